@@ -1,0 +1,69 @@
+# Everything a contributor runs. Each target makes the environment it needs; plain `make` lists them.
+
+PYTHON ?= python3
+
+# Another torch gets an environment of its own: make test TORCH=2.11.0 TRITON=3.6.0
+TORCH :=
+TRITON :=
+ARGS :=
+
+VENV := .venv$(if $(TORCH),-$(TORCH))
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Each torch is built for one triton: given one, pip would happily install the newest of the other.
+ifneq ($(if $(TORCH),set),$(if $(TRITON),set))
+$(error name both, as in: make test TORCH=2.11.0 TRITON=3.6.0)
+endif
+
+# Type checkers follow no import hooks, so they get the folders under their installed names.
+LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format types bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  make test ARGS="-m \"not integration\""      pass arguments to pytest'
+	@echo '  make test TORCH=2.11.0 TRITON=3.6.0        use another torch, in .venv-2.11.0'
+	@echo '  make demo PYTHON=/path/to/python3.12       make the environment with another Python'
+
+demo: $(READY)  ## Explain a small attention model
+	$(BIN)/ctrace explain sample_models/attention.py
+
+test: $(READY)  ## Run all tests, real compiles included
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(READY)  ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)  ## Fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY)  ## Type-check
+	@rm -rf build/types
+	@mkdir -p build/types/ctrace
+	@ln -s $(addprefix ../../../,$(LINKED)) build/types/ctrace
+	$(BIN)/mypy
+
+bench: $(READY)  ## Run the benchmarks, one after the other
+	@set -e; for script in benchmarks/*.py; do \
+		echo "== $$script"; \
+		$(BIN)/python "$$script"; \
+	done
+
+clean:  ## Remove what the other targets made; saved runs in .ctrace stay
+	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"ctrace needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3")'
+	$(PYTHON) -m venv $(VENV)
+	$(if $(TORCH),sed -e 's/^torch==.*/torch==$(TORCH)/' -e 's/^triton==.*/triton==$(TRITON)/',cat) \
+		constraints.txt > $(VENV)/constraints.txt
+	$(BIN)/python -m pip install -c $(VENV)/constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""What ctrace knows: capture a run, read its log, build a Session, ask it questions."""

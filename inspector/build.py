@@ -1,0 +1,222 @@
+"""From the events of a log to a Session. Pure, and without torch."""
+
+from collections.abc import Iterable
+
+from ctrace.inspector.breaks import breaks_of, skips_of
+from ctrace.inspector.model import (
+    Bytecode,
+    CacheUse,
+    Compilation,
+    Coverage,
+    Environment,
+    Failure,
+    Fusion,
+    FusionRound,
+    Graph,
+    Kernel,
+    Limit,
+    Owner,
+    Problem,
+    Scenario,
+    Session,
+    Stage,
+    Target,
+    Time,
+)
+from ctrace.inspector.owners import owner_of
+from ctrace.inspector.places import place_of
+from ctrace.inspector.raw import Raw
+from ctrace.inspector.reader import Broken, Entry
+from ctrace.inspector.recompiles import is_limit, recompiles_of
+from ctrace.inspector.stacks import user_lines
+
+_DEFAULT_LIMIT = 8
+"""torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
+
+
+def build(
+    entries: Iterable[Entry | Broken],
+    target: Target | None = None,
+    failure: Failure | None = None,
+    seconds: float | None = None,
+) -> Session:
+    """Make the Session of a whole log; `failure` is what the log itself cannot tell, such as a crash.
+
+    Raises:
+        RunError: the log was written by a newer ctrace.
+    """
+    raw = Raw()
+    for entry in entries:
+        raw.add(entry)
+    return assemble(raw, target or Target(), failure, seconds)
+
+
+def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float | None) -> Session:
+    """Make a Session of what was gathered."""
+    failure = raw.failure or failure
+    graphs = _graphs(raw)
+    breaks = breaks_of(raw)
+    return Session(
+        environment=_environment(raw),
+        target=target,
+        scenarios=_scenarios(raw),
+        compilations=_compilations(raw),
+        graphs=graphs,
+        coverage=_coverage(raw.scenarios),
+        breaks=breaks,
+        skips=skips_of(raw, breaks, failure),
+        recompiles=recompiles_of(raw),
+        limit=_limit(raw),
+        fusions=_fusions(raw),
+        kernels=_kernels(raw),
+        time=_time(raw, seconds),
+        failure=failure,
+        problems=(*raw.problems, *_unfinished(raw, failure)),
+        unknown=dict(raw.unknown),
+    )
+
+
+def _environment(raw: Raw) -> Environment:
+    backends = [made.backend for all_made in raw.graphs.values() for made in all_made if made.backend]
+    return Environment(
+        **raw.environment, backend=", ".join(dict.fromkeys(backends)), prefixes=dict(raw.prefixes)
+    )
+
+
+def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
+    """Scenarios that ended, and those that a failure cut short, with the calls that began."""
+    done = {scenario.name for scenario in raw.scenarios}
+    cut = [Scenario(name, calls) for name, calls in raw.calls.items() if name not in done]
+    return (*raw.scenarios, *cut)
+
+
+def _graphs(raw: Raw) -> tuple[Graph, ...]:
+    graphs = []
+    for compile_id, made in raw.graphs.items():
+        function, file, line, at = place_of(raw, compile_id)
+        ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
+        if ops is None:
+            values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
+            ops = values.get("graph_op_count") or 0
+        graphs.append(Graph(compile_id, function, file, at or line, ops))
+    return tuple(graphs)
+
+
+def _compilations(raw: Raw) -> tuple[Compilation, ...]:
+    made = []
+    for compile_id in raw.seen:
+        function, file, line, at = place_of(raw, compile_id)
+        values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
+        code = raw.bytecode.get(compile_id)
+        start = raw.starts.get(compile_id)
+        made.append(
+            Compilation(
+                id=compile_id,
+                function=function,
+                file=file,
+                line=line,
+                resumes_at=at,
+                guards=values.get("guard_count"),
+                bytecode=Bytecode(code.before, code.after) if code else None,
+                attempts=start.attempt + 1 if start else 1,
+                seconds=values.get("entire_frame_compile_time_s"),
+                fail_type=values.get("fail_type"),
+                fail_reason=values.get("fail_reason"),
+            )
+        )
+    return tuple(made)
+
+
+def _coverage(scenarios: list[Scenario]) -> Coverage:
+    measured = [scenario for scenario in scenarios if scenario.eager_ops is not None]
+    if not measured:
+        return Coverage()
+    ops = sum(scenario.eager_ops or 0 for scenario in measured)
+    if any(scenario.compiled_ops is None for scenario in measured):
+        return Coverage(ops)
+    # Dynamo may spell one eager op as several (an unbind as three selects), never the other way.
+    return Coverage(ops, sum(min(scenario.compiled_ops or 0, scenario.eager_ops or 0) for scenario in measured))
+
+
+def _limit(raw: Raw) -> Limit:
+    limit = (raw.counted.recompile_limit if raw.counted else None) or _DEFAULT_LIMIT
+    hit = False
+    used: dict[str, int] = {}
+    for compile_id in raw.seen:
+        frame = compile_id.partition("/")[0]
+        used.setdefault(frame, 0)
+        if compile_id in raw.metrics and is_limit(raw.metrics[compile_id].values):
+            hit = True
+        elif compile_id in raw.graphs or compile_id in raw.bytecode:
+            used[frame] += 1
+    functions = []
+    for frame, count in used.items():
+        function, file, _, at = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
+        if count and owner_of(file, raw.prefixes) is Owner.USER:
+            functions.append(CacheUse(f"{function} (from line {at})" if at else function, count, limit))
+    return Limit(hit, tuple(functions))
+
+
+def _fusions(raw: Raw) -> tuple[Fusion, ...]:
+    return tuple(
+        Fusion(
+            graph=done.id,
+            stage=Stage(done.stage),
+            before=done.before,
+            after=done.after,
+            rounds=tuple(
+                FusionRound(each["before"], each["after"], tuple((first, second) for first, second in each["fused"]))
+                for each in done.rounds
+            ),
+            refused=done.refused,
+        )
+        for done in raw.fusions
+    )
+
+
+def _kernels(raw: Raw) -> tuple[Kernel, ...]:
+    """One for each name in a graph part; a kernel that is called several times keeps the lines of all its calls."""
+    kernels: dict[tuple[str, str, str], Kernel] = {}
+    for made in raw.kernels:
+        key = made.id, made.stage, made.name
+        before = kernels.get(key)
+        ops, lines = made.ops, user_lines(made.stacks, raw.prefixes)
+        if before is not None:
+            ops, lines = (*before.ops, *ops), (*before.lines, *lines)
+        kernels[key] = Kernel(
+            graph=made.id,
+            stage=Stage(made.stage),
+            name=made.name,
+            language=made.language,
+            ops=tuple(dict.fromkeys(ops)),
+            lines=tuple(dict.fromkeys(lines)),
+            calls=before.calls + 1 if before else 1,
+        )
+    return tuple(kernels.values())
+
+
+def _time(raw: Raw, seconds: float | None) -> Time:
+    """Add up torch's own times: each phase without the phases it contains."""
+    frame, backend, inductor = 0.0, 0.0, 0.0
+    for measured in (*raw.metrics.values(), *raw.backward_metrics.values()):
+        values = measured.values
+        inductor_here = values.get("inductor_compile_time_s") or 0.0
+        if measured.backward:
+            backward = (values.get("backward_cumulative_compile_time_us") or 0) / 1e6
+            frame, backend = frame + max(backward, inductor_here), backend + max(backward, inductor_here)
+        else:
+            frame += values.get("entire_frame_compile_time_s") or 0.0
+            backend += values.get("backend_compile_time_s") or 0.0
+        inductor += inductor_here
+    if not raw.metrics:
+        return Time(seconds)
+    phases = {"dynamo": max(frame - backend, 0.0), "aot": max(backend - inductor, 0.0), "inductor": inductor}
+    return Time(seconds, {name: round(value, 4) for name, value in phases.items()})
+
+
+def _unfinished(raw: Raw, failure: Failure | None) -> Iterable[Problem]:
+    for (compile_id, stage), count in raw.codegen_open.items():
+        if count > 0:
+            yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
+    if raw.environment.get("ctrace") and not raw.ended and failure is None:
+        yield Problem("the log ends before the run did; what came after is not shown")

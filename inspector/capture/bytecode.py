@@ -1,0 +1,46 @@
+"""Every code object that Dynamo compiled: what it is called, and its size before and after.
+
+Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the one registered hook that
+sees every frame; torch's structured trace has the bytecode of resume functions only.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+
+@contextmanager
+def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record name, place and bytecode size of each compiled function."""
+    handles: list[Any] = []
+
+    def hook(code: CodeType, new: CodeType) -> None:
+        with recorder.watching("bytecode"):
+            recorder.record("bytecode", _describe(code, new))
+
+    def install(_dynamo: ModuleType) -> None:
+        from torch._dynamo.convert_frame import register_bytecode_hook
+
+        handles.append(register_bytecode_hook(hook))
+
+    when("torch._dynamo", install)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _describe(code: CodeType, new: CodeType) -> dict[str, Any]:
+    return {
+        "name": code.co_name,
+        "qualname": code.co_qualname,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "bytes_before": len(code.co_code),
+        "bytes_after": len(new.co_code),
+    }

@@ -1,0 +1,132 @@
+"""Emitting is not executing: generate every kernel's source, build nothing, and run the graphs eagerly.
+
+`compile_fx` is where a graph enters Inductor (2.13, _inductor/compile_fx.py:2685). It goes its whole way, AOTAutograd, lowering, fusion, code generation, so that guards, failures and shapes are those of a real compile. Only the
+last step, building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662), is left out, and what
+Dynamo gets back is a copy of the graph as it was, to be run eagerly: the same numbers as without torch.compile.
+"""
+
+import copy
+import gc
+import inspect
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.backward import Backwards
+from ctrace.inspector.capture.codegen import Codegen
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+
+@contextmanager
+def emit(recorder: Recorder, when: When) -> Iterator[None]:
+    """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
+    codegen = Codegen(recorder)
+    with ExitStack() as patches:
+
+        def install(compile_fx: ModuleType) -> None:
+            _configure(patches)
+            _build_nothing(patches, codegen)
+            backwards = patches.enter_context(Backwards.collected(recorder))
+            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards)
+            patches.enter_context(patched(compile_fx, "compile_fx", emitter))
+
+        when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
+        when("torch._inductor.compile_fx", install)
+        try:
+            yield
+        finally:
+            codegen.wait()
+
+
+_OVERRIDES = {
+    "fx_graph_cache": False,  # a hit would hide fusion and passes
+    "fx_graph_remote_cache": False,
+    "max_autotune": False,  # choices can only be timed on built kernels
+    "max_autotune_gemm": False,
+    "max_autotune_pointwise": False,
+    "coordinate_descent_tuning": False,
+    "benchmark_fusion": False,
+}
+
+
+class _Emitter:
+    """Stands in for `compile_fx`."""
+
+    def __init__(self, original: Any, recorder: Recorder, backwards: Backwards) -> None:
+        self._original = original
+        self._signature = inspect.signature(original)
+        self._recorder = recorder
+        self._backwards = backwards
+        self._inside = threading.local()
+
+    def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self._inside, "active", False):  # compile_fx calls itself to apply configuration
+            return self._original(model, example_inputs, *args, **kwargs)
+        eager = _copied(model)  # compile_fx owns, and changes, what it is given
+        self._inside.active = True
+        try:
+            with _paused_collector(), self._backwards.of_one_graph() as pending:
+                call = self._signature.bind(model, example_inputs, *args, **kwargs)
+                call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+                self._original(*call.args, **call.kwargs)
+        finally:
+            self._inside.active = False
+        return self._backwards.triggering(eager.forward, pending)
+
+    def _without_tuning(self, patches: dict[str, Any]) -> dict[str, Any]:
+        if any(patches.get(name) and not value for name, value in _OVERRIDES.items() if "tun" in name):
+            self._recorder.problem("autotuning was not measured: choices can only be timed on built kernels (--build)")
+        return {name: _OVERRIDES.get(name, value) for name, value in patches.items()}
+
+
+def _copied(model: Any) -> Any:
+    """Copy a graph module but not its tensors."""
+    import torch
+
+    return torch.fx.GraphModule(model, copy.deepcopy(model.graph))
+
+
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """Stop the cyclic garbage collector: Inductor makes millions of small objects and hardly a cycle."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _configure(patches: ExitStack) -> None:
+    import torch._functorch.config as functorch_config
+    from torch._inductor import config
+
+    for name, value in _OVERRIDES.items():
+        patches.enter_context(patched(config, name, value))
+    patches.enter_context(patched(functorch_config, "enable_autograd_cache", False))
+    patches.enter_context(patched(config.cpp, "vec_isa_ok", True))
+
+
+def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:
+    from torch._inductor.cpu_vec_isa import VecISA
+    from torch._inductor.graph import GraphLowering
+
+    # Torch compiles a probe to see whether the compiler can do what the processor can; here no compiler is asked.
+    patches.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
+
+    def compile_to_module(graph: Any) -> Any:
+        codegen.generate(graph)
+        return SimpleNamespace(call=_not_built, __file__="")
+
+    patches.enter_context(patched(GraphLowering, "compile_to_module", compile_to_module))
+
+
+def _not_built(*_args: Any) -> Any:
+    msg = "ctrace emitted this graph and did not build it; it should have run eagerly. Please report this."
+    raise RuntimeError(msg)

@@ -1,0 +1,71 @@
+"""Versions, device and folders of the process that captures."""
+
+import os
+import platform
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from ctrace import __version__
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+LOG_SCHEMA = 1
+"""Counts up when the meaning of our own records changes, so that an older ctrace can say that it cannot read them."""
+
+
+@contextmanager
+def environment(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record where ctrace and Python are at the start, torch when it is imported, the device at the end."""
+    recorder.record(
+        "start",
+        {
+            "schema": LOG_SCHEMA,
+            "ctrace": __version__,
+            "python": platform.python_version(),
+            "triton": _triton_version(),
+            "cwd": str(Path.cwd()),
+            "prefixes": _library_prefixes(),
+        },
+    )
+
+    def imported(torch: ModuleType) -> None:
+        folder = Path(torch.__file__ or "").resolve().parent
+        recorder.record("torch", {"torch": str(torch.__version__), "prefixes": {str(folder): "torch"}})
+
+    when("torch", imported)
+    try:
+        yield
+    finally:
+        with recorder.watching("the device"):
+            recorder.record("device", {"device": _device()})
+
+
+def _triton_version() -> str | None:
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _library_prefixes() -> dict[str, str]:
+    """Folders of the standard library and of installed packages, as Python spells them and as they really are."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    # ctrace calls the model too; in a checkout it is not an installed package.
+    folders.add(str(Path(__file__).resolve().parents[1]))
+    return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}
+
+
+def _device() -> str:
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        return str(cuda.get_device_name())
+    return "cpu"

@@ -1,0 +1,50 @@
+"""Which backend each graph went to.
+
+Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph itself, but not
+the name of its backend.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import Source, When
+
+_CALLS = ("call_function", "call_method", "call_module")
+
+
+def graphs(ops: OpCounter | None) -> Source:
+    """Make the source that records backend and op count of each graph that Dynamo hands over, and lets `ops` count."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+
+            def install(_dynamo: ModuleType) -> None:
+                from torch._dynamo.output_graph import OutputGraph
+
+                def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+                    with recorder.watching("a graph's backend"):
+                        number = sum(node.op in _CALLS for node in gm.graph.nodes)
+                        recorder.record("graph", {"backend": _backend_name(self.compiler_fn), "ops": number})
+                    compiled = original(self, gm, example_inputs)
+                    return compiled if ops is None else ops.wrap(compiled)
+
+                with recorder.watching("graphs"):
+                    original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
+
+            when("torch._dynamo", install)
+            yield
+
+    return source
+
+
+def _backend_name(compiler_fn: Any) -> str:
+    while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
+        compiler_fn = compiler_fn._torchdynamo_orig_backend
+    name = getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
+    return str(name or type(compiler_fn).__name__)

@@ -1,0 +1,62 @@
+"""Act on a module when the user's program imports it, and not before."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+
+Action = Callable[[ModuleType], None]
+
+
+class _Watcher(importlib.abc.MetaPathFinder):
+    """Finds a watched module as everyone else would, and has its loader call us when it is done."""
+
+    def __init__(self) -> None:
+        self.actions: dict[str, list[Action]] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self.actions:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self._wrap(spec.loader)
+                return spec
+        return None
+
+    def _wrap(self, loader: object) -> None:
+        execute = getattr(loader, "exec_module", None)
+        if execute is None:
+            return
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            for action in self.actions.get(module.__name__, ()):
+                action(module)
+
+        loader.exec_module = exec_module  # type: ignore[attr-defined]
+
+
+@contextmanager
+def watch_imports() -> Iterator[Callable[[str, Action], None]]:
+    """Give a function `when(name, action)`: call `action(module)` once `name` is imported, or now if it is already."""
+    watcher = _Watcher()
+
+    def when(name: str, action: Action) -> None:
+        module = sys.modules.get(name)
+        if module is not None:
+            action(module)
+        else:
+            watcher.actions.setdefault(name, []).append(action)
+
+    sys.meta_path.insert(0, watcher)
+    try:
+        yield when
+    finally:
+        sys.meta_path.remove(watcher)

@@ -1,0 +1,81 @@
+"""Every kernel that Inductor emits or calls, with the aten ops and the user's lines it came from.
+
+Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a kernel's name and
+the scheduler nodes in it. We see what torch's own provenance tracking sees, without switching it on: that would
+change the user's configuration and copy the history of every node.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+_HOOK = "set_kernel_post_grad_provenance_tracing"
+_USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
+
+
+@contextmanager
+def kernels(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each kernel of each graph part, in the order of their calls."""
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            original = getattr(module, _HOOK, None)
+            if original is None:
+                recorder.problem(f"kernels could not be recorded: {module.__name__} has no {_HOOK}")
+                return
+
+            def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
+                with recorder.watching("a kernel"):
+                    recorder.record("kernel", _describe(node_schedule, kernel_name, is_extern))
+                return original(node_schedule, kernel_name, is_extern)
+
+            patches.enter_context(patched(module, _HOOK, traced))
+
+        for name in _USERS:
+            when(name, install)
+        yield
+
+
+def current_stage() -> str:
+    """Say whether Inductor is at work on a forward, a backward or an inference graph."""
+    from torch._inductor.virtualized import V
+
+    if getattr(V.graph, "is_backward", False):
+        return "backward"
+    return "inference" if getattr(V.graph, "is_inference", False) else "forward"
+
+
+def _describe(schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
+    nodes = [schedule] if is_extern else [node.node for node in schedule if getattr(node, "node", None) is not None]
+    origins = [origin for node in nodes for origin in _origins(node, is_extern)]
+    return {
+        "stage": current_stage(),
+        "name": name,
+        "language": "external" if is_extern else _language(nodes),
+        "ops": list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function")),
+        "stacks": list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces())),
+    }
+
+
+def _origins(node: Any, is_extern: bool) -> list[Any]:
+    exact = getattr(node, "origin_node", None)  # an external call computes exactly one node; a fused one has many origins
+    return [exact] if is_extern and exact is not None else list(node.origins)
+
+
+def _op(origin: Any) -> str:
+    """Name an FX node's target as `aten.add`, without its overload."""
+    packet = getattr(origin.target, "overloadpacket", origin.target)
+    return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
+
+
+def _language(nodes: list[Any]) -> str:
+    from torch._inductor import config
+
+    device = next((device for node in nodes if (device := node.get_device()) is not None), None)
+    kind = device.type if device is not None else "cpu"
+    return str(getattr(config, f"{kind}_backend", "triton"))

@@ -1,0 +1,106 @@
+"""The child process of a capture: run what the order says, record how it ended."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ctrace.inspector.capture.models import load
+from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.program import run_program
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.scenarios import EagerError, run_scenarios
+from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.order import Order
+
+_OURS = f"{Path(__file__).resolve().parent}{os.sep}"
+
+
+def main() -> None:
+    """Carry out the order whose file is the only argument, and end as the program ends."""
+    order = Order.from_file(Path(sys.argv[1]))
+    ops = OpCounter() if order.kind == "model" else None
+    with capturing(Path(order.log), build=order.options.build, ops=ops) as recorder:
+        status = _run(order, recorder, ops)
+    sys.stdout.flush()
+    sys.exit(status)
+
+
+def _run(order: Order, recorder: Recorder, ops: OpCounter | None) -> Any:
+    try:
+        if ops is None:
+            with _reporting(recorder, "run"):
+                run_program(order)
+        else:
+            _run_model(order, recorder, ops)
+    except _Reported as reported:
+        return reported.status
+    return 0
+
+
+def _run_model(order: Order, recorder: Recorder, ops: OpCounter) -> None:
+    with _reporting(recorder, "load"):
+        loaded = load(order)
+    with _reporting(recorder, "run"):
+        run_scenarios(loaded, order.options, recorder, ops)
+
+
+class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
+    """The program has ended otherwise than by running through; it is in the log."""
+
+    def __init__(self, status: Any) -> None:
+        super().__init__()
+        self.status = status
+
+
+@contextmanager
+def _reporting(recorder: Recorder, phase: str) -> Iterator[None]:
+    """Record how the user's code failed, show its traceback without our frames, and go on to end the capture."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            recorder.record("failure", {"phase": phase, "type": "SystemExit", "message": str(error.code)})
+        raise _Reported(error.code) from None
+    except TargetError as error:
+        recorder.record("failure", {"phase": "target", "type": "TargetError", "message": error.what, "todo": error.todo})
+        raise _Reported(2) from None
+    except EagerError as error:
+        _fail(recorder, "eager", error.__cause__ or error)
+    except BaseException as error:
+        _fail(recorder, "interrupt" if isinstance(error, KeyboardInterrupt) else phase, error)
+
+
+def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
+    trimmed = _without_our_frames(error.__traceback__)
+    frames = traceback.extract_tb(trimmed)
+    # The user's own line, where there is one: the innermost may lie deep in torch.
+    at = next((frame for frame in reversed(frames) if "site-packages" not in frame.filename), None)
+    recorder.record(
+        "failure",
+        {
+            "phase": phase,
+            "type": type(error).__qualname__,
+            "message": str(error),
+            "file": at.filename if at else None,
+            "line": at.lineno if at else None,
+        },
+    )
+    sys.excepthook(type(error), error, trimmed)
+    raise _Reported(1)
+
+
+def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:
+    """Drop our frames from the top, and those of a compiled call in between."""
+    while tb is not None and (tb.tb_frame.f_code.co_filename.startswith(_OURS) or _is_runner(tb)):
+        tb = tb.tb_next
+    return tb
+
+
+def _is_runner(tb: TracebackType) -> bool:
+    return tb.tb_frame.f_code.co_filename in ("<frozen runpy>", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")

@@ -1,0 +1,163 @@
+"""Load the model that a target names, and its inputs."""
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.tensors import make_inputs, resized
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.inputs import parse_vary
+from ctrace.inspector.order import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model and the ways to call it, by name, in order."""
+
+    model: Callable[..., Any]
+    scenarios: dict[str, Callable[[], Call]]
+
+
+def load(order: Order) -> Loaded:
+    """Import the target's module and find the model, its inputs and scenarios.
+
+    Raises:
+        TargetError: what the order names is not there, or no model.
+        BaseException: whatever the user's file raises.
+    """
+    module = _import(order)
+    where = order.path or str(order.module)
+    model = _model(module, order.name, where)
+    scenarios = {"base": _base(module, order, where)}
+    for name, make in _scenarios(module, where).items():
+        scenarios[str(name)] = lambda make=make, name=name: _call(make, f"scenario {name!r} of {where}")
+    base = scenarios["base"]
+    for text in order.options.vary:
+        vary = parse_vary(text)
+        for size in vary.sizes:
+            scenarios[f"dim{vary.dimension}={size}"] = lambda d=vary.dimension, n=size: Call(*resized(base(), d, n))
+    _check_signature(model, base(), where)
+    return Loaded(model, scenarios)
+
+
+def _import(order: Order) -> ModuleType:
+    if order.path is None:
+        sys.path[0] = str(Path.cwd())
+        return _import_by_name(str(order.module))
+    path = Path(order.path)
+    sys.argv = [str(path)]
+    sys.path[0] = str(path.resolve().parent)
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} is no Python file", "name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_by_name(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise TargetError(f"there is no module {error.name}", "check the name, and the folder you are in") from None
+        raise
+
+
+def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., Any]:
+    found: Any = module
+    for part in (name or "model").split("."):
+        found = _attribute(found, part, where)
+    if isinstance(found, type) or (name is None and inspect.isfunction(found)) or _is_factory(found):
+        found = _made(found, name or "model", where)
+    if not callable(found):
+        raise TargetError(f"{name or 'model'} in {where} is a {type(found).__name__}", "name an nn.Module or a function")
+    return found
+
+
+def _attribute(owner: Any, name: str, where: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        names = [known for known in dir(owner) if not known.startswith("_")]
+        near = difflib.get_close_matches(name, names, 1)
+        todo = f"did you mean {near[0]}?" if near else f"it has: {', '.join(names[:8]) or 'nothing'}"
+        raise TargetError(f"there is no {name} in {where}", todo) from None
+
+
+def _is_factory(found: Any) -> bool:
+    return inspect.isfunction(found) and not inspect.signature(found).parameters
+
+
+def _made(factory: Callable[[], Any], name: str, where: str) -> Any:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError:
+        if isinstance(factory, type):
+            todo = "make one at the top of the file, `model = ...`, and name that"
+            raise TargetError(f"{name} in {where} is a class that needs arguments", todo) from None
+        return factory  # a function with parameters is the model itself
+    return factory()
+
+
+def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
+    scenarios = getattr(module, "scenarios", {})
+    if not isinstance(scenarios, Mapping):
+        todo = 'write scenarios = {"name": lambda: (...)}'
+        raise TargetError(f"scenarios in {where} is a {type(scenarios).__name__}, not a dict", todo)
+    return scenarios
+
+
+def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
+    if order.options.inputs:
+        return lambda: Call(*make_inputs(order.options.inputs))
+    if not hasattr(module, "inputs"):
+        todo = 'add `def inputs(): return (...)`, or say --input "float32[8,128]"'
+        raise TargetError(f"{where} defines no `inputs`", todo)
+    return lambda: _call(module.inputs, f"inputs of {where}")
+
+
+def _call(given: Any, what: str) -> Call:
+    """Turn what a model file says of its inputs into arguments: a tuple, a dict of keywords, one tensor, or a function."""
+    value = given() if callable(given) and not _is_tensor(given) else given
+    if isinstance(value, Mapping):
+        return Call((), {str(name): argument for name, argument in value.items()})
+    if isinstance(value, tuple | list):
+        return Call(tuple(value), {})
+    if _is_tensor(value):
+        return Call((value,), {})
+    raise TargetError(f"{what}: a {type(value).__name__}", "give a tuple of arguments, or a dict of keywords")
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
+    function = getattr(model, "forward", model)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in, without a signature
+        return
+    try:
+        signature.bind(*call.args, **call.kwargs)
+    except TypeError as error:
+        names = ", ".join(str(parameter) for parameter in signature.parameters.values())
+        raise TargetError(f"the inputs of {where} do not fit: {error}", f"it takes ({names})") from None

@@ -1,0 +1,26 @@
+"""Replace an attribute for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_MISSING = object()
+
+
+@contextmanager
+def patched(owner: Any, name: str, value: Any) -> Iterator[Any]:
+    """Set `owner.name` to `value`, give the old value, and put it back at the end.
+
+    Raises:
+        AttributeError: there is no such attribute, so torch has moved it.
+    """
+    old = getattr(owner, name)
+    own = vars(owner).get(name, _MISSING)  # a class's inherited attribute is restored by deleting ours
+    setattr(owner, name, value)
+    try:
+        yield old
+    finally:
+        if isinstance(owner, type) and own is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, old if own is _MISSING else own)

@@ -1,0 +1,34 @@
+"""Run the user's program as Python would have: its own argv, `__main__`, import path, and nothing of ours in sight."""
+
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.order import Order
+
+
+def run_program(order: Order) -> None:
+    """Run a file, or a module as `python -m` does, until it ends.
+
+    Raises:
+        BaseException: whatever the program raises.
+    """
+    if order.path is not None:
+        _run_file(Path(order.path), order.args)
+    else:
+        sys.argv = ["-m", *order.args]  # runpy replaces the first by the module's file
+        sys.path[0] = str(Path.cwd())
+        runpy.run_module(str(order.module), run_name="__main__", alter_sys=True)
+
+
+def _run_file(path: Path, args: tuple[str, ...]) -> None:
+    # runpy.run_path takes the module away when the program ends, before its exit functions and threads are done with it.
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=str(path.absolute()), __builtins__=__builtins__, __cached__=None)
+    sys.argv = [str(path), *args]
+    sys.path[0] = str(path.resolve().parent)
+    sys.modules["__main__"] = main
+    code: Any = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
+    exec(code, main.__dict__)

@@ -1,0 +1,52 @@
+"""What every hook of a capture writes through."""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrace.inspector.capture.log import TraceLog
+
+
+@dataclass
+class Recorder:
+    """Writes our own records into the log, and keeps a hook's failure away from the user's program."""
+
+    log: TraceLog
+    _failed: set[str] = field(default_factory=set)
+
+    def record(self, name: str, payload: Any) -> None:
+        """Write artifact `ctrace_<name>`, placed in the compilation under way, if there is one."""
+        self.log.artifact(name, payload, _compile_context())
+
+    def problem(self, what: str) -> None:
+        """Say that something could not be measured, once for each wording."""
+        if what not in self._failed:
+            self._failed.add(what)
+            self.record("problem", {"what": what})
+
+    @contextmanager
+    def watching(self, what: str) -> Iterator[None]:
+        """Turn an exception of a hook into a `problem`; the program goes on as if the hook were not there."""
+        try:
+            yield
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            self.problem(f"{what} could not be recorded: {type(error).__name__}: {error} ({at.name}:{at.lineno})")
+
+
+def _compile_context() -> dict[str, Any]:
+    guards = sys.modules.get("torch._guards")
+    if guards is None:
+        return {}
+    trace_id = guards.CompileContext.current_trace_id()
+    if trace_id is None or trace_id.compile_id.frame_id is None:
+        return {}
+    compile_id = trace_id.compile_id
+    return {
+        "frame_id": compile_id.frame_id,
+        "frame_compile_id": compile_id.frame_compile_id,
+        "attempt": trace_id.attempt,
+    }

@@ -1,0 +1,125 @@
+"""Call a model in every scenario: once in eager, to see that it works and count its ops, then compiled, twice."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.models import Call, Loaded
+from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.order import Options
+
+CALLS = 2
+"""A second call shows what is compiled again although nothing changed."""
+
+
+class EagerError(Exception):
+    """The model raised without torch.compile; the cause is the user's exception."""
+
+
+def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter) -> None:
+    """Compile the model and call it in each scenario.
+
+    Raises:
+        EagerError: the model fails without torch.compile already.
+        BaseException: whatever the compiled model raises.
+    """
+    import torch
+
+    if options.train and isinstance(loaded.model, torch.nn.Module):
+        loaded.model.train()
+    eager = _Eager(loaded.model, options, recorder, ops)
+    compiled = torch.compile(loaded.model, **_compile_arguments(options))
+    for name, make in loaded.scenarios.items():
+        call = make()
+        eager_ops = eager.count(call)
+        compiled_ops = None
+        for index in range(CALLS):
+            call = make() if index else call
+            recorder.record("call", {"scenario": name, "index": index})
+            with ops.in_graphs() as counted:
+                _run(compiled, call, options)
+            compiled_ops = counted[0] if index == 0 else compiled_ops
+        recorder.record(
+            "scenario",
+            {
+                "name": name,
+                "calls": CALLS,
+                "eager_ops": eager_ops,
+                "compiled_ops": None if options.build or eager_ops is None else compiled_ops,
+            },
+        )
+
+
+class _Eager:
+    """Runs a copy of the model without torch.compile, so that counters and statistics stay as they are."""
+
+    def __init__(self, model: Callable[..., Any], options: Options, recorder: Recorder, ops: OpCounter) -> None:
+        self._options = options
+        self._ops = ops
+        try:
+            self._model: Any = copy.deepcopy(model)
+        except Exception as error:
+            self._model = None
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            recorder.problem(f"coverage was not measured: the model cannot be copied for an eager run ({why})")
+
+    def count(self, call: Call) -> int | None:
+        """Count the aten ops that one call's forward dispatches; None: the model could not be copied."""
+        if self._model is None:
+            return None
+        with _same_random_numbers():
+            try:
+                call = copy.deepcopy(call)
+                with self._ops.everywhere() as counted:
+                    outputs = self._model(*call.args, **call.kwargs)
+                if self._options.train:
+                    _backward(outputs)
+            except TargetError:
+                raise
+            except Exception as error:
+                raise EagerError from error
+            return counted[0]
+
+
+def _run(model: Callable[..., Any], call: Call, options: Options) -> None:
+    outputs = model(*call.args, **call.kwargs)
+    if options.train:
+        _backward(outputs)
+
+
+def _backward(outputs: Any) -> None:
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not leaves:
+        raise TargetError("--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter")
+    total = sum(leaf.sum() for leaf in leaves)
+    total.backward()  # type: ignore[union-attr]
+
+
+def _compile_arguments(options: Options) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+    if options.mode is not None:
+        arguments["mode"] = options.mode
+    if options.backend is not None:
+        arguments["backend"] = options.backend
+    return arguments
+
+
+@contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Leave Python's and torch's generators as they were, so that the compiled run draws what a plain run would."""
+    import random
+
+    import torch
+
+    state = random.getstate()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(state)

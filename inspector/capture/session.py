@@ -1,0 +1,46 @@
+"""All sources together: what a capture consists of."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ctrace.inspector.capture.bytecode import bytecode
+from ctrace.inspector.capture.counters import counters
+from ctrace.inspector.capture.emit import emit
+from ctrace.inspector.capture.environment import environment
+from ctrace.inspector.capture.fusion import fusion
+from ctrace.inspector.capture.graphs import graphs
+from ctrace.inspector.capture.imports import watch_imports
+from ctrace.inspector.capture.kernels import kernels
+from ctrace.inspector.capture.log import TraceLog
+from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.recompiles import recompiles
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import Source
+from ctrace.inspector.capture.structured import structured
+
+
+@contextmanager
+def capturing(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterator[Recorder]:
+    """Record everything that torch.compile does in this block into `log`.
+
+    With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
+    `ops` counts the ops of graphs, for a caller that calls the model itself.
+    """
+    recorder = Recorder(TraceLog(log))
+    try:
+        with ExitStack() as active:
+            when = active.enter_context(watch_imports())
+            recorder.record("mode", {"build": build})
+            for source in _sources(build, ops):
+                active.enter_context(source(recorder, when))
+            yield recorder
+        recorder.record("end", {})
+    finally:
+        recorder.log.close()
+
+
+def _sources(build: bool, ops: OpCounter | None) -> Iterator[Source]:
+    yield from (environment, structured, counters, bytecode, recompiles, graphs(ops), fusion, kernels)
+    if not build:
+        yield emit

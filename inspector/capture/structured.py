@@ -1,0 +1,52 @@
+"""Torch's own structured trace: everything that TORCH_TRACE would write (torch/_logging/_internal.py, 2.11 to 2.13)."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from ctrace.inspector.capture.log import TraceLog
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+
+class _Handler(logging.Handler):
+    """Copies a record of `torch.__trace` into our log."""
+
+    def __init__(self, log: TraceLog, root: Path) -> None:
+        super().__init__(logging.DEBUG)
+        self._log = log
+        self._root = f"{root}/"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None)
+        if metadata is None:
+            return
+        source = record.pathname.removeprefix(self._root)
+        self._log.write(metadata, getattr(record, "payload", None), source, record.lineno)
+
+
+@contextmanager
+def structured(recorder: Recorder, when: When) -> Iterator[None]:
+    """Keep what torch writes to its structured trace, from the first event on."""
+    added: list[tuple[logging.Logger, logging.Handler]] = []
+
+    def install(torch: ModuleType) -> None:
+        from torch._logging import _internal
+        from torch._logging.structured import INTERN_TABLE
+
+        # File names are written as numbers, each explained once in a process; what was explained before we came, we repeat.
+        for name, number in INTERN_TABLE.items():
+            recorder.log.write({"str": [name, number]}, None, "ctrace", 0)
+        handler = _Handler(recorder.log, Path(torch.__file__ or "").resolve().parent.parent)
+        _internal.trace_log.setLevel(logging.DEBUG)
+        _internal.trace_log.addHandler(handler)
+        added.append((_internal.trace_log, handler))
+
+    when("torch", install)
+    try:
+        yield
+    finally:
+        for logger, handler in added:
+            logger.removeHandler(handler)

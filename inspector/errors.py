@@ -1,0 +1,45 @@
+"""The errors that ctrace raises on purpose, and the exit codes they end in."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the `ctrace` command; the README documents them."""
+
+    DONE = 0
+    WORSE = 1
+    """`check`: something got worse."""
+    USAGE = 2
+    """The command line, the target, the policy or a run file is wrong."""
+    PROGRAM = 3
+    """The user's program raised, crashed, was interrupted or ran out of time."""
+    UNTRUSTED = 4
+    """`check`: nothing compiled, or the sources disagree."""
+    BUG = 70
+    """A bug of ctrace itself."""
+
+
+class CtraceError(Exception):
+    """Something is wrong that the user can put right: one line what, one line what to do.
+
+    Only `cli/main.py` catches it, prints both lines to stderr and ends with `exit_code`.
+    """
+
+    exit_code = Exit.USAGE
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.todo = todo
+
+
+class TargetError(CtraceError):
+    """The target, its inputs or an option that describes them is wrong."""
+
+
+class RunError(CtraceError):
+    """A saved run is missing, unreadable or written by a newer ctrace, or cannot be written."""
+
+
+class SetupError(CtraceError):
+    """The environment lacks what a capture needs, such as a torch that ctrace supports."""

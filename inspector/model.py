@@ -1,0 +1,337 @@
+"""What a run holds: plain frozen dataclasses, no behaviour but small look-ups.
+
+`Session` is the root. Everything in it was read from a trace log (`build.py`); nothing in it needs torch.
+Words are those of the field: a *compilation* is one entry of a function's cache (`0/1`), a *graph* is what one
+compilation handed to the backend, a *break* is a place where a function was cut into several graphs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """Whether `torch.compile` took the model."""
+
+    COMPILED = "compiled"
+    """Graphs; no break, no skip, no recompile limit hit."""
+    PARTIAL = "partial"
+    """Graphs, and a break, a skip or a limit hit."""
+    NOT_COMPILED = "not_compiled"
+    """No graph at all."""
+    FAILED = "failed"
+    """Compiling or the program raised."""
+
+
+class Owner(StrEnum):
+    """Who owns a frame."""
+
+    USER = "user"
+    LIBRARY = "library"
+    """The standard library or an installed package."""
+    TORCH = "torch"
+
+
+class BreakKind(StrEnum):
+    """Why there is a break: torch could not go on, or the author asked it not to."""
+
+    BREAK = "break"
+    DISABLED = "disabled"
+
+
+class Stage(StrEnum):
+    """Which of a graph's compiled parts something belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INFERENCE = "inference"
+
+
+class FailurePhase(StrEnum):
+    """What was going on when a run failed."""
+
+    TARGET = "target"
+    """The target could not be loaded as asked: a wrong name, inputs that do not fit."""
+    LOAD = "load"
+    """The user's file raised while it was imported."""
+    EAGER = "eager"
+    """The model raised without torch.compile."""
+    RUN = "run"
+    """The compiled model or the program raised."""
+    CRASH = "crash"
+    """The process ended by a signal, or without a word."""
+    TIMEOUT = "timeout"
+    INTERRUPT = "interrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Versions, device and backend of a run; empty where the log does not say."""
+
+    ctrace: str = ""
+    torch: str = ""
+    triton: str | None = None
+    python: str = ""
+    device: str = ""
+    backend: str = ""
+    built: bool = False
+    """Whether kernels were compiled and run (`--build`), not only emitted."""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
+    cwd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was run."""
+
+    path: str | None = None
+    name: str | None = None
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A named way of calling the model, and what its calls did."""
+
+    name: str
+    calls: int = 0
+    eager_ops: int | None = None
+    """Aten ops dispatched by one eager call; None: not measured."""
+    compiled_ops: int | None = None
+    """Of these, how many ran inside graphs in the first compiled call; None: not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Aten ops of one eager run, and how many of them graphs hold; None: not measured."""
+
+    ops: int | None = None
+    compiled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What one compilation handed to the backend."""
+
+    id: str
+    function: str
+    file: str
+    line: int
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bytecode:
+    """Instruction counts of a function before and after Dynamo."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One entry of a function's cache, or the failed try to make one."""
+
+    id: str
+    function: str
+    """Name of the function it belongs to; a resume function's is that of the function it resumes."""
+    file: str
+    line: int
+    resumes_at: int | None = None
+    """For a resume function, the line it goes on at."""
+    guards: int | None = None
+    bytecode: Bytecode | None = None
+    attempts: int = 1
+    seconds: float | None = None
+    fail_type: str | None = None
+    fail_reason: str | None = None
+
+    @property
+    def frame(self) -> str:
+        """Dynamo's number of the code object, the part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A site where a function was cut: gb ids, innermost line of the user's code, owner of the innermost frame."""
+
+    gb: tuple[str, ...]
+    kind: BreakKind
+    owner: Owner
+    file: str
+    line: int
+    function: str
+    source: str
+    reason: str
+    fix: str
+    times: int
+    compilations: tuple[str, ...]
+    paths: tuple[tuple[Frame, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A function that was left in eager altogether."""
+
+    function: str
+    file: str
+    line: int
+    reason: str
+    break_index: int | None = None
+    """Index into `Session.breaks` of the break that caused it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One guard that a new call did not meet. `kind` is one of design.md's words."""
+
+    kind: str
+    subject: str
+    was: str | None = None
+    now: str | None = None
+    line: int | None = None
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A compilation beyond a function's first, and why it was needed."""
+
+    compilation: str
+    function: str
+    file: str
+    line: int
+    expected: bool
+    causes: tuple[Cause, ...]
+    reason: str = ""
+    """Torch's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """How much of its cache a function has used."""
+
+    function: str
+    used: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Recompile limits: whether one was hit, and how near each function is."""
+
+    hit: bool = False
+    functions: tuple[CacheUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRound:
+    """One round of the scheduler: nodes before, nodes after, pairs fused."""
+
+    before: int
+    after: int
+    fused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How the scheduler of one graph part merged its nodes."""
+
+    graph: str
+    stage: Stage
+    before: int
+    after: int
+    rounds: tuple[FusionRound, ...] = ()
+    refused: int = 0
+    """Pairs that the scheduler declined, with a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated kernel, or one call of a library's, in one graph part."""
+
+    graph: str
+    stage: Stage
+    name: str
+    language: str
+    """`triton`, `cpp` or `external`."""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    """`file:line` of the user's code; empty: torch does not know."""
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling."""
+
+    total: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How the user's program failed."""
+
+    phase: FailurePhase
+    type: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    todo: str = ""
+    """For a wrong target: what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What ctrace itself could not read or measure, or on what two sources disagree."""
+
+    what: str
+    line: int | None = None
+    """Line of the trace log, where it is about one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Everything one run showed."""
+
+    environment: Environment = Environment()
+    target: Target = Target()
+    scenarios: tuple[Scenario, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    coverage: Coverage = Coverage()
+    breaks: tuple[Break, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    limit: Limit = Limit()
+    fusions: tuple[Fusion, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    time: Time = Time()
+    failure: Failure | None = None
+    problems: tuple[Problem, ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """Log entries of kinds that ctrace does not know, and how many of each."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer in one word; see `Verdict`."""
+        if self.failure is not None:
+            return Verdict.FAILED
+        if not self.graphs:
+            return Verdict.NOT_COMPILED
+        if self.breaks or self.skips or self.limit.hit:
+            return Verdict.PARTIAL
+        return Verdict.COMPILED

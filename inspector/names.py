@@ -1,0 +1,22 @@
+"""Torch's names for values, turned into the user's: `L['self']._modules['fc'].weight` is `self.fc.weight`."""
+
+import re
+
+_MODULES = re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\['([^'\]]+)'\]")
+_CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
+_SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
+_SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
+
+
+def user_name(source: str) -> str:
+    """Name a guard's source as the user would write it."""
+    name = source.strip().removeprefix("___from_numpy(")
+    name = _SCOPE.sub(r"\1", name)
+    name = _MODULES.sub(lambda match: _member(match[1]), name)
+    name = _CLOSURE.sub(r"closure variable \1", name)
+    name = _SIZE.sub(r".\1(\2)", name)
+    return re.sub(r"___stack(\d+)", "the value that the broken call returned", name)
+
+
+def _member(name: str) -> str:
+    return f"[{name}]" if name.isdecimal() else f".{name}"

@@ -1,0 +1,45 @@
+"""What a capture is asked to do, as it travels from the command to the child process: JSON in the run's folder."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to call a model; the words of the command line."""
+
+    inputs: tuple[str, ...] = ()
+    vary: tuple[str, ...] = ()
+    train: bool = False
+    mode: str | None = None
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    backend: str | None = None
+    build: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One capture: what to run, how, and where the log goes."""
+
+    kind: str
+    """`model` or `program`."""
+    path: str | None
+    module: str | None
+    name: str | None
+    args: tuple[str, ...]
+    options: Options
+    log: str
+
+    def to_json(self) -> str:
+        """Write the order as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_file(cls, path: Path) -> "Order":
+        """Read an order that `to_json` wrote."""
+        data = json.loads(path.read_text())
+        options = data.pop("options")
+        options = Options(**{**options, "inputs": tuple(options["inputs"]), "vary": tuple(options["vary"])})
+        return cls(**{**data, "args": tuple(data["args"]), "options": options})

@@ -1,0 +1,130 @@
+"""Gather the events of a log, in its own words; `build.py` makes a Session of them."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrace.inspector import events as ev
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.reader import Broken, Entry
+
+LOG_SCHEMA = 1
+"""The newest schema of our own log records that this version reads."""
+
+
+@dataclass
+class Raw:
+    """Everything read so far, still in the words of the log."""
+
+    environment: dict[str, Any] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
+    scenarios: list[Scenario] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
+    seen: dict[str, None] = field(default_factory=dict)
+    """Compile ids in the order they were first met."""
+    breaks: list[ev.BreakReported] = field(default_factory=list)
+    graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
+    bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
+    metrics: dict[str, ev.Measured] = field(default_factory=dict)
+    backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
+    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unmet: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    fusions: list[ev.FusionDone] = field(default_factory=list)
+    kernels: list[ev.KernelMade] = field(default_factory=list)
+    codegen: list[ev.CodegenEnded] = field(default_factory=list)
+    codegen_open: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counted: ev.Counted | None = None
+    failure: Failure | None = None
+    ended: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(self, item: Entry | Broken) -> ev.Event | None:
+        """Take in one entry; give its event, for those who follow a log as it grows."""
+        if isinstance(item, Broken):
+            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number))
+            return None
+        try:
+            event = ev.decode(item)
+            self._fold(event)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
+            self.problems.append(Problem(what, item.number))
+            return None
+        return event
+
+    def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0912, PLR0915 - one case an event
+        match event:
+            case ev.FileName():
+                self.files[event.number] = event.name
+            case ev.Started():
+                self._start(event)
+            case ev.TorchFound():
+                self.environment["torch"] = event.version
+                self.prefixes.update(event.prefixes)
+            case ev.ModeChosen():
+                self.environment["built"] = event.build
+            case ev.DeviceUsed():
+                self.environment["device"] = event.device
+            case ev.CallBegan():
+                self.calls[event.scenario] += 1
+            case ev.ScenarioDone():
+                self.scenarios.append(Scenario(event.name, event.calls, event.eager_ops, event.compiled_ops))
+            case ev.CompileStarted():
+                self._meet(event.id)
+                self.starts[event.id] = event
+            case ev.BreakReported():
+                self.breaks.append(event)
+            case ev.GraphMade():
+                self._meet(event.id)
+                self.graphs.setdefault(event.id, []).append(event)
+            case ev.BytecodeSeen():
+                self.bytecode[event.id] = event
+            case ev.Measured():
+                self._meet(event.id)
+                (self.backward_metrics if event.backward else self.metrics)[event.id] = event
+            case ev.RecompileExplained():
+                self.reasons[event.id] = event.reasons
+            case ev.GuardsFailed():
+                self.unmet[event.id] = event.entries
+            case ev.FusionDone():
+                self.fusions.append(event)
+            case ev.KernelMade():
+                self.kernels.append(event)
+            case ev.CodegenStarted():
+                self.codegen_open[event.id, event.stage] += 1
+            case ev.CodegenEnded():
+                self._end_codegen(event)
+            case ev.Counted():
+                self.counted = event
+            case ev.ProgramFailed():
+                phase = FailurePhase(event.phase)
+                self.failure = Failure(phase, event.type, event.message, event.file, event.line, event.todo)
+            case ev.ProblemMet():
+                self.problems.append(Problem(event.what))
+            case ev.Ended():
+                self.ended = True
+            case ev.Unknown():
+                self.unknown[event.kind] += 1
+            case ev.Ignored():
+                pass
+
+    def _start(self, event: ev.Started) -> None:
+        if event.schema > LOG_SCHEMA:
+            what = f"this run was written by a newer ctrace (schema {event.schema}; this one reads up to {LOG_SCHEMA})"
+            raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
+        self.environment.update(ctrace=event.ctrace, python=event.python, triton=event.triton, cwd=event.cwd)
+        self.prefixes.update(event.prefixes)
+
+    def _meet(self, compile_id: str) -> None:
+        if compile_id not in self.seen:
+            self.seen[compile_id] = None
+
+    def _end_codegen(self, event: ev.CodegenEnded) -> None:
+        self.codegen_open[event.id, event.stage] -= 1
+        self.codegen.append(event)
+        if event.error is not None:
+            self.problems.append(Problem(f"code of graph {event.id} ({event.stage}) was not generated: {event.error}"))

@@ -1,0 +1,152 @@
+"""What the user typed, turned into what to run. Files are parsed here, never executed."""
+
+import ast
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctrace.inspector.errors import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTarget:
+    """An object to compile and call: `name` in a file or in a module, by default `model`."""
+
+    path: Path | None
+    module: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTarget:
+    """A program to run and watch: a file, or a module as `python -m` runs it."""
+
+    path: Path | None
+    module: str | None
+    args: tuple[str, ...]
+
+
+Resolved = ModelTarget | ProgramTarget
+
+
+def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) -> Resolved:
+    """Find out what `text` means for `ctrace explain`.
+
+    A file that defines `model` is a model file, unless it calls `torch.compile` itself and says nothing of inputs:
+    then it is a program, like every other file that calls `torch.compile`.
+
+    Raises:
+        TargetError: there is no such file, it does not parse, or it holds nothing to explain.
+    """
+    path, name = _split(text)
+    if path is None:
+        module, _, name = text.partition(":")
+        _refuse_args(text, args)
+        return ModelTarget(None, module, name)
+    tree = _parse(path)
+    if name is not None:
+        _refuse_args(text, args)
+        return ModelTarget(path, None, name)
+    names = set(_top_level_names(tree))
+    compiles = any(_is_compile(node) for node in ast.walk(tree))
+    if "model" in names and ("inputs" in names or has_inputs or not compiles):
+        _refuse_args(text, args)
+        return ModelTarget(path, None, None)
+    if compiles:
+        return ProgramTarget(path, None, tuple(args))
+    raise TargetError(f"{path} defines no `model` and does not call torch.compile", _hint(path, tree))
+
+
+def program(path: Path, args: Sequence[str]) -> ProgramTarget:
+    """Make a target of a file that is to be run as it is.
+
+    Raises:
+        TargetError: there is no such file, or it does not parse.
+    """
+    if not path.is_file():
+        raise _no_such_file(path)
+    _parse(path)
+    return ProgramTarget(path, None, tuple(args))
+
+
+def _split(text: str) -> tuple[Path | None, str | None]:
+    """Split `file.py:name`; the path is None when the text names a module."""
+    if Path(text).is_file():
+        return Path(text), None
+    before, colon, after = text.rpartition(":")
+    if colon and Path(before).is_file():
+        if not after:
+            raise TargetError(f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out")
+        return Path(before), after
+    if colon and after and "/" not in before and not before.endswith(".py"):
+        return None, after
+    raise _no_such_file(Path(before if colon else text))
+
+
+def _no_such_file(path: Path) -> TargetError:
+    if path.is_dir():
+        return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
+    folder = path.parent if path.parent.is_dir() else Path()
+    near = difflib.get_close_matches(path.name, (entry.name for entry in folder.glob("*.py")), 1)
+    todo = f"did you mean {folder / near[0]}?" if near else "name a Python file, file.py:name or package.module:name"
+    return TargetError(f"there is no file {path}", todo)
+
+
+def _parse(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{path}, line {line}" if line else str(path)
+        raise TargetError(f"{where}: {getattr(error, 'msg', error)}", "correct the file; Python cannot read it") from None
+    except OSError as error:
+        raise TargetError(f"{path} cannot be read: {error.strerror}", "check the file's permissions") from None
+
+
+def _refuse_args(text: str, args: Sequence[str]) -> None:
+    if args:
+        raise TargetError(f"{text} is a model, and takes no arguments ({' '.join(args)})", "use ctrace run for a program")
+
+
+def _top_level_names(tree: ast.Module) -> Iterator[str]:
+    """Names that the file binds when it is imported, also under `if`, `try` and `with`, not inside functions."""
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+                continue
+            case ast.Import() | ast.ImportFrom():
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.If(test=test) if _is_main_guard(test):
+                continue
+        todo.extend(ast.iter_child_nodes(node))
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _is_compile(node: ast.AST) -> bool:
+    """Whether a node names `torch.compile`, `model.compile` or their kin (not `re.compile`)."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="compile"):
+            return name not in ("re", "regex", "ast", "builtins", "sre_compile")
+        case ast.Attribute(attr="compile"):
+            return True
+        case ast.Attribute(value=ast.Attribute(attr="_dynamo"), attr="optimize"):
+            return True
+        case ast.ImportFrom(module="torch", names=names):
+            return any(alias.name == "compile" for alias in names)
+    return False
+
+
+def _hint(path: Path, tree: ast.Module) -> str:
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    if classes:
+        return f"add `model = {classes[-1]}(...)` and `inputs = (...)`, or name an object: ctrace explain {path}:{classes[-1]}"
+    return f"add `model = ...` and `inputs = (...)`; or, if it compiles in a module it imports: ctrace run {path}"

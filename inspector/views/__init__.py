@@ -1,0 +1,1 @@
+"""Questions on a Session, one module per question; pure, and without torch."""

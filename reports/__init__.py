@@ -1,0 +1,1 @@
+"""Ways to show a Session: one file per format."""

@@ -1,0 +1,37 @@
+"""A layer that clips its activations by a norm that it reads back with `.item()`.
+"""
+
+import torch
+from torch import Tensor, nn
+
+BATCH, FEATURES, HIDDEN = 8, 32, 64
+MAX_NORM = 50.0
+
+
+class NormClipped(nn.Module):
+    """A two-layer network whose hidden activations are kept within a norm of MAX_NORM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(FEATURES, HIDDEN)
+        self.down = nn.Linear(HIDDEN, FEATURES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.relu(self.up(x))
+        norm = hidden.norm().item()
+        scale = min(1.0, MAX_NORM / (norm + 1e-6))
+        return self.down(hidden * scale)
+
+
+def model() -> nn.Module:
+    return NormClipped().eval()
+
+
+def inputs() -> tuple[Tensor]:
+    return (torch.rand(BATCH, FEATURES, generator=torch.Generator().manual_seed(0)),)
+
+
+scenarios = {
+    "twice as large": lambda: (2 * inputs()[0],),
+    "over the norm": lambda: (100 * inputs()[0],),
+}

@@ -1,0 +1,163 @@
+"""Imports go one way: cli -> reports -> inspector, and torch is imported below inspector/capture only."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = {"cli": 3, "reports": 2, "inspector": 1}  # a layer may import itself and what is lower
+HEAVY = {"torch", "triton"}
+CAPTURE = "ctrace.inspector.capture"
+API = "ctrace.inspector.api"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: `from a.b import c` is `a.b.c`, since `c` may be a module."""
+
+    name: str
+    line: int
+    relative: bool
+    lazy: bool  # inside a function, or for type checkers only
+
+
+def within(name: str, package: str) -> bool:
+    """Tell whether a dotted name is the package or lies below it."""
+    return name == package or name.startswith(package + ".")
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def dynamic_import(node: ast.Call) -> str | None:
+    """Return what `import_module("x")` or `__import__("x")` imports."""
+    if ast.unparse(node.func) not in {"importlib.import_module", "import_module", "__import__"} or not node.args:
+        return None
+    name = node.args[0]
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def named_imports(node: ast.AST) -> list[str]:
+    """Return the dotted names that one node imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names]
+    if isinstance(node, ast.Call):
+        return [name for name in [dynamic_import(node)] if name is not None]
+    return []
+
+
+def imports(node: ast.AST, lazy: bool = False) -> Iterator[Import]:
+    """Yield every import below a node, in the order of the source."""
+    for name in named_imports(node):
+        relative = isinstance(node, ast.ImportFrom) and node.level > 0
+        yield Import(name, node.lineno, relative, lazy)
+    guarded = node.body if is_type_checking(node) else []
+    deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in ast.iter_child_nodes(node):
+        yield from imports(child, lazy or deferred or child in guarded)
+
+
+def layer(module: str) -> str | None:
+    """Return the layer of a module; ctrace/ itself (version, entry point) stands above them all."""
+    return next((name for name in LAYERS if within(module, f"ctrace.{name}")), None)
+
+
+def complaint(module: str, found: Import) -> str | None:
+    """Say what is wrong with one import in a module, or return None."""
+    here, there = layer(module), layer(found.name)
+    if found.relative:
+        return "relative import"
+    if found.name.split(".")[0] in LAYERS:
+        return "bare import: write ctrace." + found.name
+    if here and there and LAYERS[there] > LAYERS[here]:
+        return f"{here} imports {there}"
+    if found.name.split(".")[0] in HEAVY and not within(module, CAPTURE):
+        return "torch and triton belong in inspector/capture"
+    if within(found.name, CAPTURE) and not within(module, CAPTURE) and not (module == API and found.lazy):
+        return "capture is loaded by inspector/api.py only, inside a function"
+    return None
+
+
+def complaints(source: str, module: str) -> list[str]:
+    """Return `line: what is wrong` for every bad import in the source of a module."""
+    found = ((one, complaint(module, one)) for one in imports(ast.parse(source)))
+    return [f"{one.line}: {text}: {one.name}" for one, text in found if text]
+
+
+def modules() -> dict[str, Path]:
+    """Return the file of every module in the tree, by its installed name."""
+    found = {}
+    for folder in ("ctrace", *LAYERS):
+        prefix = () if folder == "ctrace" else ("ctrace",)
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = (*prefix, *path.relative_to(ROOT).with_suffix("").parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+@pytest.mark.parametrize(("module", "path"), [pytest.param(name, path, id=name) for name, path in modules().items()])
+def test_module_imports_downwards_only(module: str, path: Path):
+    assert complaints(path.read_text(encoding="utf-8"), module) == []
+
+
+def test_every_layer_was_looked_at():
+    assert {layer(module) for module in modules()} == {None, *LAYERS}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
+def test_tests_use_the_installed_names(path: Path):
+    found = imports(ast.parse(path.read_text(encoding="utf-8")))
+    assert [one for one in found if one.name.split(".")[0] in LAYERS] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("ctrace.inspector.reader", "from ctrace.reports.format import number"),
+        ("ctrace.inspector.reader", "from ctrace import reports"),
+        ("ctrace.inspector.reader", "import ctrace.cli.main as main"),
+        ("ctrace.inspector.reader", "def f():\n    from ctrace.cli import console"),
+        ("ctrace.inspector.capture.run", "from ctrace.reports import text"),
+        ("ctrace.reports.html", "from ctrace.cli.options import Output"),
+        ("ctrace.reports.html", "if TYPE_CHECKING:\n    from ctrace.cli.options import Output"),
+        ("ctrace.inspector.model", "import torch"),
+        ("ctrace.inspector.views.graphs", "from torch.fx import Graph"),
+        ("ctrace.inspector.capture_extra", "import torch"),
+        ("ctrace.inspector.api", "def trace():\n    import torch"),
+        ("ctrace.inspector.target", "import importlib\nimportlib.import_module('torch._dynamo')"),
+        ("ctrace.cli.doctor", "import triton"),
+        ("ctrace.inspector.api", "from ctrace.inspector.capture.run import main"),
+        ("ctrace.inspector.api", "if TYPE_CHECKING:\n    pass\nelse:\n    from ctrace.inspector import capture"),
+        ("ctrace.inspector.store", "def f():\n    from ctrace.inspector import capture"),
+        ("ctrace.cli.run", "from ctrace.inspector.capture import run"),
+        ("ctrace.inspector.views.breaks", "from . import graphs"),
+        ("ctrace.inspector.views.breaks", "from ..model import Session"),
+        ("ctrace.cli.main", "from inspector.model import Session"),
+        ("ctrace.cli.main", "import reports"),
+    ],
+)
+def test_bad_import_is_found(module: str, source: str):
+    assert len(complaints(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("ctrace.cli.explain", "from ctrace.reports import text\nfrom ctrace.inspector.store import load"),
+        ("ctrace.reports.text", "from ctrace.inspector.model import Session\nfrom ctrace import __version__"),
+        ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
+        ("ctrace.inspector.capture", "from torch._logging import trace_log"),
+        ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),
+        ("ctrace.inspector.api", "if TYPE_CHECKING:\n    from ctrace.inspector.capture.run import Watch"),
+        ("ctrace.inspector.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
+        ("ctrace.__main__", "from ctrace.cli.main import app"),
+    ],
+)
+def test_good_import_passes(module: str, source: str):
+    assert complaints(source, module) == []
