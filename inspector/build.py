@@ -28,6 +28,7 @@ from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
+from ctrace.inspector.setup import is_untried
 from ctrace.inspector.stacks import user_lines
 
 _DEFAULT_LIMIT = 8
@@ -71,7 +72,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         kernels=_kernels(raw),
         time=_time(raw, seconds),
         failure=failure,
-        problems=(*raw.problems, *_unfinished(raw, failure)),
+        problems=(*raw.problems, *_problems(raw, failure)),
         unknown=dict(raw.unknown),
     )
 
@@ -197,26 +198,29 @@ def _kernels(raw: Raw) -> tuple[Kernel, ...]:
 
 def _time(raw: Raw, seconds: float | None) -> Time:
     """Add up torch's own times: each phase without the phases it contains."""
+    if not raw.metrics:
+        return Time(seconds)
     frame, backend, inductor = 0.0, 0.0, 0.0
     for measured in (*raw.metrics.values(), *raw.backward_metrics.values()):
         values = measured.values
         inductor_here = values.get("inductor_compile_time_s") or 0.0
-        if measured.backward:
-            backward = (values.get("backward_cumulative_compile_time_us") or 0) / 1e6
-            frame, backend = frame + max(backward, inductor_here), backend + max(backward, inductor_here)
-        else:
-            frame += values.get("entire_frame_compile_time_s") or 0.0
-            backend += values.get("backend_compile_time_s") or 0.0
+        whole = (values.get("backward_cumulative_compile_time_us") or 0) / 1e6 if measured.backward else 0.0
+        frame += max(whole, inductor_here) if measured.backward else values.get("entire_frame_compile_time_s") or 0.0
+        backend += max(whole, inductor_here) if measured.backward else values.get("backend_compile_time_s") or 0.0
         inductor += inductor_here
-    if not raw.metrics:
-        return Time(seconds)
-    phases = {"dynamo": max(frame - backend, 0.0), "aot": max(backend - inductor, 0.0), "inductor": inductor}
-    return Time(seconds, {name: round(value, 4) for name, value in phases.items()})
+    phases = {"dynamo": frame - backend}
+    phases |= {"aot": backend - inductor, "inductor": inductor} if inductor else {"backend": backend}
+    beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
+    if beside:
+        phases["codegen"] = beside
+    return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
-def _unfinished(raw: Raw, failure: Failure | None) -> Iterable[Problem]:
-    for (compile_id, stage), count in raw.codegen_open.items():
-        if count > 0:
-            yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
+def _problems(raw: Raw, failure: Failure | None) -> Iterable[Problem]:
+    torch = raw.environment.get("torch", "")
+    if is_untried(torch):
+        yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
+    for compile_id, stage in sorted(raw.unfinished):
+        yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
         yield Problem("the log ends before the run did; what came after is not shown")

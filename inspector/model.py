@@ -275,7 +275,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling."""
+    """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling.
+
+    `codegen` is code generation that went on beside the program, on another core; otherwise `inductor` contains it.
+    """
 
     total: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)

@@ -35,7 +35,10 @@ class Raw:
     fusions: list[ev.FusionDone] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
-    codegen_open: Counter[tuple[str, str]] = field(default_factory=Counter)
+    forked: set[tuple[str, str]] = field(default_factory=set)
+    """Graph parts whose code was generated beside the program."""
+    unfinished: set[tuple[str, str]] = field(default_factory=set)
+    """Those of them whose code is not there yet."""
     counted: ev.Counted | None = None
     failure: Failure | None = None
     ended: bool = False
@@ -95,7 +98,8 @@ class Raw:
             case ev.KernelMade():
                 self.kernels.append(event)
             case ev.CodegenStarted():
-                self.codegen_open[event.id, event.stage] += 1
+                self.forked.add((event.id, event.stage))
+                self.unfinished.add((event.id, event.stage))
             case ev.CodegenEnded():
                 self._end_codegen(event)
             case ev.Counted():
@@ -124,7 +128,7 @@ class Raw:
             self.seen[compile_id] = None
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
-        self.codegen_open[event.id, event.stage] -= 1
+        self.unfinished.discard((event.id, event.stage))
         self.codegen.append(event)
         if event.error is not None:
             self.problems.append(Problem(f"code of graph {event.id} ({event.stage}) was not generated: {event.error}"))

@@ -1,4 +1,8 @@
 """Self-attention written by hand, with its softmax spelled out as exp over sum.
+
+ctrace finds: compiled. One graph, no break, no recompile. Fusion turns the scaling and the whole softmax into one
+generated kernel; the six matrix products stay external calls. Inductor does not take the code for
+scaled_dot_product_attention.
 """
 
 import math

@@ -1,4 +1,8 @@
 """Self-attention written by hand, with a print left in `forward` from debugging.
+
+ctrace finds: partial. The print breaks `forward` into two graphs (GB0059), one before it and one after. That cuts the
+softmax in two: where attention.py has one kernel for it, this file has one on each side of the break.
+The fix is to delete the print; attention.py is this file without it.
 """
 
 import math

@@ -1,4 +1,7 @@
 """A small residual convolutional network: Conv, BatchNorm and ReLU blocks, pooling, a linear head.
+
+ctrace finds: compiled. One graph, no break. The convolutions stay external calls; what lies between two of them
+(BatchNorm and ReLU, in places with the sum over the shortcut or the pooling) is one generated kernel each.
 """
 
 import torch

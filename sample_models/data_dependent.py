@@ -1,4 +1,8 @@
 """A layer that rescales its activations only when they grew too large: an `if` on a tensor.
+
+ctrace finds: partial. The `if` breaks `forward` (GB0170): one graph before it, and one for each way it went, as the
+scenario takes the other branch. Computing the factor instead compiles whole:
+`hidden = hidden * torch.clamp(MAX_NORM / norm, max=1.0)`.
 """
 
 import torch

@@ -1,4 +1,8 @@
-"""A fixed-point solver that prints its residual inside the loop.
+"""A fixed-point layer that prints its residual inside the loop.
+
+ctrace finds: not_compiled. The print breaks the graph (GB0059), and Dynamo cannot resume in the middle of a `for`
+(GB7000), so it leaves the whole of `forward` in eager: no graph at all. Without the print it is one graph, all
+ITERATIONS of the loop unrolled.
 """
 
 import torch

@@ -1,4 +1,7 @@
 """A residual layer whose add and ReLU are one hand-written Triton kernel on a GPU, and plain torch elsewhere.
+
+ctrace finds: compiled, one graph and no break. Dynamo reads `x.is_cuda` while tracing and keeps one side of the `if`. On a CPU
+that is the plain torch; TODO
 """
 
 import torch

@@ -5,6 +5,7 @@ fixed. So a fork generates it on another core and writes it to the log. It stays
 true or not be safe: dynamic shapes (code generation may add guards), an initialised GPU, no free core.
 """
 
+import ctypes
 import gc
 import os
 import signal
@@ -67,6 +68,7 @@ class Codegen:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _die_with_parent()
             gc.disable()  # a collection would copy the parent's pages
             _single_threaded()
             self._record(graph)
@@ -82,6 +84,13 @@ def _has_ended(pid: int, *, block: bool = False) -> bool:
         return os.waitpid(pid, 0 if block else os.WNOHANG)[0] != 0
     except ChildProcessError:  # the program itself waited for any child
         return True
+
+
+def _die_with_parent() -> None:
+    """Have Linux end this process when its parent is gone; elsewhere it ends when its code is generated."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, linux/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _is_static(graph: Any) -> bool:

@@ -1,8 +1,10 @@
 """Emitting is not executing: generate every kernel's source, build nothing, and run the graphs eagerly.
 
-`compile_fx` is where a graph enters Inductor (2.13, _inductor/compile_fx.py:2685). It goes its whole way, AOTAutograd, lowering, fusion, code generation, so that guards, failures and shapes are those of a real compile. Only the
-last step, building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662), is left out, and what
-Dynamo gets back is a copy of the graph as it was, to be run eagerly: the same numbers as without torch.compile.
+`compile_fx` is where a graph enters Inductor (2.13, _inductor/compile_fx.py:2685). It goes its
+whole way, AOTAutograd, lowering, fusion, code generation, so that guards, failures and shapes are those of a real
+compile. Only the last step, building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662), is left
+out, and what Dynamo gets back is a copy of the graph as it was, to be run eagerly: the same numbers as without
+torch.compile.
 """
 
 import copy

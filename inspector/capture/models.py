@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.program import first_on_path
 from ctrace.inspector.capture.tensors import make_inputs, resized
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import parse_vary
@@ -57,11 +58,11 @@ def load(order: Order) -> Loaded:
 
 def _import(order: Order) -> ModuleType:
     if order.path is None:
-        sys.path[0] = str(Path.cwd())
+        first_on_path(Path.cwd())
         return _import_by_name(str(order.module))
     path = Path(order.path)
     sys.argv = [str(path)]
-    sys.path[0] = str(path.resolve().parent)
+    first_on_path(path.resolve().parent)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} is no Python file", "name a file that ends in .py")

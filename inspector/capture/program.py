@@ -19,7 +19,7 @@ def run_program(order: Order) -> None:
         _run_file(Path(order.path), order.args)
     else:
         sys.argv = ["-m", *order.args]  # runpy replaces the first by the module's file
-        sys.path[0] = str(Path.cwd())
+        first_on_path(Path.cwd())
         runpy.run_module(str(order.module), run_name="__main__", alter_sys=True)
 
 
@@ -28,7 +28,13 @@ def _run_file(path: Path, args: tuple[str, ...]) -> None:
     main = ModuleType("__main__")
     main.__dict__.update(__file__=str(path.absolute()), __builtins__=__builtins__, __cached__=None)
     sys.argv = [str(path), *args]
-    sys.path[0] = str(path.resolve().parent)
+    first_on_path(path.resolve().parent)
     sys.modules["__main__"] = main
     code: Any = compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
     exec(code, main.__dict__)
+
+
+def first_on_path(folder: Path) -> None:
+    """Put `folder` where Python puts a program's: in the place of the '' that we were started with."""
+    if not sys.flags.safe_path:
+        sys.path[0] = str(folder)

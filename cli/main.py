@@ -1,0 +1,61 @@
+"""The `ctrace` command: joins the commands, and turns errors into two lines and an exit code."""
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from ctrace import __version__
+from ctrace.cli import doctor, explain, run, runs
+from ctrace.inspector.errors import CtraceError, Exit
+
+_ISSUES = "https://github.com/ctrace/ctrace/issues"
+
+# Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
+_app = typer.Typer(
+    name="ctrace",
+    help="Say what torch.compile did to a model, why, and what to change.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_app.command(epilog=explain.EXAMPLES)(explain.explain)
+_PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
+_app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)
+_app.command(epilog=runs.EXAMPLES)(runs.runs)
+_app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print(f"ctrace {__version__}")
+        raise typer.Exit
+
+
+@_app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+def app(prog_name: str | None = None) -> None:
+    """Run the command line; never returns."""
+    try:
+        _app(prog_name=prog_name)
+    except CtraceError as error:
+        print(f"ctrace: {error.what}\n  {error.todo}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has enough; Python must not complain when it flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(Exit.DONE)
+    except Exception:
+        traceback.print_exc()
+        print(f"ctrace: this is a bug of ctrace; please report it with the lines above: {_ISSUES}", file=sys.stderr)
+        sys.exit(Exit.BUG)

@@ -1,0 +1,31 @@
+"""Options that several commands share, each declared once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, with the names that the README documents.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to FILE.")]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop after SECONDS; keep what was seen.")
+]
+Build = Annotated[bool, typer.Option("--build", help="Compile and run the kernels too, instead of only emitting them.")]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="SPEC", help='An argument, as "float32[8,128]", "mask=bool[8,n]" (a letter: dynamic) or "0.5".'
+    ),
+]
+Varies = Annotated[
+    list[str] | None,
+    typer.Option("--vary", metavar="DIM=SIZES", help='Also call with other sizes of a dimension, as "0=1,2,3,8".'),
+]
+Train = Annotated[bool, typer.Option("--train", help="Put the model in training mode and run backward too.")]
+Mode = Annotated[str | None, typer.Option("--mode", metavar="MODE", help="torch.compile's mode.")]
+Dynamic = Annotated[
+    bool | None, typer.Option("--dynamic/--no-dynamic", help="torch.compile's dynamic; by default torch decides.")
+]
+Fullgraph = Annotated[bool, typer.Option("--fullgraph", help="torch.compile's fullgraph: a break is an error.")]
+Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="torch.compile's backend.")]

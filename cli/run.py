@@ -1,0 +1,51 @@
+"""`ctrace run`: run any program as Python would, and watch what torch.compile does in it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.show import Format, exit_code, show, shown_format
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.order import Options
+from ctrace.inspector.session import capture
+from ctrace.inspector.store import Store
+from ctrace.inspector.target import ProgramTarget, program
+
+EXAMPLES = """\b
+Options of ctrace come before the program; everything after it is the program's.
+
+\b
+Examples:
+  ctrace run train.py --epochs 1
+  ctrace run -m pkg.tool --help
+  ctrace run --json -o report.json train.py
+"""
+
+
+def run(
+    context: typer.Context,
+    module: Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")] = None,
+    json: opt.Json = False,
+    markdown: opt.Markdown = False,
+    output: opt.Output = None,
+    build: opt.Build = False,
+    timeout: opt.Timeout = None,
+) -> None:
+    """Run a program unchanged, and report on stderr what torch.compile did in it."""
+    form = shown_format(json=json, markdown=markdown)
+    target = _target(module, context.args)
+    # The program's stdout is its own, unless the report is data for stdout.
+    stdout = 2 if form is not Format.TERMINAL and output is None else None
+    session = capture(target, Options(build=build), store=Store(), timeout=timeout, stdout=stdout)
+    show(session, form, output, on_stderr=True)
+    raise typer.Exit(exit_code(session))
+
+
+def _target(module: str | None, words: list[str]) -> ProgramTarget:
+    if module is not None:
+        return ProgramTarget(None, module, tuple(words))
+    if not words:
+        raise TargetError("ctrace run needs a program", "name one: ctrace run train.py, or ctrace run -m pkg.tool")
+    return program(Path(words[0]), words[1:])

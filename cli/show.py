@@ -1,0 +1,74 @@
+"""Show a Session in the format that was asked for."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import assert_never
+
+from ctrace.cli.console import write_report
+from ctrace.inspector.errors import Exit, TargetError
+from ctrace.inspector.model import FailurePhase, Session
+
+
+class Format(StrEnum):
+    """A way to show a Session."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def shown_format(*, json: bool, markdown: bool) -> Format:
+    """Choose the format.
+
+    Raises:
+        TargetError: two were asked for.
+    """
+    if json and markdown:
+        raise TargetError("--json and --markdown exclude each other", "choose one")
+    return Format.JSON if json else Format.MARKDOWN if markdown else Format.TERMINAL
+
+
+def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool = False) -> None:
+    """Write the report to `output`, to stdout, or (for `run`, whose stdout is the program's) to stderr.
+
+    Raises:
+        TargetError: the target was wrong, which the capture found out.
+        RunError: the file cannot be written.
+    """
+    failure = session.failure
+    if failure is not None and failure.phase is FailurePhase.TARGET:
+        raise TargetError(failure.message, failure.todo)
+    match form:
+        case Format.JSON:
+            from ctrace.reports.json import render_json
+
+            write_report(render_json(session), output)
+        case Format.MARKDOWN:
+            from ctrace.reports.markdown import render_markdown
+
+            write_report(render_markdown(session), output)
+        case Format.TERMINAL:
+            _terminal(session, output, on_stderr=on_stderr)
+        case _:
+            assert_never(form)
+
+
+def _terminal(session: Session, output: Path | None, *, on_stderr: bool) -> None:
+    from ctrace.cli.console import PLAIN_WIDTH, console
+    from ctrace.reports.terminal import render_terminal
+
+    if output is None or str(output) == "-":
+        render_terminal(session, console(stderr=on_stderr and output is None))
+        return
+    import io
+
+    from rich.console import Console
+
+    text = io.StringIO()
+    render_terminal(session, Console(file=text, width=PLAIN_WIDTH))
+    write_report(text.getvalue(), output)
+
+
+def exit_code(session: Session) -> Exit:
+    """Decide how a command ends that ran the user's program."""
+    return Exit.DONE if session.failure is None else Exit.PROGRAM

@@ -1,0 +1,77 @@
+"""Probe every hook by compiling one small function under all of them, and say what each recorded."""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.reader import Entry, read
+
+_WANTED = {
+    "torch's structured trace": "dynamo_output_graph",
+    "bytecode hook": "artifact:ctrace_bytecode",
+    "graph breaks": "artifact:dynamo_graph_break_reason",
+    "recompiles": "artifact:ctrace_recompile",
+    "graphs and backends": "artifact:ctrace_graph",
+    "fusion rounds": "artifact:ctrace_fusion",
+    "kernels and their lines": "artifact:ctrace_kernel",
+    "emitted code": "inductor_output_code",
+    "counters": "artifact:ctrace_counters",
+    "compilation metrics": "compilation_metrics",
+    "backward, when it runs": "bwd_compilation_metrics",
+}
+
+
+def main() -> None:
+    """Print a JSON list of findings; what torch prints meanwhile goes to stderr."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    findings = [_device(), *_probe()]
+    answer.write(json.dumps(findings))
+    answer.close()
+    sys.stdout.flush()
+
+
+def _device() -> dict[str, Any]:
+    import torch
+
+    found = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, no GPU; kernels are C++"
+    return {"name": "device", "ok": True, "found": found}
+
+
+def _probe() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "trace.log"
+        with capturing(log, build=False):
+            _exercise()
+        entries = [entry for entry in read(log) if isinstance(entry, Entry)]
+    kinds = [entry.kind for entry in entries]
+    problems = [json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem"]
+    findings = [_finding(name, kinds.count(kind)) for name, kind in _WANTED.items()]
+    return [*findings, *({"name": "problem", "ok": False, "found": problem} for problem in problems)]
+
+
+def _finding(name: str, number: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ok": number > 0,
+        "found": f"{number} recorded" if number else "nothing recorded: this torch has moved it",
+        "todo": "what depends on it will be missing from reports; report it with your torch version",
+    }
+
+
+def _exercise() -> None:
+    """Compile something that breaks, recompiles, fuses and runs backward."""
+    import torch
+
+    @torch.compile
+    def probe(x: Any) -> Any:
+        y = torch.exp(x * 2)
+        torch._dynamo.graph_break()
+        return y / y.sum(dim=-1, keepdim=True)
+
+    for rows in (3, 4):
+        probe(torch.rand(rows, 5, requires_grad=True)).sum().backward()

@@ -1,0 +1,77 @@
+"""Examine the machine: versions, compiler, device, and a probe of every hook, made by a child process."""
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+
+from ctrace.inspector.launch import HOME
+from ctrace.inspector.setup import NEWEST, OLDEST, is_untried, release_of, torch_version
+
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from ctrace.inspector.capture.probe import main; sys.path.pop(0); main()"
+)
+_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    found: str
+    todo: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything; nothing of torch is imported in this process."""
+    return [_python(), _torch(), _triton(), _compiler(), *_probed()]
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Finding("python", ok, f"{version} ({sys.executable})", "ctrace supports Python 3.11 to 3.13")
+
+
+def _torch() -> Finding:
+    version = torch_version()
+    supported = f"{'.'.join(map(str, OLDEST))} to {'.'.join(map(str, NEWEST))}"
+    if version is None:
+        return Finding("torch", False, "not installed", f'pip install "torch>={".".join(map(str, OLDEST))}"')
+    release = release_of(version)
+    ok = release is None or (release >= OLDEST and not is_untried(version))
+    return Finding("torch", ok, version, f"ctrace supports {supported}")
+
+
+def _triton() -> Finding:
+    try:
+        return Finding("triton", True, metadata.version("triton"))
+    except metadata.PackageNotFoundError:
+        return Finding("triton", True, "not installed; needed only for kernels of a GPU")
+
+
+def _compiler() -> Finding:
+    found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
+    return Finding("C++ compiler", True, found or "none; needed only with --build")
+
+
+def _probed() -> list[Finding]:
+    if torch_version() is None:
+        return []
+    try:
+        done = subprocess.run(  # noqa: S603 - our own probe
+            [sys.executable, "-c", _BOOT, str(HOME)], capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return [Finding("hooks", False, f"the probe gave no answer in {_SECONDS} s", "report it, with this output")]
+    try:
+        probes = json.loads(done.stdout)
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return [Finding("hooks", False, f"the probe did not work: {last}", "report it, with this output")]
+    return [Finding(each["name"], each["ok"], each["found"], each.get("todo", "")) for each in probes]

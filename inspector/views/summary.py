@@ -1,0 +1,117 @@
+"""The first answers: what happened in one sentence, what was generated in numbers, what to do next."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ctrace.inspector.model import BreakKind, FailurePhase, Session, Verdict
+from ctrace.inspector.views.recompiles import groups
+
+
+@dataclass(frozen=True, slots=True)
+class FusionTotals:
+    """Fusion over all graph parts: the most rounds any of them took, and all nodes before and after."""
+
+    rounds: int
+    before: int
+    after: int
+
+
+def fusion_totals(session: Session) -> FusionTotals | None:
+    """Add up fusion; None when no graph went through Inductor's scheduler."""
+    if not session.fusions:
+        return None
+    return FusionTotals(
+        max(len(fusion.rounds) for fusion in session.fusions),
+        sum(fusion.before for fusion in session.fusions),
+        sum(fusion.after for fusion in session.fusions),
+    )
+
+
+def languages(session: Session) -> dict[str, int]:
+    """Count kernels by language, most first."""
+    return dict(Counter(kernel.language for kernel in session.kernels).most_common())
+
+
+def guard_count(session: Session) -> int | None:
+    """Add up the guards of all compilations; None when torch says of none."""
+    counts = [compilation.guards for compilation in session.compilations if compilation.guards is not None]
+    return sum(counts) if counts else None
+
+
+def sentence(session: Session) -> str:
+    """Say what happened, verdict first."""
+    match session.verdict:
+        case Verdict.COMPILED:
+            whole = "one graph" if len(session.graphs) == 1 else f"{len(session.graphs)} graphs"
+            return f"torch.compile took all of it: {whole}, no break, nothing left in eager."
+        case Verdict.PARTIAL:
+            return f"torch.compile took a part of it: {_why_partial(session)}."
+        case Verdict.NOT_COMPILED:
+            return f"Nothing was compiled: {_why_nothing(session)}"
+        case Verdict.FAILED:
+            return _why_failed(session)
+
+
+def _why_partial(session: Session) -> str:
+    breaks = sum(each.kind is BreakKind.BREAK for each in session.breaks)
+    disabled = len(session.breaks) - breaks
+    parts = [f"{len(session.graphs)} graph{_s(len(session.graphs))}"]
+    if breaks:
+        parts.append(f"{breaks} break{_s(breaks)}")
+    if disabled:
+        parts.append(f"{disabled} disabled call{_s(disabled)}")
+    if session.skips:
+        parts.append(f"{len(session.skips)} function{_s(len(session.skips))} left in eager")
+    if session.limit.hit:
+        parts.append("the recompile limit was hit, later calls run eagerly")
+    return ", ".join(parts)
+
+
+def _s(number: int) -> str:
+    return "" if number == 1 else "s"
+
+
+def _why_nothing(session: Session) -> str:
+    if session.skips:
+        return f"{session.skips[0].function} was left in eager as a whole."
+    if session.compilations:
+        return "the compiled code holds no tensor operation."
+    return "no compiled function was called."
+
+
+def _why_failed(session: Session) -> str:
+    failure = session.failure
+    assert failure is not None  # noqa: S101 - the verdict says so
+    what = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    match failure.phase:
+        case FailurePhase.TARGET:
+            return failure.message
+        case FailurePhase.LOAD:
+            return f"The file raised while it was imported. {what}"
+        case FailurePhase.EAGER:
+            return f"The model raises without torch.compile. {what}"
+        case FailurePhase.RUN:
+            return f"The run raised. {what}"
+        case FailurePhase.CRASH | FailurePhase.TIMEOUT | FailurePhase.INTERRUPT:
+            return f"{failure.message[:1].upper()}{failure.message[1:]}. What was seen until then:"
+
+
+def next_steps(session: Session) -> tuple[str, ...]:
+    """Name up to three things to do, what costs most first."""
+    steps: list[str] = []
+    if session.failure is not None and session.failure.todo:
+        steps.append(session.failure.todo)
+    for skip in session.skips:
+        if skip.break_index is not None:
+            steps.append(session.breaks[skip.break_index].fix)
+    steps += [each.fix for each in session.breaks if each.kind is BreakKind.BREAK]
+    steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
+    if not steps and session.verdict is Verdict.COMPILED:
+        steps.append(_healthy_step(session))
+    return tuple(dict.fromkeys(step for step in steps if step))[:3]
+
+
+def _healthy_step(session: Session) -> str:
+    if not session.environment.built and session.environment.backend == "inductor":
+        return "Nothing to fix. Kernels were emitted, not built; --build compiles and runs them."
+    return "Nothing to fix."

@@ -1,0 +1,73 @@
+"""The one place where numbers, paths and foreign text become text to read."""
+
+import os
+import unicodedata
+from collections.abc import Iterable
+
+
+def plain(text: str) -> str:
+    """Make foreign text safe for a terminal: control and direction characters are shown, not obeyed."""
+    return "".join(letter if letter in "\n\t" or _is_harmless(letter) else _shown(letter) for letter in text)
+
+
+def _is_harmless(letter: str) -> bool:
+    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
+
+
+def _shown(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """Fold white space, and cut with an ellipsis after `limit` characters (0: never)."""
+    folded = " ".join(plain(text).split())
+    return folded if not limit or len(folded) <= limit else f"{folded[: limit - 1]}…"
+
+
+def path(file: str, cwd: str) -> str:
+    """Shorten a path that lies in the run's working directory."""
+    inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
+    return plain(os.path.relpath(file, cwd) if inside else file)
+
+
+def file_name(file: str) -> str:
+    """Drop the folders, for a narrow column."""
+    return plain(os.path.basename(file))
+
+
+def place(file: str, line: int | None, cwd: str) -> str:
+    """Write `file:line`, or the file alone."""
+    return path(file, cwd) if line is None else f"{path(file, cwd)}:{line}"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Write `1 graph`, `2 graphs`, `no graphs`."""
+    return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def seconds(value: float | None) -> str:
+    """Write seconds with a sensible number of digits; None is not a zero."""
+    if value is None:
+        return "not measured"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
+
+
+def share(part: int | None, whole: int | None) -> str:
+    """Write `12 of 14 (86 %)`; what was not measured is said to be so."""
+    if part is None or whole is None:
+        return "not measured"
+    return f"{part} of {whole} ({100 * part // whole} %)" if whole else "0 of 0"
+
+
+def listed(items: Iterable[str], most: int) -> str:
+    """Join with commas, and say how many are left out beyond `most`."""
+    names = list(items)
+    left = len(names) - most
+    return ", ".join(names) if left <= 0 else f"{', '.join(names[:most])}, and {left} more"
+
+
+def short_op(op: str) -> str:
+    """Drop the namespace that nearly every op has."""
+    return op.removeprefix("aten.").removeprefix("prims.")

@@ -1,0 +1,84 @@
+"""A Session as Markdown, for an issue or a pull request."""
+
+from collections.abc import Iterable, Iterator
+
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.recompiles import groups
+from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.reports import format as fmt
+
+
+def render_markdown(session: Session) -> str:
+    """Write the report, with a final newline."""
+    return "\n".join(_lines(session)) + "\n"
+
+
+def _lines(session: Session) -> Iterator[str]:
+    environment, cwd = session.environment, session.environment.cwd
+    name = session.target.path or session.target.name or "this run"
+    yield f"### ctrace: {_text(name)}: **{str(session.verdict).replace('_', ' ')}**"
+    yield f"\n{_text(sentence(session))}"
+    if session.breaks:
+        yield "\n| graph break | code | owner | times | why | what to do |\n|---|---|---|---|---|---|"
+        for each in session.breaks:
+            where = f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}"
+            yield _row(_code(where), _code(each.source), str(each.owner), str(each.times), _text(each.reason), _text(each.fix))
+    if session.skips:
+        yield "\n| left in eager | place | why |\n|---|---|---|"
+        for skip in session.skips:
+            yield _row(_code(skip.function), _code(fmt.place(skip.file, skip.line, cwd)), _text(skip.reason))
+    if recompiled := groups(session):
+        yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
+        for group in recompiled:
+            values = _text(fmt.listed(group.values, 8))
+            expected = "yes" if group.expected else "no"
+            yield _row(_code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix))
+    yield "\n| fact | value |\n|---|---|"
+    for fact, value in _facts(session):
+        yield _row(fact, _text(value))
+    yield from _bullets("What to do", next_steps(session))
+    yield from _bullets("Problems of ctrace itself", (problem.what for problem in session.problems))
+    yield f"\n<sub>ctrace {_text(environment.ctrace or '?')}, torch {_text(environment.torch or '?')}, {_text(environment.device)}</sub>"
+
+
+def _facts(session: Session) -> Iterator[tuple[str, str]]:
+    guards = guard_count(session)
+    yield "graphs", str(len(session.graphs))
+    yield "ops in graphs", fmt.share(session.coverage.compiled, session.coverage.ops)
+    yield "guards", "not measured" if guards is None else str(guards)
+    if session.limit.hit:
+        yield "recompile limit", "hit"
+    if totals := fusion_totals(session):
+        yield "fusion", f"{totals.before} nodes into {totals.after}, at most {fmt.count(totals.rounds, 'round')}"
+    if session.kernels:
+        yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
+    phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
+    yield "time", f"{fmt.seconds(session.time.total)}{f' ({phases})' if phases else ''}"
+
+
+def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:
+    texts = list(items)
+    if texts:
+        yield f"\n**{title}**\n"
+        yield from (f"- {_text(text)}" for text in texts)
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: str) -> str:
+    """Escape what Markdown or HTML would read as markup."""
+    escaped = fmt.one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for letter in "\\`*_[]|":
+        escaped = escaped.replace(letter, f"\\{letter}")
+    return escaped
+
+
+def _code(text: str) -> str:
+    """Write a code span that its content cannot end; a bar would end the table's cell."""
+    content = fmt.one_line(text).replace("|", "\\|")
+    fence = "`"
+    while fence in content:
+        fence += "`"
+    return f"{fence} {content} {fence}" if "`" in content else f"{fence}{content}{fence}"
