@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ctrace.inspector import events as ev
+from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.sites import resumed
+from ctrace.inspector.store import write_text
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:
@@ -94,6 +96,19 @@ def _pump(reading: int, talk: "Console") -> None:
             talk.out(line.decode("utf-8", "replace").rstrip("\n"), highlight=False)
 
 
+def check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written before a long capture is made for it.
+
+    Raises:
+        TargetError: its folder is not there, or it is a folder.
+    """
+    if output is None or str(output) == "-":
+        return
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        what = f"{output} is a folder" if output.is_dir() else f"{output}: there is no folder {output.parent}"
+        raise TargetError(what, "name another file with -o")
+
+
 def write_report(text: str, output: Path | None) -> None:
     """Write a report to a file, or to stdout when there is none or it is `-`.
 
@@ -104,9 +119,6 @@ def write_report(text: str, output: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    from ctrace.inspector.errors import RunError
-    from ctrace.inspector.store import write_text
-
     try:
         write_text(output, text)
     except OSError as error:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.console import progress
+from ctrace.cli.console import check_output, progress
 from ctrace.cli.show import exit_code, show, shown_format
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import parse_input, parse_vary
@@ -18,18 +18,20 @@ from ctrace.inspector.target import ProgramTarget, Resolved, resolve
 
 EXAMPLES = """\b
 Examples:
-  ctrace explain model.py                     a file with `model` and `inputs`
+  ctrace explain model.py                  a file with `model` and `inputs`
   ctrace explain net.py:Encoder --input "float32[8,n]" --train
   ctrace explain pkg.models:tiny --vary "0=1,2,8" --json -o report.json
-  ctrace explain train.py -- --epochs 1       a program that calls torch.compile itself
-  ctrace explain                              the last run again
+  ctrace explain train.py -- --epochs 1    a program that compiles by itself
+  ctrace explain                           the last run again
 """
 
 
 def explain(
     target: Annotated[
         str | None,
-        typer.Argument(help="A file, file.py:name, pkg.mod:name, a saved run or a TORCH_TRACE log. Default: the last run."),
+        typer.Argument(
+            help="A file, file.py:name, pkg.mod:name, a saved run or a TORCH_TRACE log. Default: the last run."
+        ),
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of a program.")] = None,
     json: opt.Json = False,
@@ -47,6 +49,7 @@ def explain(
 ) -> None:
     """Say what torch.compile did to a model, why, and what to change."""
     form = shown_format(json=json, markdown=markdown)
+    check_output(output)
     store = Store()
     saved = _saved(target, store)
     if saved is not None:

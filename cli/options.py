@@ -15,7 +15,9 @@ Build = Annotated[bool, typer.Option("--build", help="Compile and run the kernel
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
-        "--input", metavar="SPEC", help='An argument, as "float32[8,128]", "mask=bool[8,n]" (a letter: dynamic) or "0.5".'
+        "--input",
+        metavar="SPEC",
+        help='An argument, as "float32[8,128]", "mask=bool[8,n]" (a letter: dynamic) or "0.5".',
     ),
 ]
 Varies = Annotated[

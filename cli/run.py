@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ctrace.cli import options as opt
+from ctrace.cli.console import check_output
 from ctrace.cli.show import Format, exit_code, show, shown_format
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.order import Options
@@ -14,7 +15,7 @@ from ctrace.inspector.store import Store
 from ctrace.inspector.target import ProgramTarget, program
 
 EXAMPLES = """\b
-Options of ctrace come before the program; everything after it is the program's.
+Options of ctrace come before the program; what follows it is the program's.
 
 \b
 Examples:
@@ -35,6 +36,7 @@ def run(
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did in it."""
     form = shown_format(json=json, markdown=markdown)
+    check_output(output)
     target = _target(module, context.args)
     # The program's stdout is its own, unless the report is data for stdout.
     stdout = 2 if form is not Format.TERMINAL and output is None else None

@@ -19,7 +19,9 @@ Examples:
 
 
 def runs(
-    prune: Annotated[int | None, typer.Option("--prune", metavar="KEEP", min=0, help="Delete all but the last KEEP.")] = None,
+    prune: Annotated[
+        int | None, typer.Option("--prune", metavar="KEEP", min=0, help="Delete all but the last KEEP.")
+    ] = None,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -56,7 +58,9 @@ def _print(found: list[Run]) -> None:
     for run in found:
         summary = run.summary
         verdict = str(summary.get("verdict", "running" if run.is_active else "cut off")).replace("_", " ")
-        what = ", ".join(count(int(summary[f"{noun}s"]), noun) for noun in ("graph", "break", "recompile") if f"{noun}s" in summary)
+        what = ", ".join(
+            count(int(summary[f"{noun}s"]), noun) for noun in ("graph", "break", "recompile") if f"{noun}s" in summary
+        )
         when = time.strftime("%d %b %H:%M", time.localtime(run.created))
         table.add_row(Text(plain(run.name)), when, verdict, what, seconds(run.seconds) if run.seconds else "")
     console().print(table, highlight=False)

@@ -79,9 +79,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
 
 def _environment(raw: Raw) -> Environment:
     backends = [made.backend for all_made in raw.graphs.values() for made in all_made if made.backend]
-    return Environment(
-        **raw.environment, backend=", ".join(dict.fromkeys(backends)), prefixes=dict(raw.prefixes)
-    )
+    return Environment(**raw.environment, backend=", ".join(dict.fromkeys(backends)), prefixes=dict(raw.prefixes))
 
 
 def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
@@ -94,29 +92,29 @@ def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
 def _graphs(raw: Raw) -> tuple[Graph, ...]:
     graphs = []
     for compile_id, made in raw.graphs.items():
-        function, file, line, at = place_of(raw, compile_id)
+        place = place_of(raw, compile_id)
         ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
         if ops is None:
             values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
             ops = values.get("graph_op_count") or 0
-        graphs.append(Graph(compile_id, function, file, at or line, ops))
+        graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
     return tuple(graphs)
 
 
 def _compilations(raw: Raw) -> tuple[Compilation, ...]:
     made = []
     for compile_id in raw.seen:
-        function, file, line, at = place_of(raw, compile_id)
+        place = place_of(raw, compile_id)
         values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
         code = raw.bytecode.get(compile_id)
         start = raw.starts.get(compile_id)
         made.append(
             Compilation(
                 id=compile_id,
-                function=function,
-                file=file,
-                line=line,
-                resumes_at=at,
+                function=place.function,
+                file=place.file,
+                line=place.line,
+                resumes_at=place.resumes_at,
                 guards=values.get("guard_count"),
                 bytecode=Bytecode(code.before, code.after) if code else None,
                 attempts=start.attempt + 1 if start else 1,
@@ -152,9 +150,10 @@ def _limit(raw: Raw) -> Limit:
             used[frame] += 1
     functions = []
     for frame, count in used.items():
-        function, file, _, at = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
-        if count and owner_of(file, raw.prefixes) is Owner.USER:
-            functions.append(CacheUse(f"{function} (from line {at})" if at else function, count, limit))
+        place = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
+        if count and owner_of(place.file, raw.prefixes) is Owner.USER:
+            resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
+            functions.append(CacheUse(f"{place.function}{resumes}", count, limit))
     return Limit(hit, tuple(functions))
 
 

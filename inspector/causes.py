@@ -1,7 +1,7 @@
 """From an unmet guard, as torch words it, to a cause: kind, subject in the user's names, expected and actual value.
 
-Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4, actual 8") and Python
-expressions of _dynamo/guards.py (`L['self'].step == 1`).
+Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
+actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`).
 """
 
 import re

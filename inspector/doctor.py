@@ -12,7 +12,8 @@ from ctrace.inspector.launch import HOME
 from ctrace.inspector.setup import NEWEST, OLDEST, is_untried, release_of, torch_version
 
 _BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from ctrace.inspector.capture.probe import main; sys.path.pop(0); main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from ctrace.inspector.capture.probe import main; sys.path.pop(0); main()"
 )
 _SECONDS = 120
 
@@ -64,7 +65,7 @@ def _probed() -> list[Finding]:
     if torch_version() is None:
         return []
     try:
-        done = subprocess.run(  # noqa: S603 - our own probe
+        done = subprocess.run(
             [sys.executable, "-c", _BOOT, str(HOME)], capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
 """What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's.
 
-`decode` turns an `Entry` into one of them. An event that ctrace knows of but does not use is `Ignored`; one that it has never
-heard of is `Unknown`; one that is not as it should be raises `ValueError`, `KeyError` or `TypeError`.
+`decode` turns an `Entry` into one of them. An event that ctrace knows of but does not use is `Ignored`; one that it has
+never heard of is `Unknown`; one that is not as it should be raises `ValueError`, `KeyError` or `TypeError`.
 """
 
 import json
@@ -96,6 +96,8 @@ class GraphMade:
     id: str
     backend: str | None
     ops: int | None
+    wraps: str | None = None
+    """The class of the module, where Dynamo compiles its own wrapper around one of torch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +227,9 @@ class Unknown:
 
 
 Event = (
-    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | CompileStarted | BreakReported
-    | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade | CodegenStarted
-    | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | CompileStarted |
+    BreakReported | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
+    | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
 
 
@@ -287,7 +289,7 @@ def _call(entry: Entry) -> CallBegan:
 
 def _graph(entry: Entry) -> GraphMade:
     data = _payload(entry)
-    return GraphMade(_id(entry), data["backend"], data["ops"])
+    return GraphMade(_id(entry), data["backend"], data["ops"], data.get("wraps"))
 
 
 def _bytecode(entry: Entry) -> BytecodeSeen:
@@ -326,8 +328,8 @@ def _codegen_ended(entry: Entry) -> CodegenEnded:
 
 def _counted(entry: Entry) -> Counted:
     data = _payload(entry)
-    counts = (data.get(name, {}) for name in ("frames", "graph_break", "unimplemented"))
-    return Counted(*counts, data.get("recompile_limit"))
+    frames, breaks, unimplemented = (data.get(name, {}) for name in ("frames", "graph_break", "unimplemented"))
+    return Counted(frames, breaks, unimplemented, data.get("recompile_limit"))
 
 
 def _failed(entry: Entry) -> ProgramFailed:
@@ -380,13 +382,15 @@ _IGNORED = frozenset(
         "dynamo_cpp_guards_str", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
         "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
-        "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance", "missing_fake_kernel",
-        "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics", "exported_program",
+        "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
+        "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",
+        "exported_program",
     )
 )  # fmt: skip
 _IGNORED_PREFIXES = (
-    "artifact:aot", "artifact:backward_", "artifact:before_", "artifact:after_", "artifact:compiled_", "artifact:dynamo_error",
-    "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_", "artifact:torch._functorch.config", "artifact:triton_",
-    "artifact:get_", "artifact:put_", "artifact:graph_execution", "artifact:eager_compile_backwards_failure",
-    "artifact:recompile_user_context", "artifact:cudagraph", "artifact:forward_",
+    "artifact:aot", "artifact:backward_", "artifact:before_", "artifact:after_", "artifact:compiled_",
+    "artifact:dynamo_error", "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_",
+    "artifact:torch._functorch.config", "artifact:triton_", "artifact:get_", "artifact:put_",
+    "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
+    "artifact:cudagraph", "artifact:forward_",
 )  # fmt: skip

@@ -56,9 +56,7 @@ def launch(
     write_text(run.order, order.to_json())
     run.log.touch()
     began = time.monotonic()
-    child = subprocess.Popen(  # noqa: S603 - the program that the user asked for
-        [sys.executable, "-c", _BOOT, str(HOME), str(run.order)], stdout=stdout, stderr=stderr
-    )
+    child = subprocess.Popen([sys.executable, "-c", _BOOT, str(HOME), str(run.order)], stdout=stdout, stderr=stderr)
     started(child)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
     raw = Raw()

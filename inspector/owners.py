@@ -7,7 +7,9 @@ from ctrace.inspector.model import Owner
 
 # For a log that torch alone wrote, which does not say where its folders are.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")
-_LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<frozen |^<string>|^<__array_function")
+_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<frozen |^<string>|^<__array_function"
+)
 
 
 def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:

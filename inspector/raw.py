@@ -59,7 +59,7 @@ class Raw:
             return None
         return event
 
-    def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0912, PLR0915 - one case an event
+    def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0915 - one case an event
         match event:
             case ev.FileName():
                 self.files[event.number] = event.name

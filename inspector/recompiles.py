@@ -27,11 +27,11 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
         frame = compile_id.partition("/")[0]
         made = compile_id in raw.graphs or compile_id in raw.bytecode
         if made and frame in earlier:
-            function, file, line, at = place_of(raw, compile_id)
+            place = place_of(raw, compile_id)
             causes = _causes(raw, compile_id)
             reason = next(iter(raw.reasons.get(compile_id, ())), "")
             expected = _is_expected(compile_id, causes)
-            found.append(Recompile(compile_id, function, file, at or line, expected, causes, reason))
+            found.append(Recompile(compile_id, place.function, place.file, place.begins, expected, causes, reason))
         if made:
             earlier.add(frame)
     return tuple(found)
@@ -45,6 +45,9 @@ def _is_expected(compile_id: str, causes: tuple[Cause, ...]) -> bool:
 
 def _causes(raw: Raw, compile_id: str) -> tuple[Cause, ...]:
     entries = [entry for entry in raw.unmet.get(compile_id, ()) if entry.get("unmet")]
+    gone = [str(entry["invalid"]) for entry in raw.unmet.get(compile_id, ()) if entry.get("invalid")]
+    if not entries and gone:
+        return (_with_fix(Cause("identity", gone[0])),)
     if not entries:
         return tuple(_from_text(reason) for reason in raw.reasons.get(compile_id, ())[:1])
     nearest = min(entries, key=lambda entry: len(entry["unmet"]))  # entries are newest first; the newer one on a tie

@@ -28,7 +28,9 @@ def check_torch() -> None:
     if version is None:
         raise SetupError("torch is not installed in this environment", f'pip install "torch>={oldest}"')
     if (release := release_of(version)) is not None and release < OLDEST:
-        raise SetupError(f"torch {version} is too old; ctrace needs {oldest} or newer", f'pip install "torch>={oldest}"')
+        raise SetupError(
+            f"torch {version} is too old; ctrace needs {oldest} or newer", f'pip install "torch>={oldest}"'
+        )
 
 
 def is_untried(version: str) -> bool:

@@ -1,7 +1,7 @@
-"""From torch's words on a graph break to a site: gb ids, innermost line of the user's code, owner of the innermost frame.
+"""From torch's words on a graph break to its parts: gb ids, reason, hints and the user's stack.
 
-The text (2.13, _dynamo/symbolic_convert.py:5026) has a header, the reason with explanation, hints and a link that holds the gb id,
-the user's traceback and Dynamo's own.
+The text (2.13, _dynamo/symbolic_convert.py:5026) has a header, the reason with explanation, hints and a link that holds
+the gb id, the user's traceback and Dynamo's own.
 """
 
 import re

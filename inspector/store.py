@@ -79,7 +79,7 @@ class Store:
         except OSError as error:
             what = f"{self.root} cannot be written: {error.strerror or error}"
             raise RunError(what, "run from a folder you may write to, or name one: CTRACE_DIR=/tmp/ctrace") from None
-        self.prune(KEEP)
+        self.prune(KEEP - 1)
         return run
 
     def _new_folder(self, target: Target, created: float) -> Path:

@@ -77,7 +77,9 @@ def _split(text: str) -> tuple[Path | None, str | None]:
     before, colon, after = text.rpartition(":")
     if colon and Path(before).is_file():
         if not after:
-            raise TargetError(f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out")
+            raise TargetError(
+                f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out"
+            )
         return Path(before), after
     if colon and after and "/" not in before and not before.endswith(".py"):
         return None, after
@@ -99,14 +101,18 @@ def _parse(path: Path) -> ast.Module:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"{path}, line {line}" if line else str(path)
-        raise TargetError(f"{where}: {getattr(error, 'msg', error)}", "correct the file; Python cannot read it") from None
+        raise TargetError(
+            f"{where}: {getattr(error, 'msg', error)}", "correct the file; Python cannot read it"
+        ) from None
     except OSError as error:
         raise TargetError(f"{path} cannot be read: {error.strerror}", "check the file's permissions") from None
 
 
 def _refuse_args(text: str, args: Sequence[str]) -> None:
     if args:
-        raise TargetError(f"{text} is a model, and takes no arguments ({' '.join(args)})", "use ctrace run for a program")
+        raise TargetError(
+            f"{text} is a model, and takes no arguments ({' '.join(args)})", "use ctrace run for a program"
+        )
 
 
 def _top_level_names(tree: ast.Module) -> Iterator[str]:
@@ -148,5 +154,6 @@ def _is_compile(node: ast.AST) -> bool:
 def _hint(path: Path, tree: ast.Module) -> str:
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     if classes:
-        return f"add `model = {classes[-1]}(...)` and `inputs = (...)`, or name an object: ctrace explain {path}:{classes[-1]}"
+        name = classes[-1]
+        return f"add `model = {name}(...)` and `inputs = (...)`, or name an object: ctrace explain {path}:{name}"
     return f"add `model = ...` and `inputs = (...)`; or, if it compiles in a module it imports: ctrace run {path}"

@@ -3,6 +3,7 @@
 import os
 import unicodedata
 from collections.abc import Iterable
+from pathlib import PurePath
 
 
 def plain(text: str) -> str:
@@ -32,7 +33,7 @@ def path(file: str, cwd: str) -> str:
 
 def file_name(file: str) -> str:
     """Drop the folders, for a narrow column."""
-    return plain(os.path.basename(file))
+    return plain(PurePath(file).name)
 
 
 def place(file: str, line: int | None, cwd: str) -> str:

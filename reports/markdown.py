@@ -22,7 +22,9 @@ def _lines(session: Session) -> Iterator[str]:
         yield "\n| graph break | code | owner | times | why | what to do |\n|---|---|---|---|---|---|"
         for each in session.breaks:
             where = f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}"
-            yield _row(_code(where), _code(each.source), str(each.owner), str(each.times), _text(each.reason), _text(each.fix))
+            yield _row(
+                _code(where), _code(each.source), str(each.owner), str(each.times), _text(each.reason), _text(each.fix)
+            )
     if session.skips:
         yield "\n| left in eager | place | why |\n|---|---|---|"
         for skip in session.skips:
@@ -32,13 +34,16 @@ def _lines(session: Session) -> Iterator[str]:
         for group in recompiled:
             values = _text(fmt.listed(group.values, 8))
             expected = "yes" if group.expected else "no"
-            yield _row(_code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix))
+            yield _row(
+                _code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix)
+            )
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
         yield _row(fact, _text(value))
     yield from _bullets("What to do", next_steps(session))
     yield from _bullets("Problems of ctrace itself", (problem.what for problem in session.problems))
-    yield f"\n<sub>ctrace {_text(environment.ctrace or '?')}, torch {_text(environment.torch or '?')}, {_text(environment.device)}</sub>"
+    made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
+    yield f"\n<sub>{_text(made_by)}</sub>"
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:

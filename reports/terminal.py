@@ -1,6 +1,7 @@
 """A Session as one screen: the verdict first, then what matters most, each finding with its line, reason and fix."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -21,7 +22,8 @@ _VERDICT_STYLES = {
 _MOST = 6
 """How many graphs, kernels or findings of a kind the screen shows; the rest is counted."""
 _VALUES = 8
-_NAME = 32
+_NAME = 28
+_WIDTHS = {"kernel": _NAME, "language": 8}
 
 
 def render_terminal(session: Session, console: Console) -> None:
@@ -43,9 +45,11 @@ def _screen(session: Session) -> Iterator[RenderableType]:
 def _headline(session: Session) -> Text:
     verdict = str(session.verdict).replace("_", " ").upper()
     name = fmt.plain(session.target.path or session.target.name or "this run")
-    return Text.assemble(
-        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", fmt.plain(sentence(session))
-    )
+    told = fmt.plain(sentence(session))
+    failure = session.failure
+    if failure is not None and failure.file is not None:
+        told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
+    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told)
 
 
 def _environment(session: Session) -> Text:
@@ -72,7 +76,9 @@ def _findings(session: Session) -> Iterator[RenderableType]:
     if session.skips:
         yield _section("Left in eager")
         for skip in session.skips[:_MOST]:
-            because = f"break {skip.break_index + 1}" if skip.break_index is not None else fmt.one_line(skip.reason, 200)
+            because = (
+                f"break {skip.break_index + 1}" if skip.break_index is not None else fmt.one_line(skip.reason, 200)
+            )
             where = fmt.place(skip.file, skip.line, cwd)
             yield _item(Text.assemble((f"{fmt.plain(skip.function)}", "bold"), f"  {where}  because of {because}"))
         yield from _more(len(session.skips), "function")
@@ -104,10 +110,9 @@ def _break(number: int, each: Break, cwd: str) -> RenderableType:
 def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:
     times = fmt.count(len(group.compilations), "recompile")
     expected = " · expected" if group.expected else ""
-    head = Text.assemble(
-        (fmt.one_line(group.subject, 120), "bold"),
-        (f"  {group.kind} · {times} of {fmt.plain(group.function)} ({fmt.place(group.file, group.line, cwd)}){expected}", "dim"),
-    )
+    where = fmt.place(group.file, group.line, cwd)
+    facts = f"  {group.kind} · {times} of {fmt.plain(group.function)} ({where}){expected}"
+    head = Text.assemble((fmt.one_line(group.subject, 120), "bold"), (facts, "dim"))
     values = f"took {fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)}" if group.values else ""
     lines: list[RenderableType] = [head]
     if values:
@@ -123,7 +128,11 @@ def _generated(session: Session) -> Iterator[RenderableType]:
         yield _graphs(session)
     if session.kernels:
         totals = fusion_totals(session)
-        fused = f"; fusion: {totals.before} nodes into {totals.after}, {fmt.count(totals.rounds, 'round')}" if totals else ""
+        fused = (
+            f"; fusion: {totals.before} nodes into {totals.after}, {fmt.count(totals.rounds, 'round')}"
+            if totals
+            else ""
+        )
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
         yield _section(f"Kernels: {by_language}{fused}")
         yield _kernels(session)
@@ -178,11 +187,10 @@ def _lines(places: tuple[str, ...]) -> str:
 def _endings(session: Session) -> Iterator[RenderableType]:
     yield Text()
     guards = guard_count(session)
-    facts = [
-        ("Ops in graphs", fmt.share(session.coverage.compiled, session.coverage.ops)),
-        ("Guards", "not measured" if guards is None else str(guards)),
-        ("Time", _time(session)),
-    ]
+    facts = [("Time", _time(session))]
+    if session.compilations or session.failure is None:
+        covered = fmt.share(session.coverage.compiled, session.coverage.ops)
+        facts = [("Ops in graphs", covered), ("Guards", "not measured" if guards is None else str(guards)), *facts]
     grid = Table.grid(padding=(0, 2))
     for name, value in facts:
         grid.add_row(Text(name, style="bold"), Text(value))
@@ -212,8 +220,9 @@ def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
         numbers = column in ("ops", "guards")
-        fixed = column in ("graph", "kernel", "language", "bytecode") or numbers
-        table.add_column(column, overflow="ellipsis", no_wrap=True, justify="right" if numbers else "left", ratio=None if fixed else 1)
+        justify: Literal["left", "right"] = "right" if numbers else "left"
+        width = _WIDTHS.get(column)
+        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=justify, min_width=width)
     return table
 
 

@@ -1,7 +1,7 @@
 """A layer that clips its activations by a norm that it reads back with `.item()`.
 
-ctrace finds: partial. The `.item()` breaks `forward` into two graphs (GB0124). The number it returned is a constant of the
-second graph, so the first other norm recompiles that one; the new graph takes any norm. Left as a tensor it
+ctrace finds: partial. The `.item()` breaks `forward` into two graphs (GB0124). The number it returned is a constant of
+the second graph, so the first other norm recompiles that one; the new graph then takes any norm. Left as a tensor it
 compiles whole: `scale = torch.clamp(MAX_NORM / (norm + 1e-6), max=1.0)`.
 """
 
@@ -32,7 +32,8 @@ def model() -> nn.Module:
 
 
 def inputs() -> tuple[Tensor]:
-    return (torch.rand(BATCH, FEATURES, generator=torch.Generator().manual_seed(0)),)
+    same_every_time = torch.Generator().manual_seed(0)
+    return (torch.rand(BATCH, FEATURES, generator=same_every_time),)
 
 
 scenarios = {

@@ -1,7 +1,8 @@
 """A residual layer whose add and ReLU are one hand-written Triton kernel on a GPU, and plain torch elsewhere.
 
-ctrace finds: compiled, one graph and no break. Dynamo reads `x.is_cuda` while tracing and keeps one side of the `if`. On a CPU
-that is the plain torch; TODO
+ctrace finds: compiled. One graph, no break: Dynamo reads `x.is_cuda` while tracing and keeps one side of the `if`. On a
+GPU the kernel is a node of that graph (`triton_kernel_wrapper_mutation`) and Inductor launches it after the matrix
+product; on a CPU the other side is traced, and fused by Inductor. The kernel has no gradient, so the layer is frozen.
 """
 
 import torch

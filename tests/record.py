@@ -13,6 +13,7 @@ passes over, with a short payload. Payloads that change get a new checksum.
 """
 
 import argparse
+import contextlib
 import getpass
 import hashlib
 import json
@@ -31,8 +32,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ctrace.inspector.events import Ignored, decode  # noqa: E402
-from ctrace.inspector.order import Options, Order  # noqa: E402
+from ctrace.inspector.order import Options  # noqa: E402
 from ctrace.inspector.reader import Broken, parse  # noqa: E402
+from ctrace.inspector.session import capture  # noqa: E402
+from ctrace.inspector.store import Store  # noqa: E402
 from ctrace.inspector.target import ModelTarget, resolve  # noqa: E402
 
 SCRIPTS = ROOT / "tests" / "scripts"
@@ -43,7 +46,6 @@ VENV = "/venv"
 DUMPS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
 LONGEST = 10
 """Lines that are kept of a payload that nobody reads."""
-CAPTURE = "from ctrace.inspector.capture.main import main; main()"
 
 
 def main() -> None:
@@ -52,46 +54,41 @@ def main() -> None:
     parser.add_argument("--torch", action="store_true", help="record what torch writes by itself")
     options = parser.parse_args()
     for script in options.scripts:
-        # A copy, since torch shortens long paths in some of its messages, where they could not be replaced.
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(shutil.copy(script, Path(folder).resolve()))
             log = record_by_torch(copy) if options.torch else record(copy)
-            text = neutral(log.read_text(encoding="utf-8"), copy.parent)
+            text = neutral(log.read_text(encoding="utf-8"), copy)
         kept = DATA / f"{script.stem}{'.torch' if options.torch else ''}.log"
         kept.write_text(text, encoding="utf-8")
         print(f"wrote {kept.relative_to(ROOT)}, {len(text) / 1000:.0f} kB")
 
 
 def record(script: Path) -> Path:
-    """Capture a script in its own folder, and return the log."""
-    log, order = script.with_suffix(".log"), script.with_suffix(".json")
-    is_model = isinstance(resolve(str(script)), ModelTarget)
-    options = Options(backend="eager") if is_model else Options()
-    kind = "model" if is_model else "program"
-    order.write_text(Order(kind, script.name, None, None, (), options, str(log)).to_json(), encoding="utf-8")
-    run(["-c", CAPTURE, str(order)], script.parent, {"PYTHONPATH": str(ROOT)})
-    return log
+    """Capture a script in its own folder, as the command does, and return the log."""
+    store = Store(script.parent / "runs")
+    with contextlib.chdir(script.parent):
+        target = resolve(script.name)
+        options = Options(backend="eager") if isinstance(target, ModelTarget) else Options()
+        capture(target, options, store=store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return store.load().log
 
 
 def record_by_torch(script: Path) -> Path:
     """Run a script without ctrace, and return the log that torch wrote."""
     folder = script.with_suffix("")
-    run([script.name], script.parent, {"TORCH_TRACE": str(folder)})
+    environment = {**os.environ, "TORCH_TRACE": str(folder)}
+    subprocess.run([sys.executable, script.name], cwd=script.parent, env=environment, capture_output=True, check=False)
     (log,) = folder.glob("*.log")
     return log
 
 
-def run(arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
-    """Run Python, with its talk kept away; a script may end badly, on purpose."""
-    command = [sys.executable, *arguments]
-    subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, check=False)
-
-
-def neutral(log: str, folder: Path) -> str:
+def neutral(log: str, script: Path) -> str:
     """Rewrite a whole log: other paths, fewer records, right checksums."""
-    replacements = paths(folder)
+    replacements = paths(script.parent)
     pattern = re.compile("|".join(re.escape(path) for path in replacements))
     text = pattern.sub(lambda match: replacements[match[0]], log)
+    # Guards end in a comment with the end of a path, cut off anywhere: `# # mp/tmp1234/script.py:8 in f`.
+    text = re.sub(rf"# \S*/{re.escape(script.name)}:", f"# {PROJECT}/{script.name}:", text)
     return "".join(short(records(text)))
 
 

@@ -12,5 +12,5 @@ def advice(table: str) -> dict[str, dict[str, str]]:
     import yaml  # only when there is something to advise on: a healthy model's screen does not wait for it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data: dict[str, dict[str, str]] = yaml.load((_FOLDER / f"{table}.yaml").read_text(encoding="utf-8"), loader)  # noqa: S506
+    data: dict[str, dict[str, str]] = yaml.load((_FOLDER / f"{table}.yaml").read_text(encoding="utf-8"), loader)
     return data

@@ -1,8 +1,9 @@
 """Emit a backward graph when the program really runs it backward, as torch.compile does.
 
 AOTAutograd lowers the forward at once and leaves the backward in an `_AutogradBackwardCompiler` (2.13,
-_functorch/_aot_autograd/runtime_wrappers.py:2800), to be compiled on the first backward call. We run the graph eagerly, so that call
-never comes: a hook on the graph's outputs makes it. Where torch has no such class, the backward is lowered at once.
+_functorch/_aot_autograd/runtime_wrappers.py:2800), to be compiled on the first backward call. We run the graph
+eagerly, so that call never comes: a hook on the graph's outputs makes it. Where torch has no such class, the backward
+is lowered at once.
 """
 
 import threading

@@ -18,9 +18,9 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
     """Record name, place and bytecode size of each compiled function."""
     handles: list[Any] = []
 
-    def hook(code: CodeType, new: CodeType) -> None:
+    def hook(code: CodeType, new_code: CodeType) -> None:
         with recorder.watching("bytecode"):
-            recorder.record("bytecode", _describe(code, new))
+            recorder.record("bytecode", _describe(code, new_code))
 
     def install(_dynamo: ModuleType) -> None:
         from torch._dynamo.convert_frame import register_bytecode_hook

@@ -42,7 +42,7 @@ class Codegen:
         self._forks = []
 
     def _record(self, graph: Any) -> None:
-        from torch._logging import trace_structured
+        from torch._logging._internal import trace_structured
 
         began = time.perf_counter()
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
@@ -74,7 +74,9 @@ class Codegen:
             self._record(graph)
             status = 0
         except BaseException as error:
-            self._recorder.record("codegen_failed", {"stage": current_stage(), "error": f"{type(error).__name__}: {error}"})
+            self._recorder.record(
+                "codegen_failed", {"stage": current_stage(), "error": f"{type(error).__name__}: {error}"}
+            )
         finally:
             os._exit(status)
 

@@ -45,8 +45,6 @@ def emit(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 _OVERRIDES = {
-    "fx_graph_cache": False,  # a hit would hide fusion and passes
-    "fx_graph_remote_cache": False,
     "max_autotune": False,  # choices can only be timed on built kernels
     "max_autotune_gemm": False,
     "max_autotune_pointwise": False,
@@ -106,12 +104,10 @@ def _paused_collector() -> Iterator[None]:
 
 
 def _configure(patches: ExitStack) -> None:
-    import torch._functorch.config as functorch_config
     from torch._inductor import config
 
     for name, value in _OVERRIDES.items():
         patches.enter_context(patched(config, name, value))
-    patches.enter_context(patched(functorch_config, "enable_autograd_cache", False))
     patches.enter_context(patched(config.cpp, "vec_isa_ok", True))
 
 

@@ -1,8 +1,8 @@
 """The scheduler's fusion rounds, as data.
 
-Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at 4986). We
-stand in for that logger: it is handed the same messages with their arguments, and passes them on when the user
-listens to them. It costs less than logging: no record is made, and no candidate is printed.
+Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at
+4986). We stand in for that logger: we are handed the same messages with their arguments, and pass them on when the
+user listens to them. It costs less than logging: no record is made, and no candidate is printed.
 """
 
 import logging

@@ -1,12 +1,12 @@
 """Which backend each graph went to.
 
-Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph itself, but not
-the name of its backend.
+Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph
+itself, but not the name of its backend.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.ops import OpCounter
@@ -30,7 +30,8 @@ def graphs(ops: OpCounter | None) -> Source:
                 def call(self: Any, gm: Any, example_inputs: Any) -> Any:
                     with recorder.watching("a graph's backend"):
                         number = sum(node.op in _CALLS for node in gm.graph.nodes)
-                        recorder.record("graph", {"backend": _backend_name(self.compiler_fn), "ops": number})
+                        backend = _backend_name(self.compiler_fn)
+                        recorder.record("graph", {"backend": backend, "ops": number, "wraps": _wrapped_name(self)})
                     compiled = original(self, gm, example_inputs)
                     return compiled if ops is None else ops.wrap(compiled)
 
@@ -48,3 +49,12 @@ def _backend_name(compiler_fn: Any) -> str:
         compiler_fn = compiler_fn._torchdynamo_orig_backend
     name = getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
     return str(name or type(compiler_fn).__name__)
+
+
+def _wrapped_name(output_graph: Any) -> str | None:
+    """Name the module whose call Dynamo's own wrapper compiles: one of torch's containers or layers.
+
+    Source: `wrap_inline` (2.13, _dynamo/external_utils.py:62), whose only local is `fn`.
+    """
+    called = output_graph.local_scope.get("fn")
+    return type(called.__self__).__name__ if isinstance(called, MethodType) else None

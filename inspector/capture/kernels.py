@@ -1,8 +1,8 @@
 """Every kernel that Inductor emits or calls, with the aten ops and the user's lines it came from.
 
-Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a kernel's name and
-the scheduler nodes in it. We see what torch's own provenance tracking sees, without switching it on: that would
-change the user's configuration and copy the history of every node.
+Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a
+kernel's name and the scheduler nodes in it. We see what torch's own provenance tracking sees, without switching it on:
+that would change the user's configuration and copy the history of every node.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,14 @@ _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._induct
 @contextmanager
 def kernels(recorder: Recorder, when: When) -> Iterator[None]:
     """Record each kernel of each graph part, in the order of their calls."""
+    ours: set[Any] = set()
     with ExitStack() as patches:
 
         def install(module: ModuleType) -> None:
             original = getattr(module, _HOOK, None)
             if original is None:
                 recorder.problem(f"kernels could not be recorded: {module.__name__} has no {_HOOK}")
+            if original is None or original in ours:  # imported from a module where we are already
                 return
 
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
@@ -34,6 +36,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
                     recorder.record("kernel", _describe(node_schedule, kernel_name, is_extern))
                 return original(node_schedule, kernel_name, is_extern)
 
+            ours.add(traced)
             patches.enter_context(patched(module, _HOOK, traced))
 
         for name in _USERS:
@@ -63,7 +66,9 @@ def _describe(schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
 
 
 def _origins(node: Any, is_extern: bool) -> list[Any]:
-    exact = getattr(node, "origin_node", None)  # an external call computes exactly one node; a fused one has many origins
+    exact = getattr(
+        node, "origin_node", None
+    )  # an external call computes exactly one node; a fused one has many origins
     return [exact] if is_extern and exact is not None else list(node.origins)
 
 

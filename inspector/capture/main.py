@@ -18,6 +18,10 @@ from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.order import Order
 
+_TODO = {
+    "load": "Make the file import in plain Python first.",
+    "eager": "Make the model run without torch.compile first, with these inputs.",
+}
 _OURS = f"{Path(__file__).resolve().parent}{os.sep}"
 
 
@@ -65,10 +69,13 @@ def _reporting(recorder: Recorder, phase: str) -> Iterator[None]:
         yield
     except SystemExit as error:
         if error.code not in (None, 0):
-            recorder.record("failure", {"phase": phase, "type": "SystemExit", "message": str(error.code)})
+            message = f"exit code {error.code}" if isinstance(error.code, int) else str(error.code)
+            recorder.record("failure", {"phase": phase, "type": "SystemExit", "message": message})
         raise _Reported(error.code) from None
     except TargetError as error:
-        recorder.record("failure", {"phase": "target", "type": "TargetError", "message": error.what, "todo": error.todo})
+        recorder.record(
+            "failure", {"phase": "target", "type": "TargetError", "message": error.what, "todo": error.todo}
+        )
         raise _Reported(2) from None
     except EagerError as error:
         _fail(recorder, "eager", error.__cause__ or error)
@@ -86,12 +93,13 @@ def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
         {
             "phase": phase,
             "type": type(error).__qualname__,
-            "message": str(error),
+            "message": str(error) or phase,
             "file": at.filename if at else None,
             "line": at.lineno if at else None,
+            "todo": _TODO.get(phase, ""),
         },
     )
-    sys.excepthook(type(error), error, trimmed)
+    sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
     raise _Reported(1)
 
 
@@ -103,4 +111,8 @@ def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:
 
 
 def _is_runner(tb: TracebackType) -> bool:
-    return tb.tb_frame.f_code.co_filename in ("<frozen runpy>", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+    return tb.tb_frame.f_code.co_filename in (
+        "<frozen runpy>",
+        "<frozen importlib._bootstrap>",
+        "<frozen importlib._bootstrap_external>",
+    )

@@ -1,6 +1,7 @@
 """Load the model that a target names, and its inputs."""
 
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -45,13 +46,13 @@ def load(order: Order) -> Loaded:
     where = order.path or str(order.module)
     model = _model(module, order.name, where)
     scenarios = {"base": _base(module, order, where)}
-    for name, make in _scenarios(module, where).items():
-        scenarios[str(name)] = lambda make=make, name=name: _call(make, f"scenario {name!r} of {where}")
+    for name, given in _scenarios(module, where).items():
+        scenarios[str(name)] = functools.partial(_call, given, f"scenario {name!r} of {where}")
     base = scenarios["base"]
     for text in order.options.vary:
         vary = parse_vary(text)
         for size in vary.sizes:
-            scenarios[f"dim{vary.dimension}={size}"] = lambda d=vary.dimension, n=size: Call(*resized(base(), d, n))
+            scenarios[f"dim{vary.dimension}={size}"] = functools.partial(_resized, base, vary.dimension, size)
     _check_signature(model, base(), where)
     return Loaded(model, scenarios)
 
@@ -88,8 +89,11 @@ def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., An
     if isinstance(found, type) or (name is None and inspect.isfunction(found)) or _is_factory(found):
         found = _made(found, name or "model", where)
     if not callable(found):
-        raise TargetError(f"{name or 'model'} in {where} is a {type(found).__name__}", "name an nn.Module or a function")
-    return found
+        raise TargetError(
+            f"{name or 'model'} in {where} is a {type(found).__name__}", "name an nn.Module or a function"
+        )
+    model: Callable[..., Any] = found
+    return model
 
 
 def _attribute(owner: Any, name: str, where: str) -> Any:
@@ -135,7 +139,10 @@ def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
 
 
 def _call(given: Any, what: str) -> Call:
-    """Turn what a model file says of its inputs into arguments: a tuple, a dict of keywords, one tensor, or a function."""
+    """Turn what a model file says of its inputs into arguments.
+
+    It says a tuple, a dict of keywords, one tensor, or a function that returns one of these.
+    """
     value = given() if callable(given) and not _is_tensor(given) else given
     if isinstance(value, Mapping):
         return Call((), {str(name): argument for name, argument in value.items()})
@@ -144,6 +151,10 @@ def _call(given: Any, what: str) -> Call:
     if _is_tensor(value):
         return Call((value,), {})
     raise TargetError(f"{what}: a {type(value).__name__}", "give a tuple of arguments, or a dict of keywords")
+
+
+def _resized(make: Callable[[], Call], dimension: int, size: int) -> Call:
+    return Call(*resized(make(), dimension, size))
 
 
 def _is_tensor(value: Any) -> bool:

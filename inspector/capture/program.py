@@ -24,7 +24,7 @@ def run_program(order: Order) -> None:
 
 
 def _run_file(path: Path, args: tuple[str, ...]) -> None:
-    # runpy.run_path takes the module away when the program ends, before its exit functions and threads are done with it.
+    # Not runpy.run_path: it takes the module away when the program ends, before exit functions are done with it.
     main = ModuleType("__main__")
     main.__dict__.update(__file__=str(path.absolute()), __builtins__=__builtins__, __cached__=None)
     sys.argv = [str(path), *args]

@@ -43,13 +43,12 @@ def recompiles(recorder: Recorder, when: When) -> Iterator[None]:
 
 def _unmet(entry: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
     manager = entry.guard_manager
-    check = getattr(manager, "check_verbose", None)
     described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
-    if check is None:  # a manager whose guarded object is gone
-        described["invalid"] = str(getattr(manager, "invalidation_reason", "invalidated"))
+    if hasattr(manager, "invalidation_reason"):  # stands for an entry whose guarded object is gone (guards.py:4998)
+        described["invalid"] = str(manager.invalidation_reason)
         return described
     scope = {"L": f_locals, "G": manager.global_scope.get("G", {}), **manager.closure_vars}
-    info = check(f_locals)
+    info = manager.check_verbose(f_locals)
     parts = _failing(list(info.verbose_code_parts), manager.global_scope, scope)
     described["unmet"] = [_guard(part, manager.global_scope, scope) for part in parts]
     described["stack"] = _stack(getattr(info, "user_stack", None))

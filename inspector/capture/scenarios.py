@@ -96,7 +96,9 @@ def _backward(outputs: Any) -> None:
 
     leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not leaves:
-        raise TargetError("--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter")
+        raise TargetError(
+            "--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter"
+        )
     total = sum(leaf.sum() for leaf in leaves)
     total.backward()  # type: ignore[union-attr]
 

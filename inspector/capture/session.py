@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ctrace.inspector.capture.bytecode import bytecode
+from ctrace.inspector.capture.caches import no_caches
 from ctrace.inspector.capture.counters import counters
 from ctrace.inspector.capture.emit import emit
 from ctrace.inspector.capture.environment import environment
@@ -41,6 +42,6 @@ def capturing(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterat
 
 
 def _sources(build: bool, ops: OpCounter | None) -> Iterator[Source]:
-    yield from (environment, structured, counters, bytecode, recompiles, graphs(ops), fusion, kernels)
+    yield from (environment, structured, no_caches, counters, bytecode, recompiles, graphs(ops), fusion, kernels)
     if not build:
         yield emit

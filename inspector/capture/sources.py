@@ -15,10 +15,13 @@ from ctrace.inspector.capture.recorder import Recorder
 class When(Protocol):
     """Calls `action` with the module once it is imported, or at once if it is already."""
 
-    def __call__(self, name: str, action: Callable[[ModuleType], None], /) -> None: ...
+    def __call__(self, name: str, action: Callable[[ModuleType], None], /) -> None:
+        """Wait for `name`."""
 
 
 class Source(Protocol):
     """A hook on one stage of torch.compile."""
 
-    def __call__(self, recorder: Recorder, when: When, /) -> AbstractContextManager[None]: ...
+    def __call__(self, recorder: Recorder, when: When, /) -> AbstractContextManager[None]:
+        """Install the hook while in the context."""
+        ...

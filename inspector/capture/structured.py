@@ -36,7 +36,7 @@ def structured(recorder: Recorder, when: When) -> Iterator[None]:
         from torch._logging import _internal
         from torch._logging.structured import INTERN_TABLE
 
-        # File names are written as numbers, each explained once in a process; what was explained before we came, we repeat.
+        # File names are written as numbers, each explained once in a process; we repeat what was explained before.
         for name, number in INTERN_TABLE.items():
             recorder.log.write({"str": [name, number]}, None, "ctrace", 0)
         handler = _Handler(recorder.log, Path(torch.__file__ or "").resolve().parent.parent)

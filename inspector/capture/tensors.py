@@ -8,7 +8,8 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import LiteralInput, TensorInput, parse_input
 
 _DYNAMIC_SIZES = (8, 12, 16, 20, 24, 28)
-"""Sizes for dimensions given by a letter: one each, so that no two are equal by chance; not 0 or 1, which torch fixes."""
+"""Sizes for dimensions given by a letter: one each, so that no two are equal by chance; never 0 or 1, which torch
+takes as constants."""
 _HIGHEST_INTEGER = 10
 """Random integers are small, so that they are valid as indices into most tables."""
 

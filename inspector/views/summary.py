@@ -81,7 +81,7 @@ def _why_nothing(session: Session) -> str:
 
 def _why_failed(session: Session) -> str:
     failure = session.failure
-    assert failure is not None  # noqa: S101 - the verdict says so
+    assert failure is not None
     what = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
     match failure.phase:
         case FailurePhase.TARGET:
@@ -90,9 +90,13 @@ def _why_failed(session: Session) -> str:
             return f"The file raised while it was imported. {what}"
         case FailurePhase.EAGER:
             return f"The model raises without torch.compile. {what}"
+        case FailurePhase.RUN if failure.type == "SystemExit":
+            return f"The program exited with {failure.message}."
         case FailurePhase.RUN:
             return f"The run raised. {what}"
-        case FailurePhase.CRASH | FailurePhase.TIMEOUT | FailurePhase.INTERRUPT:
+        case FailurePhase.INTERRUPT:
+            return "The run was interrupted. What was seen until then:"
+        case FailurePhase.CRASH | FailurePhase.TIMEOUT:
             return f"{failure.message[:1].upper()}{failure.message[1:]}. What was seen until then:"
 
 
@@ -101,9 +105,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
-    for skip in session.skips:
-        if skip.break_index is not None:
-            steps.append(session.breaks[skip.break_index].fix)
+    steps += [session.breaks[skip.break_index].fix for skip in session.skips if skip.break_index is not None]
     steps += [each.fix for each in session.breaks if each.kind is BreakKind.BREAK]
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     if not steps and session.verdict is Verdict.COMPILED:

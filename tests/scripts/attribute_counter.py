@@ -14,7 +14,7 @@ class Warmup(torch.nn.Module):
         return self.linear(x) * min(1.0, self.calls / 100)
 
 
-torch._dynamo.config.recompile_limit = 4
+torch._dynamo.config.recompile_limit = 3
 model = torch.compile(Warmup(), backend="eager")
-for _ in range(6):
+for _ in range(5):
     model(torch.ones(2, 3))

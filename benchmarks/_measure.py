@@ -1,0 +1,96 @@
+"""Run commands as whole processes, in turn, and compare what they cost."""
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLES = Path(__file__).resolve().parent.parent / "sample_models"
+
+PLAIN = """
+import importlib.util, sys, torch
+spec = importlib.util.spec_from_file_location("plain_model", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+model = module.model if isinstance(module.model, torch.nn.Module) else module.model()
+train = "--train" in sys.argv
+if train:
+    model.train()
+compiled = torch.compile(model)
+for _ in range(2):
+    output = compiled(*module.inputs())
+    if train:
+        output.sum().backward()
+"""
+"""What `ctrace explain` explains, without ctrace: the model, compiled, called twice."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process (and its children) cost, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def run(command: Sequence[str], environment: dict[str, str]) -> Cost:
+    """Run a command to its end.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    subprocess.run(
+        command, env={**os.environ, **environment}, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return Cost(wall, cpu)
+
+
+def plain(model: Path, *options: str) -> list[str]:
+    """Give the command that compiles and calls a model without ctrace."""
+    return [sys.executable, "-c", PLAIN, str(model), *options]
+
+
+def explain(model: Path, *options: str) -> list[str]:
+    """Give the command that explains a model."""
+    return [sys.executable, "-m", "ctrace", "explain", str(model), *options]
+
+
+def pairs(number: int, first: Callable[[Path], Cost], second: Callable[[Path], Cost]) -> list[tuple[Cost, Cost]]:
+    """Run two things in turn, each time in a fresh folder that is deleted afterwards."""
+    results = []
+    for _ in range(number):
+        costs = []
+        for measured in (first, second):
+            folder = Path(tempfile.mkdtemp(prefix="ctrace-bench-"))
+            try:
+                costs.append(measured(folder))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        results.append((costs[0], costs[1]))
+    return results
+
+
+def report(name: str, values: Sequence[tuple[float, float]], most: float) -> bool:
+    """Print ratio pair by pair and its median; give whether the median is within what is promised."""
+    ratios = [first / second for first, second in values]
+    middle = statistics.median(ratios)
+    firsts, seconds = (statistics.median(column) for column in zip(*values, strict=True))
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    print(
+        f"{name}: {middle:.2f} (at most {most}; {len(ratios)} pairs, {spread}; "
+        f"medians {firsts:.1f} s against {seconds:.1f} s)",
+        flush=True,
+    )
+    return middle <= most

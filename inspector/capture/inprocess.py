@@ -1,0 +1,77 @@
+"""A capture inside a running process, for notebooks and tests."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from ctrace.inspector.capture.models import Call, Loaded
+from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.scenarios import EagerError, run_scenarios
+from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.order import Options
+
+
+@contextmanager
+def capturing_here(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterator[Recorder]:
+    """Record the block into `log`.
+
+    Without `build`, what is compiled in the block runs eagerly; it is dropped at the end, so that the process
+    compiles it for real when it comes by again.
+    """
+    codes: list[CodeType] = []
+    with capturing(log, build=build, ops=ops) as recorder, _seen_codes(codes):
+        try:
+            yield recorder
+        finally:
+            if not build:
+                with recorder.watching("dropping what was only emitted"):
+                    _drop_entries(codes)
+
+
+def call_compiled(log: Path, function: Callable[..., Any], call: Call, *, build: bool) -> None:
+    """Compile a function or module and call it twice, recording into `log`.
+
+    Raises:
+        Exception: whatever the function raises, compiled or not.
+    """
+    ops = OpCounter()
+    with capturing_here(log, build=build, ops=ops) as recorder:
+        try:
+            run_scenarios(Loaded(function, {"base": lambda: call}), Options(build=build), recorder, ops)
+        except EagerError as error:
+            raise (error.__cause__ or error) from None
+
+
+@contextmanager
+def _seen_codes(codes: list[CodeType]) -> Iterator[None]:
+    """Collect the code objects that get a new cache entry in the block, once for each entry."""
+    from torch._dynamo.convert_frame import register_bytecode_hook
+
+    handle = register_bytecode_hook(lambda code, _new: codes.append(code))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _drop_entries(codes: list[CodeType]) -> None:
+    """Invalidate the newest entries of each code object.
+
+    Torch does the same when a guarded object dies (2.13, _dynamo/guards.py:4981).
+    """
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+    from torch._dynamo.guards import DeletedGuardManagerWrapper
+
+    for code in set(codes):
+        by_age = sorted(_debug_get_cache_entry_list(code), key=_age, reverse=True)
+        for entry in by_age[: codes.count(code)]:
+            state = entry.guard_manager.extra_state
+            if state is not None:  # else it is invalid already
+                state.invalidate(entry, DeletedGuardManagerWrapper("ctrace only emitted this graph"))
+
+
+def _age(entry: Any) -> int:
+    return int(entry.compile_id.frame_compile_id)

@@ -1,0 +1,119 @@
+"""The command line, as far as it goes without torch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.model import Target
+from ctrace.inspector.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ("explain", "run", "runs", "doctor")
+NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "
+
+
+def _ctrace(*words: str, cwd: Path, code: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+    boot = (
+        f"{code}import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+    )
+    environment = {**os.environ, **environment}
+    command = [sys.executable, "-c", boot, *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def _saved(folder: Path) -> str:
+    store = Store(folder / ".ctrace")
+    run = store.create(Target("model.py", "model"))
+    run.log.write_text('V0101 00:00:00.000000 1 ctrace:0] {"artifact": {"name": "ctrace_end"}}\n\t{}\n')
+    return store.finish(run, 1.5, None, {"verdict": "not_compiled", "graphs": 0, "breaks": 0}).name
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = _ctrace("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_examples(command: str, tmp_path: Path) -> None:
+    done = _ctrace(command, "--help", cwd=tmp_path, COLUMNS="80")
+    assert done.returncode == 0
+    assert f"  ctrace {command}" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_version(tmp_path: Path) -> None:
+    assert _ctrace("--version", cwd=tmp_path).stdout.startswith("ctrace ")
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("explain",), ("explain", "--json"), ("explain", "--markdown"), ("runs",)]
+)
+def test_what_needs_no_torch_never_imports_it(words: tuple[str, ...], tmp_path: Path) -> None:
+    _saved(tmp_path)
+    done = _ctrace(*words, cwd=tmp_path, code=NO_TORCH)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_wrong_command_gets_a_suggestion(tmp_path: Path) -> None:
+    done = _ctrace("expalin", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "explain" in done.stderr
+
+
+def test_no_run_yet(tmp_path: Path) -> None:
+    done = _ctrace("explain", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["ctrace: there is no run in .ctrace yet", "  make one: ctrace explain model.py"]
+
+
+def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    done = _ctrace("explain", "--json", "-o", "report.json", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("", "Wrote report.json\n")
+    assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "not_compiled"
+
+
+def test_runs_lists_and_prunes(tmp_path: Path) -> None:
+    name = _saved(tmp_path)
+    assert name in _ctrace("runs", cwd=tmp_path).stdout
+    assert json.loads(_ctrace("runs", "--json", cwd=tmp_path).stdout)[0]["name"] == name
+    assert _ctrace("runs", "--prune", "0", cwd=tmp_path).stderr == "Deleted 1 of 1 runs\n"
+    assert "No runs" in _ctrace("runs", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_pipe_gets_no_colours(environment: dict[str, str], tmp_path: Path) -> None:
+    _saved(tmp_path)
+    assert "\x1b" not in _ctrace("explain", cwd=tmp_path, **environment).stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app()"
+    command = f'"{sys.executable}" -c "{boot}" explain | head -n 0; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "what"), [(None, "torch is not installed"), ("2.9.1", "torch 2.9.1 is too old"), ("1.13", "too old")]
+)
+def test_a_torch_out_of_range(version: str | None, what: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\n")
+    raising = "raise_()" if version is None else repr(version)
+    code = (
+        "from importlib import metadata\ndef raise_(): raise metadata.PackageNotFoundError\n"
+        f"metadata.version = lambda name: {raising}\n"
+    )
+    done = _ctrace("explain", "model.py", cwd=tmp_path, code=code)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert what in first
+    assert "pip install" in second

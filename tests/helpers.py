@@ -1,0 +1,208 @@
+"""What several test files need: a way to write small trace logs, and the recorded ones."""
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from ctrace.inspector.build import build
+from ctrace.inspector.model import Failure, Session
+from ctrace.inspector.reader import Broken, Entry, parse, read
+
+DATA = Path(__file__).parent / "data"
+SCRIPTS = Path(__file__).parent / "scripts"
+PROJECT = "/home/user/project"
+MODEL = f"{PROJECT}/model.py"
+SITE = "/venv/lib/python3.11/site-packages"
+PREFIXES = {"/usr/lib/python3.11": "library", SITE: "library"}
+TORCH_PREFIXES = {f"{SITE}/torch": "torch"}
+CAUSE_KINDS = frozenset(
+    (
+        "size", "zero_one", "range", "duck_shape", "stride", "dtype", "device", "layout", "requires_grad",
+        "dispatch_keys", "grad_mode", "autocast", "global_state", "training_mode", "attribute_value",
+        "argument_value", "global_value", "closure_value", "break_result", "length", "key_order", "none", "type",
+        "identity", "aliasing", "other",
+    )
+)  # fmt: skip
+"""The words for causes, all there are."""
+
+fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+"""For property tests: the same examples on every run, so that a failure is never a matter of luck."""
+_scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+any_json = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+class Log:
+    """Writes a trace log in torch's format, record by record; every method gives the log back.
+
+    `at` is a compile id, such as `"0/1"`, for records that belong to a compilation. Files are written as numbers, and
+    are explained when they first come up.
+    """
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._files: dict[str, int] = {}
+
+    def line(self, text: str) -> Self:
+        """Add a line as it is."""
+        self._lines.append(f"{text}\n")
+        return self
+
+    def record(
+        self, kind: str, data: Any, *, at: str | None = None, attempt: int = 0, payload: str | None = None
+    ) -> Self:
+        """Add any record of torch's, with the checksum of its payload."""
+        fields = {kind: data}
+        if at is not None:
+            frame, _, number = at.partition("/")
+            fields |= {"frame_id": int(frame), "frame_compile_id": int(number), "attempt": attempt}
+        if payload is not None:
+            fields["has_payload"] = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
+        self.line(f"V0102 03:04:05.000006 77 torch/_logging/structured.py:28] {json.dumps(fields)}")
+        if payload is not None:
+            self.line("\t" + payload.replace("\n", "\n\t"))
+        return self
+
+    def artifact(self, name: str, payload: str, *, at: str | None = None) -> Self:
+        """Add an artifact of torch's."""
+        return self.record("artifact", {"name": name, "encoding": "string"}, at=at, payload=payload)
+
+    def ctrace(self, name: str, payload: Any, *, at: str | None = None) -> Self:
+        """Add a record of our own."""
+        return self.artifact(f"ctrace_{name}", json.dumps(payload), at=at)
+
+    def started(self, schema: int = 1) -> Self:
+        """Add what a capture writes first: its own versions and folders, then torch's."""
+        versions = {"schema": schema, "ctrace": "0.1.0", "python": "3.11.7", "triton": None}
+        self.ctrace("start", {**versions, "cwd": PROJECT, "prefixes": PREFIXES})
+        return self.ctrace("torch", {"torch": "2.13.0", "prefixes": TORCH_PREFIXES})
+
+    def ended(self) -> Self:
+        """Add what a capture writes last."""
+        return self.ctrace("end", {})
+
+    def frame(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, attempt: int = 0) -> Self:
+        """Start a compilation of the function `name`."""
+        stack = [{"filename": self.file(file), "line": line, "name": name}]
+        return self.record("dynamo_start", {"stack": stack}, at=at, attempt=attempt)
+
+    def file(self, name: str) -> int:
+        """Give a file's number, and explain it if need be."""
+        if name not in self._files:
+            self._files[name] = len(self._files)
+            self.record("str", [name, self._files[name]])
+        return self._files[name]
+
+    def graph(self, at: str, ops: int = 2, backend: str = "eager") -> Self:
+        """Hand a graph over, as torch says it and as we do."""
+        return self.ctrace("graph", {"backend": backend, "ops": ops}, at=at).record("dynamo_output_graph", {}, at=at)
+
+    def compiled(self, at: str, name: str = "forward", line: int = 8, ops: int = 2) -> Self:
+        """Go through a whole compilation that gives one graph."""
+        return self.frame(at, name, line).graph(at, ops).metrics(at)
+
+    def metrics(self, at: str, *, backward: bool = False, **values: Any) -> Self:
+        """Add torch's metrics of a compilation."""
+        return self.record("bwd_compilation_metrics" if backward else "compilation_metrics", values, at=at)
+
+    def limit_hit(self, at: str) -> Self:
+        """Have Dynamo refuse a compilation."""
+        reason = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile too often"
+        return self.frame(at).metrics(at, fail_type="Unsupported", fail_reason=reason)
+
+    def bytecode(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL) -> Self:
+        """Add what the bytecode hook saw."""
+        seen = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line}
+        return self.ctrace("bytecode", {**seen, "bytes_before": 48, "bytes_after": 164}, at=at)
+
+    def breaks(self, at: str, **parts: Any) -> Self:
+        """Report a break; `parts` are those of `break_text`."""
+        return self.artifact("dynamo_graph_break_reason", break_text(**parts), at=at)
+
+    def recompile(self, at: str, *entries: dict[str, Any]) -> Self:
+        """Add the unmet guards of cache entries, newest first; `unmet` makes an entry."""
+        return self.ctrace("recompile", {"entries": list(entries)}, at=at)
+
+    def scenario(self, name: str, calls: int = 2, eager: int | None = None, compiled: int | None = None) -> Self:
+        """End a scenario."""
+        counts = {"eager_ops": eager, "compiled_ops": compiled}
+        return self.ctrace("scenario", {"name": name, "calls": calls, **counts})
+
+    def kernel(self, at: str, name: str, stacks: Sequence[str] = (), ops: Sequence[str] = (), **more: str) -> Self:
+        """Add a call of a kernel."""
+        made = {"stage": "inference", "name": name, "language": "cpp", "ops": list(ops), "stacks": list(stacks)}
+        return self.ctrace("kernel", {**made, **more}, at=at)
+
+    @property
+    def text(self) -> str:
+        """The whole log."""
+        return "".join(self._lines)
+
+    def entries(self) -> list[Entry | Broken]:
+        """Read the log."""
+        return parsed(self.text)
+
+    def session(self, failure: Failure | None = None, seconds: float | None = None) -> Session:
+        """Read the log and build its session."""
+        return build(self.entries(), failure=failure, seconds=seconds)
+
+
+def parsed(log: str | bytes) -> list[Entry | Broken]:
+    """Read a log from memory, split into lines and decoded the way `read` does it."""
+    data = log if isinstance(log, bytes) else log.encode("utf-8", "surrogatepass")
+    return list(parse(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="\n")))
+
+
+def break_text(
+    *,
+    gb: Sequence[str] = ("0059",),
+    title: str = "Failed to trace builtin operator",
+    explanation: str = "Dynamo does not know how to trace `print`",
+    hints: Sequence[str] = ("Avoid calling `print`.",),
+    frames: Sequence[tuple[str, int, str, str]] = ((MODEL, 10, "forward", "print(x)"),),
+) -> str:
+    """Word a break the way torch 2.13 does; frames are file, line, function and source, outermost first."""
+    file, line, *_ = frames[-1] if frames else (MODEL, 10)
+    reason = [f"{title}", f"  Explanation: {explanation}", *(f"  Hint: {hint}" for hint in hints)]
+    links = [f" For more details, please visit: https://example.org/break-site/gb/gb{id_}.html" for id_ in gb]
+    stack = [f'  File "{file}", line {line}, in {name}\n    {source}' for file, line, name, source in frames]
+    return "\n".join(
+        (
+            f"Graph break in user code at {file}:{line}",
+            "Graph Break Reason: Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):",
+            "",
+            *reason,
+            "",
+            "  Developer debug context: builtin print [] False",
+            "",
+            *links,
+            "",
+            "User code traceback:",
+            *stack,
+            "",
+            "Traceback (most recent call last):",
+            f'  File "{SITE}/torch/_dynamo/symbolic_convert.py", line 1076, in wrapper',
+            "    return inner_fn(self, inst)",
+            "",
+        )
+    )
+
+
+def unmet(*guards: str, entry: str = "0/0", lines: Sequence[int] = (), **more: Any) -> dict[str, Any]:
+    """Make a cache entry with unmet guards, as our recompile hook writes it; `lines` are where they came from."""
+    stack = [{"file": MODEL, "line": line, "name": "forward"} for line in lines]
+    return {"id": entry, "unmet": [{"guard": guard, "comment": "", **more} for guard in guards], "stack": stack}
+
+
+def recorded(name: str) -> Session:
+    """Build the session of a log in tests/data; `tests/record.py` made it from the script of that name."""
+    return build(read(DATA / f"{name}.log"))

@@ -1,0 +1,165 @@
+"""Entries become typed events."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ctrace.inspector import events as ev
+from ctrace.inspector.events import decode
+from ctrace.inspector.reader import Entry
+from tests.helpers import Log
+
+
+def event_of(log: Log) -> ev.Event:
+    *_, entry = log.entries()
+    assert isinstance(entry, Entry)
+    return decode(entry)
+
+
+@pytest.mark.parametrize(
+    ("log", "event"),
+    [
+        (Log().record("str", ["a.py", 4]), ev.FileName(4, "a.py")),
+        (Log().artifact("torch_version", '{"pytorch_version": "2.12.0"}'), ev.TorchFound("2.12.0", {})),
+        (
+            Log().ctrace("torch", {"torch": "2.13.0", "prefixes": {"/t": "torch"}}),
+            ev.TorchFound("2.13.0", {"/t": "torch"}),
+        ),
+        (Log().ctrace("mode", {"build": True}), ev.ModeChosen(True)),
+        (Log().ctrace("device", {"device": "cpu"}), ev.DeviceUsed("cpu")),
+        (Log().ctrace("call", {"scenario": "base", "index": 1}), ev.CallBegan("base", 1)),
+        (Log().scenario("wide", 2, 7, 5), ev.ScenarioDone("wide", 2, 7, 5)),
+        (
+            Log().record("dynamo_start", {"stack": [{"line": 3}]}, at="0/1", attempt=2),
+            ev.CompileStarted("0/1", 2, ({"line": 3},)),
+        ),
+        (Log().artifact("dynamo_graph_break_reason", "text", at="0/0"), ev.BreakReported("0/0", "text")),
+        (Log().record("dynamo_output_graph", {}, at="0/0"), ev.GraphMade("0/0", None, None)),
+        (Log().ctrace("graph", {"backend": "eager", "ops": 3}, at="0/0"), ev.GraphMade("0/0", "eager", 3)),
+        (Log().metrics("0/0", guard_count=4), ev.Measured("0/0", False, {"guard_count": 4})),
+        (Log().metrics("0/0", backward=True), ev.Measured("0/0", True, {})),
+        (Log().ctrace("codegen_started", {"stage": "forward"}, at="0/0"), ev.CodegenStarted("0/0", "forward")),
+        (
+            Log().ctrace("codegen", {"stage": "forward", "seconds": 0.5}, at="0/0"),
+            ev.CodegenEnded("0/0", "forward", 0.5, None),
+        ),
+        (
+            Log().ctrace("codegen_failed", {"stage": "forward", "error": "no"}, at="0/0"),
+            ev.CodegenEnded("0/0", "forward", None, "no"),
+        ),
+        (
+            Log().kernel("0/0", "k0", ["stack"], ["aten.exp"]),
+            ev.KernelMade("0/0", "inference", "k0", "cpp", ("aten.exp",), ("stack",)),
+        ),
+        (
+            Log().ctrace("counters", {"frames": {"ok": 1}, "recompile_limit": 4}),
+            ev.Counted({"ok": 1}, {}, {}, 4),
+        ),
+        (
+            Log().ctrace("failure", {"phase": "run", "type": "KeyError", "message": "'a'"}),
+            ev.ProgramFailed("run", "KeyError", "'a'", None, None, ""),
+        ),
+        (Log().ctrace("problem", {"what": "no device"}), ev.ProblemMet("no device")),
+        (Log().ended(), ev.Ended()),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, Log) else "",
+)
+def test_events(log: Log, event: ev.Event):
+    assert event_of(log) == event
+
+
+def test_start_holds_versions_and_folders():
+    entry, _ = Log().started().entries()
+    assert isinstance(entry, Entry)
+    started = decode(entry)
+    assert isinstance(started, ev.Started)
+    assert (started.schema, started.ctrace, started.triton) == (1, "0.1.0", None)
+    assert "library" in started.prefixes.values()
+
+
+def test_bytecode():
+    assert event_of(Log().bytecode("0/0", "forward", 8)) == ev.BytecodeSeen(
+        "0/0", "forward", "Net.forward", "/home/user/project/model.py", 8, 48, 164
+    )
+
+
+def test_one_recompile_reason_is_a_bare_string():
+    event = event_of(Log().artifact("recompile_reasons", "0/0: [x] changed", at="0/1"))
+    assert event == ev.RecompileExplained("0/1", ("0/0: [x] changed",))
+
+
+def test_several_recompile_reasons_are_a_list():
+    event = event_of(Log().artifact("recompile_reasons", json.dumps(["0/1: a", "0/0: b"], indent=0), at="0/2"))
+    assert event == ev.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["chromium_event", "describe_tensor", "dynamo_guards", "dynamo_cpp_guards_str", "aot_joint_graph", "link"]
+)
+def test_records_that_tell_nothing_new_are_ignored(kind: str):
+    assert event_of(Log().record(kind, {}, payload="text")) == ev.Ignored()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["before_post_grad_graph", "fx_graph_runnable", "torch_dynamo_resume_in_f_at_3_ORIGINAL_BYTECODE", "dynamo_error"],
+)
+def test_artifacts_that_tell_nothing_new_are_ignored(name: str):
+    assert event_of(Log().artifact(name, "text", at="0/0")) == ev.Ignored()
+
+
+@pytest.mark.xfail(strict=True, reason="events._IGNORED_PREFIXES lacks it; every module that counts its calls has one")
+def test_side_effects_are_ignored():
+    assert event_of(Log().artifact("dynamo_side_effects", "text", at="0/0")) == ev.Ignored()
+
+
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [
+        (Log().record("hologram", {}), "hologram"),
+        (Log().artifact("hologram", ""), "artifact:hologram"),
+        (Log().ctrace("hologram", {}), "artifact:ctrace_hologram"),
+        (Log().record("artifact", "hologram"), "artifact"),
+    ],
+)
+def test_what_nobody_has_heard_of_is_unknown(log: Log, kind: str):
+    assert event_of(log) == ev.Unknown(kind)
+
+
+@pytest.mark.parametrize(
+    ("log", "error"),
+    [
+        (Log().record("str", ["a.py"]), ValueError),
+        (Log().record("str", ["a.py", "four"]), ValueError),
+        (Log().record("str", 4), TypeError),
+        (Log().record("dynamo_start", {"stack": []}), ValueError),
+        (Log().record("dynamo_start", {}, at="0/0"), KeyError),
+        (Log().record("dynamo_output_graph", {}), ValueError),
+        (Log().record("compilation_metrics", [], at="0/0"), TypeError),
+        (Log().artifact("ctrace_graph", "no json", at="0/0"), ValueError),
+        (Log().ctrace("graph", ["eager", 3], at="0/0"), TypeError),
+        (Log().ctrace("graph", {"backend": "eager"}, at="0/0"), KeyError),
+        (Log().ctrace("recompile", {"entries": 3}, at="0/0"), TypeError),
+        (Log().ctrace("scenario", {"name": "base"}), KeyError),
+        (Log().artifact("torch_version", "{}"), KeyError),
+    ],
+)
+def test_events_that_are_not_as_they_should_be(log: Log, error: type[Exception]):
+    with pytest.raises(error):
+        event_of(log)
+
+
+KINDS_IN_A_COMPILATION = ("graph", "bytecode", "recompile", "fusion", "kernel", "codegen_started", "codegen")
+
+
+@pytest.mark.parametrize("name", KINDS_IN_A_COMPILATION)
+def test_what_belongs_to_a_compilation_says_to_which(name: str):
+    data: dict[str, Any] = {
+        "stage": "forward", "backend": "eager", "ops": [], "entries": [], "rounds": [], "before": 1, "after": 1,
+        "refused": 0, "name": "f", "qualname": "f", "file": "f.py", "line": 1, "bytes_before": 1, "bytes_after": 1,
+        "language": "cpp", "stacks": [], "seconds": 0.1,
+    }  # fmt: skip
+    event_of(Log().ctrace(name, data, at="0/0"))
+    with pytest.raises(ValueError, match="without a compile id"):
+        event_of(Log().ctrace(name, data))

@@ -1,0 +1,45 @@
+"""Torch's names for values, as the user would write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctrace.inspector.names import user_name
+from tests.helpers import fuzzing
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("L['x']", "x"),
+        ("G['STEP']", "STEP"),
+        ("L['x'].size()[0]", "x.size(0)"),
+        ("L['x'].stride()[1]", "x.stride(1)"),
+        ("L['self'].step", "self.step"),
+        ("L['self']._modules['fc']._parameters['weight']", "self.fc.weight"),
+        ("L['self']._buffers['mean'].size()[1]", "self.mean.size(1)"),
+        ("L['self']._modules['layers']._modules['0'].training", "self.layers[0].training"),
+        ("L['self'].__dict__['mode']", "self.mode"),
+        ("L['self'].cfg['rate']", "self.cfg['rate']"),
+        ("L['xs'][0]", "xs[0]"),
+        ("G['helper'].__closure__[0].cell_contents", "closure variable 0"),
+        ("L['___stack0']", "the value that the broken call returned"),
+        (" L['x'] ", "x"),
+        ("x.size()[0]", "x.size(0)"),
+        ("plain", "plain"),
+        ("", ""),
+    ],
+)
+def test_names(source: str, name: str):
+    assert user_name(source) == name
+
+
+@pytest.mark.xfail(strict=True, reason="design.md wants `model`; torch calls a wrapped module L['fn']")
+def test_a_compiled_module_is_called_model():
+    assert user_name("L['fn']._modules['1'].training") == "model[1].training"
+
+
+@fuzzing
+@given(st.text())
+def test_any_text_is_a_name(source: str):
+    assert isinstance(user_name(source), str)

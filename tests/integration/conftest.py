@@ -1,0 +1,75 @@
+"""Run the `ctrace` command for real, in a folder of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything in this folder as integration: it compiles for real."""
+    for item in items:
+        if Path(__file__).parent in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The JSON report on stdout."""
+        data: dict[str, Any] = json.loads(self.out)
+        return data
+
+
+@dataclass(frozen=True)
+class Command:
+    """Runs `ctrace` with the working directory `folder`."""
+
+    folder: Path
+
+    def __call__(self, *words: str, stdin: str = "", timeout: float = 280, **environment: str) -> Result:
+        # The checkout is on the path of this process only: the program under ctrace must not need it there.
+        boot = (
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", boot, *words],
+            cwd=self.folder,
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file into the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def ctrace(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+Runner = Callable[..., Result]

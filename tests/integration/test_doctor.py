@@ -1,0 +1,12 @@
+"""`ctrace doctor` probes every hook in the torch at hand."""
+
+from tests.integration.conftest import Command
+
+
+def test_every_hook_finds_its_place(ctrace: Command) -> None:
+    result = ctrace("doctor", "--json")
+    assert result.code == 0, result.err
+    assert [finding for finding in result.report if not finding["ok"]] == []
+    assert {"python", "torch", "device", "fusion rounds", "backward, when it runs"} <= {
+        each["name"] for each in result.report
+    }

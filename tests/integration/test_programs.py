@@ -1,0 +1,164 @@
+"""Programs run under ctrace as they run without it, and what was seen survives however they end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.integration.conftest import ROOT, Command
+
+COMPILES = """\
+import os, sys, torch
+
+@torch.compile(backend="eager")
+def f(x):
+    return x * 2 + 1
+
+f(torch.randn(3))
+"""
+
+
+def test_a_program_sees_its_own_world(ctrace: Command) -> None:
+    ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
+    ctrace.write(
+        "sub/program.py",
+        COMPILES
+        + "import helper, inspect\n"
+        + "print(sys.argv, __name__, os.path.basename(__file__), os.getcwd() == os.environ['WANTED'], helper.NAME)\n"
+        + "print(sys.stdin.read(), sys.modules['__main__'].f is f, [p for p in sys.path if 'ctrace' in p])\n"
+        + "print('talk', file=sys.stderr)\n",
+    )
+    result = ctrace("run", "sub/program.py", "--epochs", "1", "-o", "x", stdin="input", WANTED=str(ctrace.folder))
+    assert result.code == 0, result.err
+    first, second = result.out.splitlines()
+    assert first == "['sub/program.py', '--epochs', '1', '-o', 'x'] __main__ program.py True helper of the program"
+    assert second.startswith("input True")
+    assert str(ROOT) not in second
+    assert "talk\n" in result.err
+    assert "COMPILED" in result.err
+
+
+def test_explain_keeps_stdout_for_the_report(ctrace: Command) -> None:
+    ctrace.write("program.py", COMPILES + "print('chatter')\n")
+    result = ctrace("explain", "program.py", "--json")
+    assert result.report["verdict"] == "compiled"
+    assert "chatter" in result.err
+
+
+def test_a_module_runs_as_with_python_m(ctrace: Command) -> None:
+    ctrace.write("pkg/__init__.py", "")
+    ctrace.write("pkg/tool.py", COMPILES + "print(sys.argv[1:], __package__, __spec__.name)\n")
+    result = ctrace("run", "-m", "pkg.tool", "--verbose", "x")
+    assert result.out == "['--verbose', 'x'] pkg pkg.tool\n"
+    assert result.code == 0
+
+
+def test_a_process_that_the_program_spawns_finds_its_functions(ctrace: Command) -> None:
+    ctrace.write(
+        "program.py",
+        "import multiprocessing\n\ndef double(x):\n    return 2 * x\n\n"
+        "if __name__ == '__main__':\n    import torch\n    torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n        print(pool.map(double, [1, 2]))\n",
+    )
+    result = ctrace("run", "program.py")
+    assert result.out == "[2, 4]\n"
+    assert result.code == 0
+
+
+def test_emitting_leaves_numbers_and_flow_as_they_are(ctrace: Command) -> None:
+    ctrace.write(
+        "program.py",
+        "import torch\n"
+        "torch.manual_seed(0)\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.Dropout(0.5), torch.nn.Linear(8, 1))\n"
+        "x = torch.randn(4, 8)\n"
+        "def step(model):\n"
+        "    torch.manual_seed(1)\n"
+        "    net.zero_grad()\n"
+        "    loss = model(x).square().mean()\n"
+        "    loss.backward()\n"
+        "    return loss.item(), [p.grad.clone() for p in net.parameters()]\n"
+        "eager, compiled = step(net), step(torch.compile(net))\n"
+        "assert eager[0] == compiled[0]\n"
+        "assert all(torch.equal(a, b) for a, b in zip(eager[1], compiled[1]))\n",
+    )
+    result = ctrace("explain", "program.py", "--json")
+    assert result.code == 0, result.err
+    assert {kernel["stage"] for kernel in result.report["kernels"]} == {"forward", "backward"}
+
+
+def test_a_backward_that_never_runs_is_not_emitted(ctrace: Command) -> None:
+    ctrace.write(
+        "program.py",
+        "import torch\nx = torch.ones(3, requires_grad=True)\ntorch.compile(lambda x: torch.exp(x).sum())(x)\n",
+    )
+    report = ctrace("explain", "program.py", "--json").report
+    assert {kernel["stage"] for kernel in report["kernels"]} == {"forward"}
+
+
+def test_no_compiler_is_needed(ctrace: Command) -> None:
+    ctrace.write("model.py", "import torch\nmodel = torch.nn.Linear(4, 4)\ndef inputs(): return (torch.ones(2, 4),)\n")
+    result = ctrace("explain", "model.py", "--json", "--train", PATH="/nowhere", CXX="", CC="")
+    assert result.code == 0, result.err
+    assert result.report["verdict"] == "compiled"
+    assert result.report["problems"] == []
+
+
+ENDINGS = [
+    ("os._exit(0)", "crash", "Exit"),
+    ("os.abort()", "crash", "SIGABRT"),
+    ("import ctypes; ctypes.string_at(0)", "crash", "SIGSEGV"),
+    ("os.kill(os.getpid(), 9)", "crash", "SIGKILL"),
+    ("sys.exit(3)", "run", "SystemExit"),
+    ("raise ValueError('no such luck')", "run", "ValueError"),
+    ("import signal; signal.raise_signal(signal.SIGINT)", "interrupt", "KeyboardInterrupt"),
+]
+
+
+@pytest.mark.parametrize(("code", "phase", "kind"), ENDINGS, ids=[kind for _, _, kind in ENDINGS])
+def test_what_was_seen_survives(code: str, phase: str, kind: str, ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\n{code}\n")
+    result = ctrace("explain", "program.py", "--json")
+    assert result.code == 3
+    report = result.report
+    assert report["verdict"] == "failed"
+    assert (report["error"]["phase"], report["error"]["type"]) == (phase, kind)
+    assert [graph["function"] for graph in report["graphs"]] == ["f"]
+    assert "inspector/" not in result.err  # the traceback is the user's
+
+
+def test_leaving_with_zero_is_no_failure(ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\nsys.exit(0)\n")
+    assert ctrace("run", "program.py").code == 0
+
+
+def test_timeout(ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\nimport time; time.sleep(600)\n")
+    result = ctrace("explain", "program.py", "--json", "--timeout", "40")
+    assert result.code == 3
+    assert result.report["error"]["phase"] == "timeout"
+    assert len(result.report["graphs"]) == 1
+
+
+def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\nprint('ready', flush=True)\nimport time; time.sleep(600)\n")
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", boot, "run", "program.py"],
+        cwd=ctrace.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+    _, talk = child.communicate(timeout=60)
+    assert child.returncode == 3
+    assert "interrupted" in talk
+    assert "Graphs" in talk

@@ -1,0 +1,63 @@
+"""Every sample model shows what its docstring says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import ROOT, Command
+
+SAMPLES = ROOT / "sample_models"
+COMPILED = {"verdict": "compiled", "breaks": [], "skipped": []}
+
+EXPECTED: dict[str, dict[str, Any]] = {
+    "attention.py": {**COMPILED, "graphs": 1},
+    "attention_training.py": {**COMPILED, "graphs": 1},
+    "attention_print.py": {"verdict": "partial", "graphs": 2, "breaks": ["GB0059"], "skipped": []},
+    "transformer_stack.py": {**COMPILED, "graphs": 1},
+    "mlp.py": {**COMPILED, "graphs": 1},
+    "conv_net.py": {**COMPILED, "graphs": 1},
+    "batch_sizes.py": {**COMPILED},
+    "data_dependent.py": {"verdict": "partial", "breaks": ["GB0170"], "skipped": []},
+    "step_counter.py": {"verdict": "partial", "breaks": [], "skipped": [], "limit": True},
+    "custom_op.py": {**COMPILED, "graphs": 1},
+    "triton_kernel.py": {**COMPILED, "graphs": 1},
+    "skipped_loop.py": {"verdict": "not_compiled", "graphs": 0, "breaks": ["GB0124"], "skipped": ["forward"]},
+    "embedding_loss.py": {**COMPILED, "graphs": 1},
+    "item_sync.py": {"verdict": "partial", "breaks": ["GB0124"], "skipped": []},
+}
+TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py"}
+
+
+def test_every_sample_is_covered() -> None:
+    assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_sample(name: str, ctrace: Command) -> None:
+    result = ctrace("explain", str(SAMPLES / name), "--json", *(["--train"] if name in TRAINED else []))
+    assert result.code == 0, result.err
+    report, expected = result.report, EXPECTED[name]
+    assert report["verdict"] == expected["verdict"]
+    assert [gb for each in report["breaks"] for gb in each["gb"]] == expected["breaks"]
+    assert [each["function"] for each in report["skipped"]] == expected["skipped"]
+    assert report["limit"]["hit"] == expected.get("limit", False)
+    if "graphs" in expected:
+        assert len(report["graphs"]) == expected["graphs"]
+    assert report["problems"] == []
+    assert report["unknown"] == {}
+    _assert_generated(report, trained=name in TRAINED)
+
+
+def _assert_generated(report: dict[str, Any], *, trained: bool) -> None:
+    """What has graphs has kernels, and what was trained has both passes; kernels know their lines."""
+    stages = {kernel["stage"] for kernel in report["kernels"]}
+    assert bool(stages) == bool(report["graphs"])
+    assert ("backward" in stages) == trained
+    for kernel in report["kernels"]:
+        for place in kernel["lines"]:
+            file, _, line = place.rpartition(":")
+            assert 1 <= int(line) <= len(Path(file).read_text().splitlines())
+    if stages:
+        assert any(kernel["lines"] for kernel in report["kernels"])
+        assert report["fusion"]["nodes_after"] <= report["fusion"]["nodes_before"]
