@@ -5,30 +5,37 @@ actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ctrace.inspector.model import Cause
 from ctrace.inspector.names import user_name
 
+_PARAMETER_HINT = ". Guard failed on a parameter, "
 _TENSOR = re.compile(
     r"tensor '(?P<name>.*?)' (?P<what>size|stride|dtype|device|requires_grad|dispatch key set|rank) mismatch"
-    r"(?: at index (?P<index>\d+))?\. expected (?P<was>.*?), actual (?P<now>.*)$"
+    r"(?: at index (?P<index>\d+))?\. expected (?P<was>.*?)(?:, actual (?P<now>.*))?$"
 )
 _TENSOR_KINDS = {
     "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
     "dispatch key set": "dispatch_keys", "rank": "size",
 }  # fmt: skip
-_GLOBAL_STATES = {"grad_mode": "grad_mode", "autocast_state": "autocast", "autocast": "autocast"}
 _RANGE = re.compile(r"^(?P<was>2) <= (?P<subject>.+)$|^(?P<subject2>.+) >= (?P<was2>2)$")
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (?P<was>.+)$")
 
 
-def cause_of(guard: Mapping[str, Any], line: int | None) -> Cause:
-    """Classify one unmet guard as our recompile hook wrote it; `line` is the user's line that made the guard."""
-    text = str(guard.get("guard", "")).strip()
+def cause_of(guard: Mapping[str, Any], line: int | None, closure: Container[str] = ()) -> Cause:
+    """Classify one unmet guard as our recompile hook wrote it.
+
+    `line` is the user's line that made the guard, `closure` the names that the function takes from an enclosing one.
+    """
+    text = str(guard.get("guard", "")).strip().partition(_PARAMETER_HINT)[0]
     now = guard.get("now")
-    return _tensor(text) or _global_state(text) or _expression(text, now, line) or Cause("other", text, line=line)
+    cause = _tensor(text) or _global_state(text) or _expression(text, now, line) or Cause("other", text, line=line)
+    if cause.kind == "argument_value" and cause.subject.partition(".")[0] in closure:
+        return replace(cause, kind="closure_value")
+    return cause
 
 
 def _tensor(text: str) -> Cause | None:
@@ -36,6 +43,8 @@ def _tensor(text: str) -> Cause | None:
     if match is None:
         return None
     name, what, was, now = user_name(match["name"]), match["what"], match["was"], match["now"]
+    if what == "requires_grad" and now is None:  # "expected requires_grad=0", and nothing of the other
+        was, now = ("True", "False") if was.endswith("=1") else ("False", "True")
     if what == "size":
         return Cause(_size_kind(was, now), f"{name}.size({match['index']})", was, now)
     if what == "stride":
@@ -52,7 +61,9 @@ def _global_state(text: str) -> Cause | None:
     match = re.match(r"GLOBAL_STATE changed: (?P<what>\S+)", text)
     if match is None:
         return None
-    return Cause(_GLOBAL_STATES.get(match["what"], "global_state"), match["what"])
+    what = match["what"]
+    kind = "autocast" if what.startswith("autocast") else "grad_mode" if what == "grad_mode" else "global_state"
+    return Cause(kind, what)
 
 
 def _expression(text: str, now: str | None, line: int | None) -> Cause | None:
@@ -60,6 +71,8 @@ def _expression(text: str, now: str | None, line: int | None) -> Cause | None:
         subject = match["subject"] or match["subject2"]
         kind = "zero_one" if "size()" in subject or "stride()" in subject else "range"
         return Cause(kind, user_name(subject), "2 or more", now, line)
+    if text.startswith("not ") and now in _EMPTY:
+        return Cause("length", f"len({user_name(text[4:])})", "0", "1 or more", line)
     if text.startswith("len("):
         return _compared("length", text, now, line)
     for prefix, kind in _CHECKS:
@@ -70,6 +83,7 @@ def _expression(text: str, now: str | None, line: int | None) -> Cause | None:
     return None
 
 
+_EMPTY = {f"builtins.{name}" for name in ("list", "dict", "tuple", "set")}
 _CHECKS = (
     ("not ___dict_contains(", "key_order"),
     ("___dict_contains(", "key_order"),

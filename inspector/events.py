@@ -136,6 +136,8 @@ class GuardsFailed:
 
     id: str
     entries: tuple[dict[str, Any], ...]
+    closure: frozenset[str] = frozenset()
+    """Names that the function takes from an enclosing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,8 @@ def _reasons(entry: Entry) -> RecompileExplained:
 
 
 def _guards_failed(entry: Entry) -> GuardsFailed:
-    return GuardsFailed(_id(entry), tuple(_payload(entry)["entries"]))
+    data = _payload(entry)
+    return GuardsFailed(_id(entry), tuple(data["entries"]), frozenset(data.get("closure", ())))
 
 
 def _fusion(entry: Entry) -> FusionDone:

@@ -31,7 +31,7 @@ class Raw:
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    unmet: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    unmet: dict[str, ev.GuardsFailed] = field(default_factory=dict)
     fusions: list[ev.FusionDone] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Raw:
             case ev.RecompileExplained():
                 self.reasons[event.id] = event.reasons
             case ev.GuardsFailed():
-                self.unmet[event.id] = event.entries
+                self.unmet[event.id] = event
             case ev.FusionDone():
                 self.fusions.append(event)
             case ev.KernelMade():

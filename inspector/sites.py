@@ -44,7 +44,8 @@ def parse_break(text: str) -> ParsedBreak:
     """Read one break reason; parts that are not there are empty."""
     told, _, dynamo = text.partition("\nUser code traceback:\n")
     user, _, _ = dynamo.partition("\n\n")
-    reason = "\n" + told.partition("Graph Break Reason: ")[2]
+    # What follows an "another graph break occurred" is a consequence: the function is given up for the first one.
+    reason = "\n" + told.partition("Graph Break Reason: ")[2].partition("\n*** While handling this graph break")[0]
     title, explanation, hints, context = _reason(reason)
     frames = _frames(user) or _header_frame(told)
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))

@@ -31,7 +31,7 @@ CAUSE_KINDS = frozenset(
 )  # fmt: skip
 """The words for causes, all there are."""
 
-fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 """For property tests: the same examples on every run, so that a failure is never a matter of luck."""
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 any_json = st.recursive(

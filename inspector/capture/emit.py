@@ -120,9 +120,14 @@ def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:
 
     def compile_to_module(graph: Any) -> Any:
         codegen.generate(graph)
-        return SimpleNamespace(call=_not_built, __file__="")
+        # The runner is there for CUDA graphs, whose wrappers are put around the parts of a module (output_code.py:309, 2.11).
+        return SimpleNamespace(call=_not_built, runner=SimpleNamespace(recursively_apply_fns=_nothing), __file__="")
 
     patches.enter_context(patched(GraphLowering, "compile_to_module", compile_to_module))
+
+
+def _nothing(_functions: Any) -> None:
+    """Stand in for what a built module would do with the functions that wrap its parts."""
 
 
 def _not_built(*_args: Any) -> Any:

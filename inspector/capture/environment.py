@@ -30,7 +30,7 @@ def environment(recorder: Recorder, when: When) -> Iterator[None]:
             "python": platform.python_version(),
             "triton": _triton_version(),
             "cwd": str(Path.cwd()),
-            "prefixes": _library_prefixes(),
+            "prefixes": library_prefixes(),
         },
     )
 
@@ -53,7 +53,7 @@ def _triton_version() -> str | None:
         return None
 
 
-def _library_prefixes() -> dict[str, str]:
+def library_prefixes() -> dict[str, str]:
     """Folders of the standard library and of installed packages, as Python spells them and as they really are."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}

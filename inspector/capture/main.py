@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ctrace.inspector.capture.environment import library_prefixes
 from ctrace.inspector.capture.models import load
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.program import run_program
@@ -16,7 +17,9 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import EagerError, run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model import Owner
 from ctrace.inspector.order import Order
+from ctrace.inspector.owners import owner_of
 
 _TODO = {
     "load": "Make the file import in plain Python first.",
@@ -87,7 +90,7 @@ def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
     trimmed = _without_our_frames(error.__traceback__)
     frames = traceback.extract_tb(trimmed)
     # The user's own line, where there is one: the innermost may lie deep in torch.
-    at = next((frame for frame in reversed(frames) if "site-packages" not in frame.filename), None)
+    at = next((frame for frame in reversed(frames) if owner_of(frame.filename, library_prefixes()) is Owner.USER), None)
     recorder.record(
         "failure",
         {

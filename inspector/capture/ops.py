@@ -44,8 +44,10 @@ def _dispatch_mode(total: list[int]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class _Count(TorchDispatchMode):
+        supports_higher_order_operators = True  # a user's Triton kernel or a torch.cond in a graph is one of these
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            total[0] += func.namespace == "aten"
+            total[0] += getattr(func, "namespace", None) == "aten"
             return func(*args, **(kwargs or {}))
 
     return _Count()

@@ -15,7 +15,8 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[Any]:
         AttributeError: there is no such attribute, so torch has moved it.
     """
     old = getattr(owner, name)
-    own = vars(owner).get(name, _MISSING)  # a class's inherited attribute is restored by deleting ours
+    # A class may inherit the attribute (then ours is deleted again) or hold it as a descriptor, such as a staticmethod.
+    own = vars(owner).get(name, _MISSING)
     setattr(owner, name, value)
     try:
         yield old

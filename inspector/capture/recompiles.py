@@ -28,10 +28,10 @@ def recompiles(recorder: Recorder, when: When) -> Iterator[None]:
             name = "get_and_maybe_log_recompilation_reasons"
             original = getattr(convert_frame, name)
 
-            def reasons(cache_entries: list[Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+            def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
                 with recorder.watching("the guards behind a recompile"):
-                    entries = [_unmet(entry, frame.f_locals) for entry in cache_entries]
-                    recorder.record("recompile", {"entries": entries})
+                    entries = [_unmet(entry, frame.f_locals) for entry in _listed(cache_entries)]
+                    recorder.record("recompile", {"entries": entries, "closure": list(frame.f_code.co_freevars)})
                 return original(cache_entries, frame, *args, **kwargs)
 
             with recorder.watching("recompiles"):
@@ -39,6 +39,17 @@ def recompiles(recorder: Recorder, when: When) -> Iterator[None]:
 
         when("torch._dynamo", install)
         yield
+
+
+def _listed(entries: Any) -> list[Any]:
+    """Give all cache entries: a list since 2.13, before that the first of a chain (2.11, guards.py:4721)."""
+    if isinstance(entries, list):
+        return entries
+    listed = []
+    while entries is not None:
+        listed.append(entries)
+        entries = entries.next
+    return listed
 
 
 def _unmet(entry: Any, f_locals: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """From the entries of a log to a session."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector import events
 from ctrace.inspector.build import build
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.events import _DECODERS
 from ctrace.inspector.model import (
     BreakKind,
     Bytecode,
@@ -40,6 +41,84 @@ def whole() -> Log:
 
 def kinds(session: Session) -> list[list[str]]:
     return [[cause.kind for cause in recompile.causes] for recompile in session.recompiles]
+
+
+SPECIMENS: dict[str, Any] = {
+    "str": ["a.py", 7],
+    "dynamo_start": {"stack": [{"filename": 0, "line": 8, "name": "forward"}]},
+    "dynamo_output_graph": {"sizes": {"x": [4]}},
+    "compilation_metrics": {
+        "co_name": "forward", "co_filename": MODEL, "co_firstlineno": 8, "guard_count": 9, "graph_op_count": 2,
+        "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.7, "inductor_compile_time_s": 0.4,
+        "fail_type": "Unsupported", "fail_reason": "no such thing",
+    },
+    "bwd_compilation_metrics": {"backward_cumulative_compile_time_us": 3, "inductor_compile_time_s": 0.4},
+    "artifact:torch_version": {"pytorch_version": "2.13.0"},
+    "artifact:recompile_reasons": ["0/0: L['n'] == 2"],
+    "artifact:ctrace_start": {
+        "schema": 1, "ctrace": "0.1.0", "python": "3.11.7", "triton": None, "cwd": PROJECT, "prefixes": {"/usr": "library"},
+    },
+    "artifact:ctrace_torch": {"torch": "2.13.0", "prefixes": {"/torch": "torch"}},
+    "artifact:ctrace_mode": {"build": False},
+    "artifact:ctrace_device": {"device": "cpu"},
+    "artifact:ctrace_call": {"scenario": "base", "index": 0},
+    "artifact:ctrace_scenario": {"name": "base", "calls": 2, "eager_ops": 5, "compiled_ops": 4},
+    "artifact:ctrace_graph": {"backend": "eager", "ops": 3},
+    "artifact:ctrace_bytecode": {
+        "name": "forward", "qualname": "forward", "file": MODEL, "line": 8, "bytes_before": 48, "bytes_after": 99,
+    },
+    "artifact:ctrace_recompile": {"entries": [unmet("L['n'] == 2", lines=(9,), now="3")]},
+    "artifact:ctrace_fusion": {
+        "stage": "forward", "before": 3, "after": 2, "rounds": [{"before": 3, "after": 2, "fused": [["a", "b"]]}],
+        "refused": 0,
+    },
+    "artifact:ctrace_kernel": {
+        "stage": "forward", "name": "k0", "language": "cpp", "ops": ["aten.exp"],
+        "stacks": [f'File "{MODEL}", line 9, in forward'],
+    },
+    "artifact:ctrace_codegen_started": {"stage": "forward"},
+    "artifact:ctrace_codegen": {"stage": "forward", "seconds": 0.5},
+    "artifact:ctrace_codegen_failed": {"stage": "forward", "error": "ValueError: no"},
+    "artifact:ctrace_counters": {"frames": {"ok": 1}, "graph_break": {}, "unimplemented": {}, "recompile_limit": 8},
+    "artifact:ctrace_failure": {"phase": "run", "type": "KeyError", "message": "'a'", "file": MODEL, "line": 9, "todo": ""},
+    "artifact:ctrace_problem": {"what": "fusion could not be recorded"},
+    "artifact:ctrace_end": {},
+}  # fmt: skip
+"""A sound record of every kind that holds data."""
+
+ODD_VALUES = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
+
+TRUSTED = {
+    "str", "dynamo_start", "compilation_metrics", "bwd_compilation_metrics", "artifact:torch_version",
+    "artifact:ctrace_torch", "artifact:ctrace_scenario", "artifact:ctrace_graph", "artifact:ctrace_bytecode",
+    "artifact:ctrace_recompile", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
+}  # fmt: skip
+
+
+def bug(value: str) -> object:
+    """Mark a case that is known to raise."""
+    reason = "events.decode checks no types, and what it lets through raises in `assemble`, outside of any `try`"
+    return pytest.param(value, marks=pytest.mark.xfail(strict=True, reason=reason), id=value[:30])
+
+
+def specimen_log(kind: str, data: Any) -> Log:
+    """Put one record of a kind into an otherwise sound log, at its end, where nothing replaces it."""
+    log = Log().started().compiled("0/0").compiled("0/1").breaks("0/1").scenario("first", 2, 5, 5)
+    if kind.startswith("artifact:"):
+        text = json.dumps(data, indent=0 if isinstance(data, list) else None)
+        return log.artifact(kind.removeprefix("artifact:"), text, at="0/1").ended()
+    return log.record(kind, data, at="0/1").ended()
+
+
+def replaced(data: Any) -> Iterator[Any]:
+    """Replace every part of some data, one at a time, by every odd value."""
+    yield from ODD_VALUES
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, part in parts:
+        for value in replaced(part):
+            copied = data.copy()
+            copied[key] = value
+            yield copied
 
 
 class TestEnvironment:
@@ -147,6 +226,10 @@ class TestCompilations:
     def test_the_place_comes_from_another_compilation_of_the_same_code(self):
         _, second = Log().frame("0/0", "forward", 8).metrics("0/1").session().compilations
         assert (second.function, second.file, second.line) == ("forward", MODEL, 8)
+
+    def test_the_place_does_not_come_from_other_code(self):
+        _, second = Log().frame("1/0", "forward", 8).metrics("11/0").session().compilations
+        assert second.function == "?"
 
     def test_a_place_that_nobody_knows(self):
         (compilation,) = Log().record("dynamo_output_graph", {}, at="0/0").session().compilations
@@ -382,8 +465,8 @@ class TestLimit:
         assert Log().frame("0/0").metrics("0/0", fail_type="Unsupported").session().limit.functions == ()
 
     def test_frames_with_like_numbers_are_kept_apart(self):
-        log = Log().compiled("1/0", "helper", 30).compiled("11/0", "forward", 8).compiled("11/1", "forward", 8)
-        assert log.session().limit.functions == (CacheUse("helper", 1, 8), CacheUse("forward", 2, 8))
+        log = Log().compiled("11/0", "forward", 8).compiled("11/1", "forward", 8).compiled("1/0", "helper", 30)
+        assert log.session().limit.functions == (CacheUse("forward", 2, 8), CacheUse("helper", 1, 8))
 
 
 class TestScenarios:
@@ -557,36 +640,39 @@ class TestDamage:
             data[at : at + len(replacement)] = replacement
         build(parsed(bytes(data)))
 
+    def test_every_kind_with_data_has_a_specimen(self):
+        assert set(_DECODERS) - set(SPECIMENS) == {"artifact:dynamo_graph_break_reason"}
+
+    @pytest.mark.parametrize("kind", [bug(kind) if kind in TRUSTED else kind for kind in SPECIMENS])
+    def test_any_value_in_any_place(self, kind: str):
+        for damaged in replaced(SPECIMENS[kind]):
+            log = specimen_log(kind, damaged)
+            try:
+                session = log.session()
+            except RunError as error:
+                assert "newer" in error.what
+            except Exception as error:
+                pytest.fail(f"{type(error).__name__}: {error}; with {damaged}")
+            else:
+                assert session.verdict in Verdict
+
+    @pytest.mark.parametrize("kind", SPECIMENS)
+    def test_any_field_missing(self, kind: str):
+        for name in SPECIMENS[kind] if isinstance(SPECIMENS[kind], dict) else ():
+            rest = {key: value for key, value in SPECIMENS[kind].items() if key != name}
+            assert specimen_log(kind, rest).session()
+
     @fuzzing
-    @given(st.data())
-    def test_any_payload_of_any_known_kind(self, data: st.DataObject):
-        kind = data.draw(st.sampled_from(KINDS))
-        value = data.draw(any_json | shaped())
-        log = Log()
-        if kind.startswith("artifact:"):
-            text = json.dumps(value) if data.draw(st.booleans()) else str(value)
-            log.artifact(kind.removeprefix("artifact:"), text, at=data.draw(AT))
-        else:
-            log.record(kind, value, at=data.draw(AT))
+    @given(st.sampled_from(list(SPECIMENS)), any_json)
+    def test_anything_else_in_a_record_of_a_known_kind(self, kind: str, data: Any):
         try:
-            assert log.compiled("0/0").session()
+            specimen_log(kind, data).session()
         except RunError as error:
             assert "newer" in error.what
 
-
-KINDS = sorted(events._DECODERS)
-AT = st.sampled_from([None, "0/0", "0/1"])
-_FIELDS = (
-    "stack", "entries", "unmet", "rounds", "stage", "before", "after", "fused", "refused", "ops", "stacks", "name",
-    "language", "file", "line", "filename", "prefixes", "schema", "ctrace", "python", "triton", "cwd", "torch",
-    "scenario", "calls", "index", "eager_ops", "compiled_ops", "backend", "seconds", "error", "frames", "guard", "now",
-    "recompile_limit", "phase", "type", "message", "what", "build", "device", "qualname", "bytes_before", "bytes_after",
-    "graph_op_count", "fail_type", "fail_reason", "entire_frame_compile_time_s", "inductor_compile_time_s", "co_name",
-)  # fmt: skip
-
-
-def shaped() -> st.SearchStrategy[dict[str, Any]]:
-    """Make objects that have every field a decoder could ask for, with any value."""
-    inner = st.fixed_dictionaries(dict.fromkeys(("guard", "file", "line", "filename", "name", "before"), any_json))
-    value = any_json | st.lists(inner, max_size=2)
-    return st.fixed_dictionaries({name: st.just("forward") | value for name in _FIELDS})
+    @pytest.mark.parametrize(
+        "payload", ["", "{", "no json", "NaN", "1e999", bug("[" * 100_000), bug('{"a": ' * 100_000)]
+    )
+    def test_payloads_that_are_no_json(self, payload: str):
+        for kind in SPECIMENS:
+            assert Log().artifact(kind.removeprefix("artifact:"), payload, at="0/0").session()
