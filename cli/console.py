@@ -54,11 +54,11 @@ class Progress:
             return
         match event:
             case ev.CompileStarted(stack=stack) if stack:
-                self._stage, self._function = "dynamo", resumed(str(stack[-1].get("name", "")))[0]
+                self._stage, self._function = "dynamo", resumed(stack[-1].name)[0]
             case ev.GraphMade():
                 self._stage = "backend"
-            case ev.FusionDone(stage=stage):
-                self._stage = f"inductor, {stage}"
+            case ev.FusionDone(fusion=fusion):
+                self._stage = f"inductor, {fusion.stage}"
             case ev.CallBegan(scenario=scenario, index=index):
                 self._stage, self._function = f"scenario {scenario}, call {index + 1}", ""
             case ev.BytecodeSeen():

@@ -70,21 +70,21 @@ def _reason(parsed: ParsedBreak, known: dict[str, str]) -> str:
 def skips_of(raw: Raw, breaks: tuple[Break, ...], failure: Failure | None) -> tuple[Skip, ...]:
     """Find the user's functions that Dynamo gave up; a failure that ended the run is not one of them."""
     skips: dict[tuple[str, str, int], Skip] = {}
-    failed = [id_ for id_, measured in raw.metrics.items() if measured.values.get("fail_type")]
+    failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
     for compile_id in failed:
-        values = raw.metrics[compile_id].values
-        ended_run = failure is not None and compile_id == failed[-1] and failure.type in str(values.get("fail_type"))
+        measured = raw.metrics[compile_id]
+        ended_run = failure is not None and compile_id == failed[-1] and failure.type in (measured.fail_type or "")
         start = raw.starts.get(compile_id)
-        if is_limit(values) or ended_run or start is None or not start.stack:
+        if is_limit(measured) or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
-        file, function = raw.files.get(frame["filename"], "?"), resumed(str(frame["name"]))[0]
+        file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
         if owner_of(file, raw.prefixes) is Owner.USER:
             cause = next((index for index, each in enumerate(breaks) if compile_id in each.compilations), None)
-            reason = breaks[cause].reason if cause is not None else _first_line(values.get("fail_reason"))
-            skips.setdefault((function, file, frame["line"]), Skip(function, file, frame["line"], reason, cause))
+            reason = breaks[cause].reason if cause is not None else _first_line(measured.fail_reason)
+            skips.setdefault((function, file, frame.line), Skip(function, file, frame.line, reason, cause))
     return tuple(skips.values())
 
 
-def _first_line(text: object) -> str:
-    return str(text or "torch gives no reason").strip().partition("\n")[0]
+def _first_line(text: str | None) -> str:
+    return (text or "torch gives no reason").strip().partition("\n")[0]

@@ -10,8 +10,6 @@ from ctrace.inspector.model import (
     Coverage,
     Environment,
     Failure,
-    Fusion,
-    FusionRound,
     Graph,
     Kernel,
     Limit,
@@ -19,7 +17,6 @@ from ctrace.inspector.model import (
     Problem,
     Scenario,
     Session,
-    Stage,
     Target,
     Time,
 )
@@ -68,7 +65,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         skips=skips_of(raw, breaks, failure),
         recompiles=recompiles_of(raw),
         limit=_limit(raw),
-        fusions=_fusions(raw),
+        fusions=tuple(raw.fusions),
         kernels=_kernels(raw),
         time=_time(raw, seconds),
         failure=failure,
@@ -95,8 +92,8 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
         place = place_of(raw, compile_id)
         ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
         if ops is None:
-            values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
-            ops = values.get("graph_op_count") or 0
+            measured = raw.metrics.get(compile_id)
+            ops = measured.ops if measured and measured.ops is not None else 0
         graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
     return tuple(graphs)
 
@@ -105,7 +102,7 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
     made = []
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)
-        values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
+        measured = raw.metrics.get(compile_id)
         code = raw.bytecode.get(compile_id)
         start = raw.starts.get(compile_id)
         made.append(
@@ -115,12 +112,12 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
                 file=place.file,
                 line=place.line,
                 resumes_at=place.resumes_at,
-                guards=values.get("guard_count"),
+                guards=measured.guards if measured else None,
                 bytecode=Bytecode(code.before, code.after) if code else None,
                 attempts=start.attempt + 1 if start else 1,
-                seconds=values.get("entire_frame_compile_time_s"),
-                fail_type=values.get("fail_type"),
-                fail_reason=values.get("fail_reason"),
+                seconds=measured.frame_seconds if measured else None,
+                fail_type=measured.fail_type if measured else None,
+                fail_reason=measured.fail_reason if measured else None,
             )
         )
     return tuple(made)
@@ -144,7 +141,7 @@ def _limit(raw: Raw) -> Limit:
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
         used.setdefault(frame, 0)
-        if compile_id in raw.metrics and is_limit(raw.metrics[compile_id].values):
+        if compile_id in raw.metrics and is_limit(raw.metrics[compile_id]):
             hit = True
         elif compile_id in raw.graphs or compile_id in raw.bytecode:
             used[frame] += 1
@@ -155,23 +152,6 @@ def _limit(raw: Raw) -> Limit:
             resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
             functions.append(CacheUse(f"{place.function}{resumes}", count, limit))
     return Limit(hit, tuple(functions))
-
-
-def _fusions(raw: Raw) -> tuple[Fusion, ...]:
-    return tuple(
-        Fusion(
-            graph=done.id,
-            stage=Stage(done.stage),
-            before=done.before,
-            after=done.after,
-            rounds=tuple(
-                FusionRound(each["before"], each["after"], tuple((first, second) for first, second in each["fused"]))
-                for each in done.rounds
-            ),
-            refused=done.refused,
-        )
-        for done in raw.fusions
-    )
 
 
 def _kernels(raw: Raw) -> tuple[Kernel, ...]:
@@ -185,7 +165,7 @@ def _kernels(raw: Raw) -> tuple[Kernel, ...]:
             ops, lines = (*before.ops, *ops), (*before.lines, *lines)
         kernels[key] = Kernel(
             graph=made.id,
-            stage=Stage(made.stage),
+            stage=made.stage,
             name=made.name,
             language=made.language,
             ops=tuple(dict.fromkeys(ops)),
@@ -200,13 +180,14 @@ def _time(raw: Raw, seconds: float | None) -> Time:
     if not raw.metrics:
         return Time(seconds)
     frame, backend, inductor = 0.0, 0.0, 0.0
-    for measured in (*raw.metrics.values(), *raw.backward_metrics.values()):
-        values = measured.values
-        inductor_here = values.get("inductor_compile_time_s") or 0.0
-        whole = (values.get("backward_cumulative_compile_time_us") or 0) / 1e6 if measured.backward else 0.0
-        frame += max(whole, inductor_here) if measured.backward else values.get("entire_frame_compile_time_s") or 0.0
-        backend += max(whole, inductor_here) if measured.backward else values.get("backend_compile_time_s") or 0.0
-        inductor += inductor_here
+    for measured in raw.metrics.values():
+        frame += measured.frame_seconds or 0.0
+        backend += measured.backend_seconds or 0.0
+        inductor += measured.inductor_seconds or 0.0
+    for measured in raw.backward_metrics.values():
+        whole = max(measured.backward_seconds or 0.0, measured.inductor_seconds or 0.0)
+        frame, backend = frame + whole, backend + whole
+        inductor += measured.inductor_seconds or 0.0
     phases = {"dynamo": frame - backend}
     phases |= {"aot": backend - inductor, "inductor": inductor} if inductor else {"backend": backend}
     beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)

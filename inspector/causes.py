@@ -5,10 +5,10 @@ actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`).
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import replace
-from typing import Any
 
+from ctrace.inspector.events import UnmetGuard
 from ctrace.inspector.model import Cause
 from ctrace.inspector.names import user_name
 
@@ -21,17 +21,19 @@ _TENSOR_KINDS = {
     "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
     "dispatch key set": "dispatch_keys", "rank": "size",
 }  # fmt: skip
-_RANGE = re.compile(r"^(?P<was>2) <= (?P<subject>.+)$|^(?P<subject2>.+) >= (?P<was2>2)$")
+_BOUNDS = re.compile(
+    r"^(?:(?P<low>-?\d+) <=? )?(?P<subject>[^<>=]+?)(?: (?:<=?) (?P<high>-?\d+)| >= (?P<least>-?\d+))?$"
+)
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (?P<was>.+)$")
 
 
-def cause_of(guard: Mapping[str, Any], line: int | None, closure: Container[str] = ()) -> Cause:
+def cause_of(guard: UnmetGuard, line: int | None, closure: Container[str] = ()) -> Cause:
     """Classify one unmet guard as our recompile hook wrote it.
 
     `line` is the user's line that made the guard, `closure` the names that the function takes from an enclosing one.
     """
-    text = str(guard.get("guard", "")).strip().partition(_PARAMETER_HINT)[0]
-    now = guard.get("now")
+    text = guard.text.strip().partition(_PARAMETER_HINT)[0]
+    now = guard.now
     cause = _tensor(text) or _global_state(text) or _expression(text, now, line) or Cause("other", text, line=line)
     if cause.kind == "argument_value" and cause.subject.partition(".")[0] in closure:
         return replace(cause, kind="closure_value")
@@ -49,6 +51,7 @@ def _tensor(text: str) -> Cause | None:
         return Cause(_size_kind(was, now), f"{name}.size({match['index']})", was, now)
     if what == "stride":
         return Cause("stride", f"{name}.stride({match['index']})", was, now)
+    now = now or "?"
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
@@ -67,57 +70,111 @@ def _global_state(text: str) -> Cause | None:
 
 
 def _expression(text: str, now: str | None, line: int | None) -> Cause | None:
-    if match := _RANGE.match(text):
-        subject = match["subject"] or match["subject2"]
-        kind = "zero_one" if "size()" in subject or "stride()" in subject else "range"
-        return Cause(kind, user_name(subject), "2 or more", now, line)
-    if text.startswith("not ") and now in _EMPTY:
+    return (
+        _bounds(text, now, line)
+        or _container(text, now, line)
+        or _check(text, now, line)
+        or _comparison(text, now, line)
+    )
+
+
+def _bounds(text: str, now: str | None, line: int | None) -> Cause | None:
+    """Read `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch itself sets 0 and 1 apart, other bounds come from a condition."""
+    match = _BOUNDS.match(text)
+    if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
+        return None
+    subject = match["subject"]
+    is_size = "size()[" in subject or "stride()[" in subject
+    apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
+    bounds = _bound_words(low, match["high"])
+    return Cause("zero_one" if apart else "range", user_name(subject), bounds, now, None if apart else line)
+
+
+def _bound_words(low: str | None, high: str | None) -> str:
+    if low and high:
+        return f"{low} to {high}"
+    return f"{low} or more" if low else f"{high} or less"
+
+
+def _container(text: str, now: str | None, line: int | None) -> Cause | None:
+    if text.startswith("not ") and now in _CONTAINERS:
         return Cause("length", f"len({user_name(text[4:])})", "0", "1 or more", line)
     if text.startswith("len("):
         return _compared("length", text, now, line)
-    for prefix, kind in _CHECKS:
-        if text.startswith(prefix):
-            return Cause(kind, user_name(text[len(prefix) :].split(",")[0].rstrip(")")), None, now, line)
-    if _COMPARISON.match(text):
-        return _compared(_comparison_kind(text), text, now, line)
+    if text.startswith("list(dict.keys("):
+        return Cause("key_order", f"{user_name(text[len('list(dict.keys(') :].partition(')')[0])}", None, now, line)
     return None
 
 
-_EMPTY = {f"builtins.{name}" for name in ("list", "dict", "tuple", "set")}
+_CONTAINERS = {f"builtins.{name}" for name in ("list", "dict", "tuple", "set")}
+
+
+def _check(text: str, now: str | None, line: int | None) -> Cause | None:
+    if match := _WANTED_TENSOR.match(text):
+        is_none = "NoneType" in match["found"]
+        return Cause("none" if is_none else "type", user_name(match["name"]), "Tensor", match["found"], line)
+    if text.startswith(("Duplicate tensor found", "check_no_aliasing(")):
+        return Cause("aliasing", user_name(text), None, None, line)
+    if match := _CONTAINS.match(text):
+        return Cause("key_order", user_name(match["dict"]), None, None, line)
+    for prefix, kind in _CHECKS:
+        if text.startswith(prefix):
+            return Cause(kind, user_name(text[len(prefix) :].split(",")[0].rstrip(")")), None, now, line)
+    return None
+
+
+_WANTED_TENSOR = re.compile(r"expected type of '(?P<name>.*?)' to be a tensor type, ?'? but found (?P<found>.*)$")
+_CONTAINS = re.compile(r"(?:not )?___dict_contains\([^,]+, (?P<dict>.+)\)$")
 _CHECKS = (
-    ("not ___dict_contains(", "key_order"),
-    ("___dict_contains(", "key_order"),
     ("___check_type_id(", "type"),
     ("___check_obj_id(", "identity"),
     ("not hasattr(", "attribute_value"),
     ("hasattr(", "attribute_value"),
-    ("check_no_aliasing(", "aliasing"),
+    ("getattr failed on source ", "attribute_value"),
     ("utils_device.CURRENT_DEVICE", "global_state"),
 )
+
+
+def _comparison(text: str, now: str | None, line: int | None) -> Cause | None:
+    return _compared(_comparison_kind(text), text, now, line) if _COMPARISON.match(text) else None
 
 
 def _compared(kind: str, text: str, now: str | None, line: int | None) -> Cause:
     match = _COMPARISON.match(text)
     if match is None:
         return Cause(kind, user_name(text), None, now, line)
-    return Cause(kind, user_name(match["subject"]), match["was"], now, line)
+    was = user_name(match["was"]) if kind in ("duck_shape", "aliasing") else match["was"]
+    return Cause(kind, user_name(match["subject"]), was, now, line)
 
 
 def _comparison_kind(text: str) -> str:
     subject, _, was = text.partition(" == ")
     if was == "" and " is " in text:
-        return "none" if text.endswith("None") else "identity"
-    if "size()[" in subject and "size()[" in was:
-        return "duck_shape"
+        other = text.rpartition(" ")[2]
+        return "none" if other == "None" else "aliasing" if other.startswith(("L[", "G[")) else "identity"
     if "size()[" in subject:
-        return "size"
-    if subject.endswith(".training"):
-        return "training_mode"
-    if "___stack" in subject:
-        return "break_result"
-    if subject.startswith("G["):
-        return "global_value"
-    if "__closure__" in subject or ".cell_contents" in subject:
-        return "closure_value"
+        return "duck_shape" if "size()[" in was else _size_kind(was, "")
+    for sign, kind in _SOURCES:
+        if sign in subject:
+            return kind
     inner = subject.removeprefix("L[")
     return "attribute_value" if "." in inner or "][" in inner else "argument_value"
+
+
+_SOURCES = (
+    (".training", "training_mode"),
+    ("___stack", "break_result"),
+    ("__closure__", "closure_value"),
+    (".cell_contents", "closure_value"),
+    ("G[", "global_value"),
+)
+
+
+def check_order(guard: UnmetGuard) -> int:
+    """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
+    match = _TENSOR.match(guard.text)
+    return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
+
+
+_TENSOR_ORDER = ("dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
+"""TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""

@@ -13,6 +13,7 @@ DTYPES = (
 )  # fmt: skip
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]")
 _KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?!=)(?P<value>.*)", re.DOTALL)
+_DIGITS = 18
 _EXAMPLE = 'write a tensor as "float32[8,128]" (a letter makes a dimension dynamic), anything else as a Python literal'
 
 
@@ -61,7 +62,7 @@ def parse_input(text: str) -> Input:
         return Input(name, TensorInput(_dtype(tensor["dtype"], text), _sizes(tensor["sizes"], text)))
     try:
         return Input(name, LiteralInput(ast.literal_eval(value)))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise TargetError(f"--input {text!r} cannot be read", _EXAMPLE) from None
 
 
@@ -76,7 +77,7 @@ def _dtype(name: str, text: str) -> str:
 def _sizes(text: str, whole: str) -> tuple[int | str, ...]:
     sizes: list[int | str] = []
     for part in (piece.strip() for piece in text.split(",") if text.strip()):
-        if part.isdecimal():
+        if part.isdecimal() and len(part) <= _DIGITS:
             sizes.append(int(part))
         elif part.isidentifier():
             sizes.append(part)

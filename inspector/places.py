@@ -37,9 +37,9 @@ def place_of(raw: Raw, compile_id: str) -> Place:
     wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
     place = replace(place, function=wraps or place.function)
     for frame in reversed(raw.starts[ids[0]].stack if ids[0] in raw.starts else ()):
-        file = raw.files.get(frame["filename"], "?")
+        file = raw.files.get(frame.file, "?")
         if owner_of(file, raw.prefixes) is Owner.USER:
-            return replace(place, file=file, line=frame["line"])
+            return replace(place, file=file, line=frame.line)
     return place
 
 
@@ -50,12 +50,12 @@ def _code(raw: Raw, compile_id: str) -> Place:
         return Place(function, seen.file, seen.line, at)
     if (start := raw.starts.get(compile_id)) and start.stack:
         frame = start.stack[-1]
-        function, at = resumed(str(frame["name"]))
-        return Place(function, raw.files.get(frame["filename"], "?"), frame["line"], at)
+        function, at = resumed(frame.name)
+        return Place(function, raw.files.get(frame.file, "?"), frame.line, at)
     frame_id = compile_id.partition("/")[0]
     for other in raw.seen:
         if other != compile_id and other.startswith(f"{frame_id}/") and (other in raw.bytecode or other in raw.starts):
             return _code(raw, other)
-    values = raw.metrics[compile_id].values if compile_id in raw.metrics else {}
-    function, at = resumed(values.get("co_name") or "?")
-    return Place(function, values.get("co_filename") or "?", values.get("co_firstlineno") or 0, at)
+    measured = raw.metrics.get(compile_id)
+    function, at = resumed((measured and measured.function) or "?")
+    return Place(function, (measured and measured.file) or "?", (measured and measured.line) or 0, at)

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ctrace.inspector import events as ev
+from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.model import Failure, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
 
 LOG_SCHEMA = 1
@@ -31,13 +32,13 @@ class Raw:
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    unmet: dict[str, ev.GuardsFailed] = field(default_factory=dict)
-    fusions: list[ev.FusionDone] = field(default_factory=list)
+    guards: dict[str, ev.GuardsFailed] = field(default_factory=dict)
+    fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
-    forked: set[tuple[str, str]] = field(default_factory=set)
+    forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
-    unfinished: set[tuple[str, str]] = field(default_factory=set)
+    unfinished: set[tuple[str, Stage]] = field(default_factory=set)
     """Those of them whose code is not there yet."""
     counted: ev.Counted | None = None
     failure: Failure | None = None
@@ -51,9 +52,9 @@ class Raw:
             self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number))
             return None
         try:
-            event = ev.decode(item)
+            event = decode(item)
             self._fold(event)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number))
             return None
@@ -92,9 +93,9 @@ class Raw:
             case ev.RecompileExplained():
                 self.reasons[event.id] = event.reasons
             case ev.GuardsFailed():
-                self.unmet[event.id] = event
+                self.guards[event.id] = event
             case ev.FusionDone():
-                self.fusions.append(event)
+                self.fusions.append(event.fusion)
             case ev.KernelMade():
                 self.kernels.append(event)
             case ev.CodegenStarted():
@@ -105,8 +106,7 @@ class Raw:
             case ev.Counted():
                 self.counted = event
             case ev.ProgramFailed():
-                phase = FailurePhase(event.phase)
-                self.failure = Failure(phase, event.type, event.message, event.file, event.line, event.todo)
+                self.failure = event.failure
             case ev.ProblemMet():
                 self.problems.append(Problem(event.what))
             case ev.Ended():

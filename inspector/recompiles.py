@@ -1,12 +1,11 @@
 """Recompiles of a run, each with its causes seen from the nearest cache entry."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ctrace.inspector.advice import advice
-from ctrace.inspector.causes import cause_of
-from ctrace.inspector.model import Cause, Owner, Recompile
+from ctrace.inspector.causes import cause_of, check_order
+from ctrace.inspector.events import EntryHeld, Measured, UnmetGuard
+from ctrace.inspector.model import Cause, Frame, Owner, Recompile
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
@@ -15,9 +14,9 @@ _EXPECTED = frozenset(("training_mode", "grad_mode", "autocast"))
 """Kinds that every model meets once: one graph for each mode."""
 
 
-def is_limit(metrics: Mapping[str, Any]) -> bool:
+def is_limit(measured: Measured) -> bool:
     """Whether a failed compilation is Dynamo's refusal to compile a function once more."""
-    return "recompile limit exceeded" in str(metrics.get("fail_reason") or "")
+    return "recompile limit exceeded" in (measured.fail_reason or "")
 
 
 def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
@@ -45,16 +44,26 @@ def _is_expected(compile_id: str, causes: tuple[Cause, ...]) -> bool:
 
 
 def _causes(raw: Raw, compile_id: str, place: Place) -> tuple[Cause, ...]:
-    failed = raw.unmet.get(compile_id)
-    entries = failed.entries if failed else ()
-    unmet = [entry for entry in entries if entry.get("unmet")]
+    failed = raw.guards.get(compile_id)
+    held = failed.entries if failed else ()
+    unmet = [entry for entry in held if entry.unmet]
     if failed is None or not unmet:
-        gone = [_with_fix(Cause("identity", str(entry["invalid"]))) for entry in entries if entry.get("invalid")]
+        gone = [_with_fix(Cause("identity", entry.invalid)) for entry in held if entry.invalid]
         return tuple(gone[:1] or map(_from_text, raw.reasons.get(compile_id, ())[:1]))
-    nearest = min(unmet, key=lambda entry: len(entry["unmet"]))  # entries are newest first; the newer one on a tie
-    line = _user_line(nearest.get("stack", []), raw)
-    causes = [cause_of(guard, line, failed.closure) for guard in nearest["unmet"]]
+    nearest = min(unmet, key=_distance)
+    line = _user_line(nearest.stack, raw)
+    causes = [cause_of(guard, line, failed.closure) for guard in nearest.unmet]
     return tuple(dict.fromkeys(_with_fix(_placed(cause, place)) for cause in causes))
+
+
+def _distance(entry: EntryHeld) -> tuple[int, int]:
+    """Say how far a call is from an entry: unmet guards, then how early torch met the first of them.
+
+    Torch names only the first unmet guard of an entry. A call that got further through the checks of a tensor is
+    nearer: one that differs in strides has the entry's dtype, one that differs in dtype may differ in all else. Entries
+    are newest first, and the newer one wins a tie.
+    """
+    return len(entry.unmet), -max(map(check_order, entry.unmet))
 
 
 def _placed(cause: Cause, place: Place) -> Cause:
@@ -65,7 +74,7 @@ def _placed(cause: Cause, place: Place) -> Cause:
 def _from_text(reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
     guard = reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip()
-    return _with_fix(cause_of({"guard": guard}, None))
+    return _with_fix(cause_of(UnmetGuard(guard), None))
 
 
 def _with_fix(cause: Cause) -> Cause:
@@ -73,6 +82,6 @@ def _with_fix(cause: Cause) -> Cause:
     return replace(cause, fix=fix)
 
 
-def _user_line(stack: list[dict[str, Any]], raw: Raw) -> int | None:
-    mine = [frame["line"] for frame in stack if owner_of(frame["file"], raw.prefixes) is Owner.USER]
+def _user_line(stack: tuple[Frame, ...], raw: Raw) -> int | None:
+    mine = [frame.line for frame in stack if owner_of(frame.file, raw.prefixes) is Owner.USER]
     return mine[-1] if mine else None

@@ -72,18 +72,25 @@ def program(path: Path, args: Sequence[str]) -> ProgramTarget:
 
 def _split(text: str) -> tuple[Path | None, str | None]:
     """Split `file.py:name`; the path is None when the text names a module."""
-    if Path(text).is_file():
+    if _is_file(text):
         return Path(text), None
     before, colon, after = text.rpartition(":")
-    if colon and Path(before).is_file():
+    if colon and _is_file(before):
         if not after:
             raise TargetError(
                 f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out"
             )
         return Path(before), after
-    if colon and after and "/" not in before and not before.endswith(".py"):
+    if before and after and "/" not in before and not before.endswith(".py"):
         return None, after
     raise _no_such_file(Path(before if colon else text))
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long, or with a NUL: no name of a file
+        return False
 
 
 def _no_such_file(path: Path) -> TargetError:

@@ -22,6 +22,7 @@ _VERDICT_STYLES = {
 _MOST = 6
 """How many graphs, kernels or findings of a kind the screen shows; the rest is counted."""
 _VALUES = 8
+_LINES = 4
 _NAME = 28
 _WIDTHS = {"kernel": _NAME, "language": 8}
 
@@ -175,13 +176,17 @@ def _kernel_row(kernel: Kernel) -> tuple[str, str, str, str]:
 
 
 def _lines(places: tuple[str, ...]) -> str:
-    """Write `file.py:27,28,30`, the file once."""
-    by_file: dict[str, list[int]] = {}
+    """Write `file.py:27,28,30`, the file with the most lines first; other files are counted."""
+    by_file: dict[str, set[int]] = {}
     for where in places:
         file, _, line = where.rpartition(":")
-        by_file.setdefault(fmt.file_name(file), []).append(int(line))
-    texts = (f"{file}:{','.join(map(str, sorted(set(lines))))}" for file, lines in by_file.items())
-    return fmt.listed(texts, 2) or "not known"
+        by_file.setdefault(fmt.file_name(file), set()).add(int(line))
+    if not by_file:
+        return "not known"
+    file, lines = max(by_file.items(), key=lambda item: len(item[1]))
+    numbers = ",".join(map(str, sorted(lines)[:_LINES])) + ("…" if len(lines) > _LINES else "")
+    others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
+    return f"{file}:{numbers}{others}"
 
 
 def _endings(session: Session) -> Iterator[RenderableType]:

@@ -31,7 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ctrace.inspector.events import Ignored, decode  # noqa: E402
+from ctrace.inspector.decode import decode  # noqa: E402
+from ctrace.inspector.events import Ignored  # noqa: E402
 from ctrace.inspector.order import Options  # noqa: E402
 from ctrace.inspector.reader import Broken, parse  # noqa: E402
 from ctrace.inspector.session import capture  # noqa: E402

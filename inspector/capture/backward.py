@@ -1,9 +1,9 @@
 """Emit a backward graph when the program really runs it backward, as torch.compile does.
 
-AOTAutograd lowers the forward at once and leaves the backward to be compiled on the first backward call: since 2.13 in an
-`_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
-`AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). We run the graph eagerly, so that call never comes: a hook on
-the graph's outputs makes it. Where torch has neither, every backward is lowered at once.
+AOTAutograd lowers the forward at once and leaves the backward to be compiled on the first backward call: since 2.13 in
+an `_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
+`AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). We run the graph eagerly, so that call never comes:
+a hook on the graph's outputs makes it. Where torch has neither, every backward is lowered at once.
 """
 
 import copy

@@ -120,8 +120,9 @@ def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:
 
     def compile_to_module(graph: Any) -> Any:
         codegen.generate(graph)
-        # The runner is there for CUDA graphs, whose wrappers are put around the parts of a module (output_code.py:309, 2.11).
-        return SimpleNamespace(call=_not_built, runner=SimpleNamespace(recursively_apply_fns=_nothing), __file__="")
+        # The runner is for CUDA graphs, whose wrappers are put around the parts of a module (2.11, output_code.py:309).
+        runner = SimpleNamespace(recursively_apply_fns=_nothing, partitions=[])
+        return SimpleNamespace(call=_not_built, runner=runner, __file__="")
 
     patches.enter_context(patched(GraphLowering, "compile_to_module", compile_to_module))
 

@@ -6,7 +6,7 @@ itself, but not the name of its backend.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import MethodType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.ops import OpCounter
@@ -57,4 +57,5 @@ def _wrapped_name(output_graph: Any) -> str | None:
     Source: `wrap_inline` (2.13, _dynamo/external_utils.py:62), whose only local is `fn`.
     """
     called = output_graph.local_scope.get("fn")
-    return type(called.__self__).__name__ if isinstance(called, MethodType) else None
+    module = getattr(called, "__self__", called)
+    return None if module is None else type(module).__name__

@@ -102,8 +102,8 @@ def _subject(code: str) -> str | None:
     except SyntaxError:
         return None
     match tree:
-        case ast.Compare(left=left, comparators=[_]):
-            return ast.unparse(left)
+        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]) | ast.Compare(left=subject):
+            return ast.unparse(subject)
         case ast.Call(args=[first, *_]):
             return ast.unparse(first)
         case ast.UnaryOp(op=ast.Not(), operand=operand):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.build import build
+from ctrace.inspector.decode import _DECODERS
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.events import _DECODERS
 from ctrace.inspector.model import (
     BreakKind,
     Bytecode,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector import events as ev
-from ctrace.inspector.events import decode
+from ctrace.inspector.decode import decode
 from ctrace.inspector.reader import Entry
 from tests.helpers import Log
 

@@ -1,0 +1,241 @@
+"""Type the entries of a log.
+
+An event that ctrace knows of but does not use is `Ignored`; one that it has never heard of is `Unknown`.
+"""
+
+import json
+from collections.abc import Callable
+
+from ctrace.inspector import events as ev
+from ctrace.inspector.fields import Fields
+from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
+from ctrace.inspector.reader import Entry
+
+
+def decode(entry: Entry) -> ev.Event:
+    """Type an entry.
+
+    Raises:
+        ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry is not as its kind should be.
+    """
+    decoder = _DECODERS.get(entry.kind)
+    if decoder is not None:
+        return decoder(entry)
+    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith("_BYTECODE"):
+        return ev.Ignored()
+    return ev.Unknown(entry.kind)
+
+
+def _id(entry: Entry) -> str:
+    if entry.compile_id is None:
+        msg = f"{entry.kind} without a compile id"
+        raise ValueError(msg)
+    return entry.compile_id
+
+
+def _payload(entry: Entry) -> Fields:
+    return Fields(json.loads(entry.payload), "the payload")
+
+
+def _stage(data: Fields) -> Stage:
+    return Stage(data.text("stage"))
+
+
+def _file_name(entry: Entry) -> ev.FileName:
+    name, number = entry.data
+    return ev.FileName(int(number), str(name))
+
+
+def _compile_started(entry: Entry) -> ev.CompileStarted:
+    frames = Fields(entry.data, "dynamo_start").objects("stack")
+    stack = (ev.StackFrame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
+    return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
+
+
+def _measured(entry: Entry) -> ev.Measured:
+    data = Fields(entry.data, entry.kind)
+    backward = data.maybe_number("backward_cumulative_compile_time_us")
+    return ev.Measured(
+        id=_id(entry),
+        backward=entry.kind.startswith("bwd_"),
+        function=data.maybe_text("co_name"),
+        file=data.maybe_text("co_filename"),
+        line=data.maybe_integer("co_firstlineno"),
+        guards=data.maybe_integer("guard_count"),
+        ops=data.maybe_integer("graph_op_count"),
+        frame_seconds=data.maybe_number("entire_frame_compile_time_s"),
+        backend_seconds=data.maybe_number("backend_compile_time_s"),
+        inductor_seconds=data.maybe_number("inductor_compile_time_s"),
+        backward_seconds=None if backward is None else backward / 1e6,
+        fail_type=data.maybe_text("fail_type"),
+        fail_reason=data.maybe_text("fail_reason"),
+    )
+
+
+def _reasons(entry: Entry) -> ev.RecompileExplained:
+    # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
+    text = entry.payload
+    reasons = json.loads(text) if text.startswith("[\n") else [text]
+    return ev.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
+
+
+def _started(entry: Entry) -> ev.Started:
+    data = _payload(entry)
+    return ev.Started(
+        schema=data.integer("schema"),
+        ctrace=data.text("ctrace"),
+        python=data.text("python"),
+        triton=data.maybe_text("triton"),
+        cwd=data.text("cwd"),
+        prefixes=data.table("prefixes"),
+    )
+
+
+def _torch(entry: Entry) -> ev.TorchFound:
+    data = _payload(entry)
+    return ev.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"), data.table("prefixes"))
+
+
+def _scenario(entry: Entry) -> ev.ScenarioDone:
+    data = _payload(entry)
+    counted = data.maybe_integer("eager_ops"), data.maybe_integer("compiled_ops")
+    return ev.ScenarioDone(data.text("name"), data.integer("calls"), *counted)
+
+
+def _call(entry: Entry) -> ev.CallBegan:
+    data = _payload(entry)
+    return ev.CallBegan(data.text("scenario"), data.integer("index"))
+
+
+def _graph(entry: Entry) -> ev.GraphMade:
+    data = _payload(entry)
+    return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
+
+
+def _bytecode(entry: Entry) -> ev.BytecodeSeen:
+    data = _payload(entry)
+    return ev.BytecodeSeen(
+        id=_id(entry),
+        name=data.text("name"),
+        qualname=data.text("qualname"),
+        file=data.text("file"),
+        line=data.integer("line"),
+        before=data.integer("bytes_before"),
+        after=data.integer("bytes_after"),
+    )
+
+
+def _guards_failed(entry: Entry) -> ev.GuardsFailed:
+    data = _payload(entry)
+    held = tuple(_held(each) for each in data.objects("entries"))
+    return ev.GuardsFailed(_id(entry), held, frozenset(data.texts("closure")))
+
+
+def _held(data: Fields) -> ev.EntryHeld:
+    unmet = tuple(ev.UnmetGuard(each.text("guard"), each.maybe_text("now")) for each in data.objects("unmet"))
+    stack = tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in data.objects("stack"))
+    return ev.EntryHeld(data.text("id"), unmet, stack, data.maybe_text("invalid"))
+
+
+def _fusion(entry: Entry) -> ev.FusionDone:
+    data = _payload(entry)
+    rounds = (
+        FusionRound(each.integer("before"), each.integer("after"), each.pairs("fused"))
+        for each in data.objects("rounds")
+    )
+    fusion = Fusion(
+        graph=_id(entry),
+        stage=_stage(data),
+        before=data.integer("before"),
+        after=data.integer("after"),
+        rounds=tuple(rounds),
+        refused=data.integer("refused"),
+    )
+    return ev.FusionDone(_id(entry), fusion)
+
+
+def _kernel(entry: Entry) -> ev.KernelMade:
+    data = _payload(entry)
+    return ev.KernelMade(
+        id=_id(entry),
+        stage=_stage(data),
+        name=data.text("name"),
+        language=data.text("language"),
+        ops=data.texts("ops"),
+        stacks=data.texts("stacks"),
+    )
+
+
+def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
+    data = _payload(entry)
+    return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
+
+
+def _counted(entry: Entry) -> ev.Counted:
+    data = _payload(entry)
+    counts = data.counts("frames"), data.counts("graph_break"), data.counts("unimplemented")
+    return ev.Counted(*counts, data.maybe_integer("recompile_limit"))
+
+
+def _failed(entry: Entry) -> ev.ProgramFailed:
+    data = _payload(entry)
+    failure = Failure(
+        phase=FailurePhase(data.text("phase")),
+        type=data.text("type"),
+        message=data.text("message"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        todo=data.maybe_text("todo") or "",
+    )
+    return ev.ProgramFailed(failure)
+
+
+_DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
+    "str": _file_name,
+    "dynamo_start": _compile_started,
+    "dynamo_output_graph": lambda entry: ev.GraphMade(_id(entry), None, None),
+    "compilation_metrics": _measured,
+    "bwd_compilation_metrics": _measured,
+    "artifact:torch_version": _torch,
+    "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(_id(entry), entry.payload),
+    "artifact:recompile_reasons": _reasons,
+    "artifact:ctrace_start": _started,
+    "artifact:ctrace_torch": _torch,
+    "artifact:ctrace_mode": lambda entry: ev.ModeChosen(_payload(entry).flag("build")),
+    "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
+    "artifact:ctrace_scenario": _scenario,
+    "artifact:ctrace_call": _call,
+    "artifact:ctrace_graph": _graph,
+    "artifact:ctrace_bytecode": _bytecode,
+    "artifact:ctrace_recompile": _guards_failed,
+    "artifact:ctrace_fusion": _fusion,
+    "artifact:ctrace_kernel": _kernel,
+    "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
+    "artifact:ctrace_codegen": _codegen_ended,
+    "artifact:ctrace_codegen_failed": _codegen_ended,
+    "artifact:ctrace_counters": _counted,
+    "artifact:ctrace_failure": _failed,
+    "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
+    "artifact:ctrace_end": lambda entry: ev.Ended(),
+}
+
+# What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
+_IGNORED = frozenset(
+    (
+        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "create_symbol",
+        "create_unbacked_symbol", "symbolic_shape_specialization", "guard_added", "guard_added_fast", "dynamo_guards",
+        "dynamo_cpp_guards_str", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
+        "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
+        "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
+        "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
+        "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",
+        "exported_program",
+    )
+)  # fmt: skip
+_IGNORED_PREFIXES = (
+    "artifact:aot", "artifact:backward_", "artifact:before_", "artifact:after_", "artifact:compiled_",
+    "artifact:dynamo_", "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_",
+    "artifact:torch._functorch.config", "artifact:triton_", "artifact:get_", "artifact:put_",
+    "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
+    "artifact:cudagraph", "artifact:forward_",
+)  # fmt: skip

@@ -1,0 +1,83 @@
+"""Take typed values out of JSON, so that what a log holds is checked where it enters."""
+
+from collections.abc import Callable
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class Fields:
+    """The fields of one JSON object; every look-up raises TypeError when the value is of another type."""
+
+    def __init__(self, data: Any, what: str) -> None:
+        if not isinstance(data, dict):
+            msg = f"{what} is a {type(data).__name__}, not an object"
+            raise TypeError(msg)
+        self._data: Object = data
+        self._what = what
+
+    def text(self, name: str) -> str:
+        """Give a string."""
+        return str(self._get(name, str))
+
+    def maybe_text(self, name: str) -> str | None:
+        """Give a string, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else self.text(name)
+
+    def integer(self, name: str) -> int:
+        """Give a whole number."""
+        return int(self._get(name, int))
+
+    def maybe_integer(self, name: str) -> int | None:
+        """Give a whole number, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else self.integer(name)
+
+    def maybe_number(self, name: str) -> float | None:
+        """Give a number, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else float(self._get(name, int | float))
+
+    def flag(self, name: str) -> bool:
+        """Give a truth value."""
+        return bool(self._get(name, bool))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Give strings; a missing field has none."""
+        return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Give a table of whole numbers; a missing field is empty."""
+        return {key: _checked(value, int, f"{name}[{key!r}]") for key, value in self._table(name).items()}
+
+    def table(self, name: str) -> dict[str, str]:
+        """Give a table of strings; a missing field is empty."""
+        return {key: _checked(value, str, f"{name}[{key!r}]") for key, value in self._table(name).items()}
+
+    def objects(self, name: str) -> tuple["Fields", ...]:
+        """Give objects; a missing field has none."""
+        return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give pairs of strings; a missing field has none."""
+
+        def pair(item: Any) -> tuple[str, str]:
+            first, second = _checked(item, list, f"an item of {name}")
+            return _checked(first, str, name), _checked(second, str, name)
+
+        return tuple(self._items(name, pair))
+
+    def _get(self, name: str, kind: Any) -> Any:
+        return _checked(self._data[name], kind, f"{self._what}: {name}")
+
+    def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
+        return [convert(item) for item in _checked(self._data.get(name, []), list, name)]
+
+    def _table(self, name: str) -> Object:
+        table: Object = _checked(self._data.get(name, {}), dict, name)
+        return table
+
+
+def _checked(value: Any, kind: Any, what: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        msg = f"{what} is a {type(value).__name__}"
+        raise TypeError(msg)
+    return value
