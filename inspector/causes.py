@@ -14,8 +14,9 @@ from ctrace.inspector.names import user_name
 
 _PARAMETER_HINT = ". Guard failed on a parameter, "
 _TENSOR = re.compile(
-    r"tensor '(?P<name>.*?)' (?P<what>size|stride|dtype|device|requires_grad|dispatch key set|rank) mismatch"
-    r"(?: at index (?P<index>\d+))?\. expected (?P<was>.*?)(?:, actual (?P<now>.*))?$"
+    r"tensor '(?P<name>.*?)' (?:Tensor )?(?P<what>size|stride|dtype|device|requires_grad|dispatch key set|rank)"
+    r"(?: index)? mismatch(?: at index (?P<index>\d+))?\. "
+    r"[Ee]xpected (?:device index to be )?(?P<was>.*?)(?:, actual (?P<now>.*))?$"
 )
 _TENSOR_KINDS = {
     "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
@@ -52,7 +53,7 @@ def _tensor(text: str) -> Cause | None:
     if what == "stride":
         return Cause("stride", f"{name}.stride({match['index']})", was, now)
     now = now or "?"
-    attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
+    attribute = {"rank": "dim()", "dispatch key set": "dispatch keys", "device": "device.index"}.get(what, what)
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
 
@@ -97,8 +98,8 @@ def _bound_words(low: str | None, high: str | None) -> str:
 
 
 def _container(text: str, now: str | None, line: int | None) -> Cause | None:
-    if text.startswith("not ") and now in _CONTAINERS:
-        return Cause("length", f"len({user_name(text[4:])})", "0", "1 or more", line)
+    if match := _EMPTY.match(text):
+        return Cause("length", f"len({user_name(match['container'])})", "0", "1 or more", line)
     if text.startswith("len("):
         return _compared("length", text, now, line)
     if text.startswith("list(dict.keys("):
@@ -106,7 +107,8 @@ def _container(text: str, now: str | None, line: int | None) -> Cause | None:
     return None
 
 
-_CONTAINERS = {f"builtins.{name}" for name in ("list", "dict", "tuple", "set")}
+_EMPTY = re.compile(r"not (?P<container>[^\s()]+)$")
+"""Guard `SEQUENCE_LENGTH` of a container without items; every other `not` is that of a call."""
 
 
 def _check(text: str, now: str | None, line: int | None) -> Cause | None:
@@ -136,45 +138,64 @@ _CHECKS = (
 
 
 def _comparison(text: str, now: str | None, line: int | None) -> Cause | None:
-    return _compared(_comparison_kind(text), text, now, line) if _COMPARISON.match(text) else None
+    match = _COMPARISON.match(text)
+    return _compared(_comparison_kind(*match.groups()), text, now, line) if match else None
 
 
 def _compared(kind: str, text: str, now: str | None, line: int | None) -> Cause:
     match = _COMPARISON.match(text)
     if match is None:
         return Cause(kind, user_name(text), None, now, line)
-    was = user_name(match["was"]) if kind in ("duck_shape", "aliasing") else match["was"]
+    was = user_name(match["was"]) if kind in ("duck_shape", "aliasing", "range") else match["was"]
+    if kind == "range":
+        was = _RANGE_WORDS[match["op"]].format(was)
     return Cause(kind, user_name(match["subject"]), was, now, line)
 
 
-def _comparison_kind(text: str) -> str:
-    subject, _, was = text.partition(" == ")
-    if was == "" and " is " in text:
-        other = text.rpartition(" ")[2]
-        return "none" if other == "None" else "aliasing" if other.startswith(("L[", "G[")) else "identity"
+_RANGE_WORDS = {
+    "==": "{}", "!=": "not {}", "<": "less than {}", ">": "more than {}", "<=": "{} or less", ">=": "{} or more",
+}  # fmt: skip
+
+
+def _comparison_kind(subject: str, op: str, was: str) -> str:
+    if op.startswith("is"):
+        return "none" if was == "None" else "aliasing" if was.startswith(("L[", "G[")) else "identity"
+    if op[0] in "<>":
+        return "range"
     if "size()[" in subject:
-        return "duck_shape" if "size()[" in was else _size_kind(was, "")
+        return _size_comparison_kind(subject, op, was)
     for sign, kind in _SOURCES:
-        if sign in subject:
+        if sign.search(subject):
             return kind
     inner = subject.removeprefix("L[")
     return "attribute_value" if "." in inner or "][" in inner else "argument_value"
 
 
+def _size_comparison_kind(subject: str, op: str, was: str) -> str:
+    """Tell the size that torch compiled in from a condition of the user's, such as `(x.size(0) % 8) == 0`."""
+    if op == "!=" or not _ONE_SIZE.search(subject):
+        return "range"
+    if was.isdecimal():
+        return _size_kind(was, "")
+    return "duck_shape" if _ONE_SIZE.search(was) else "range"
+
+
+_ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")
 _SOURCES = (
-    (".training", "training_mode"),
-    ("___stack", "break_result"),
-    ("__closure__", "closure_value"),
-    (".cell_contents", "closure_value"),
-    ("G[", "global_value"),
+    (re.compile(r"\.training$"), "training_mode"),
+    (re.compile(r"___stack"), "break_result"),
+    (re.compile(r"__closure__|\.cell_contents"), "closure_value"),
+    (re.compile(r"\bG\["), "global_value"),
 )
 
 
 def check_order(guard: UnmetGuard) -> int:
     """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
+    if _WANTED_TENSOR.match(guard.text):
+        return 0
     match = _TENSOR.match(guard.text)
     return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
 
 
-_TENSOR_ORDER = ("dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
+_TENSOR_ORDER = ("type", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
 """TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields
-from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Owner, Stage
 from ctrace.inspector.reader import Entry
 
 
@@ -87,13 +87,18 @@ def _started(entry: Entry) -> ev.Started:
         python=data.text("python"),
         triton=data.maybe_text("triton"),
         cwd=data.text("cwd"),
-        prefixes=data.table("prefixes"),
+        prefixes=_owned(data.table("prefixes")),
     )
 
 
 def _torch(entry: Entry) -> ev.TorchFound:
     data = _payload(entry)
-    return ev.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"), data.table("prefixes"))
+    version = data.maybe_text("torch") or data.text("pytorch_version")
+    return ev.TorchFound(version, _owned(data.maybe_table("prefixes")))
+
+
+def _owned(prefixes: dict[str, str]) -> dict[str, str]:
+    return {folder: Owner(owner) for folder, owner in prefixes.items()}
 
 
 def _scenario(entry: Entry) -> ev.ScenarioDone:
@@ -128,12 +133,13 @@ def _bytecode(entry: Entry) -> ev.BytecodeSeen:
 def _guards_failed(entry: Entry) -> ev.GuardsFailed:
     data = _payload(entry)
     held = tuple(_held(each) for each in data.objects("entries"))
-    return ev.GuardsFailed(_id(entry), held, frozenset(data.texts("closure")))
+    return ev.GuardsFailed(_id(entry), held, frozenset(data.maybe_texts("closure")))
 
 
 def _held(data: Fields) -> ev.EntryHeld:
     unmet = tuple(ev.UnmetGuard(each.text("guard"), each.maybe_text("now")) for each in data.objects("unmet"))
-    stack = tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in data.objects("stack"))
+    frames = data.maybe_objects("stack")
+    stack = tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in frames)
     return ev.EntryHeld(data.text("id"), unmet, stack, data.maybe_text("invalid"))
 
 
@@ -173,8 +179,12 @@ def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
 
 def _counted(entry: Entry) -> ev.Counted:
     data = _payload(entry)
-    counts = data.counts("frames"), data.counts("graph_break"), data.counts("unimplemented")
-    return ev.Counted(*counts, data.maybe_integer("recompile_limit"))
+    return ev.Counted(
+        frames=data.maybe_counts("frames"),
+        graph_break=data.maybe_counts("graph_break"),
+        unimplemented=data.maybe_counts("unimplemented"),
+        recompile_limit=data.maybe_integer("recompile_limit"),
+    )
 
 
 def _failed(entry: Entry) -> ev.ProgramFailed:

@@ -7,7 +7,7 @@ Object = dict[str, Any]
 
 
 class Fields:
-    """The fields of one JSON object; every look-up raises TypeError when the value is of another type."""
+    """The fields of one JSON object; a look-up raises KeyError for no value, TypeError for one of another type."""
 
     def __init__(self, data: Any, what: str) -> None:
         if not isinstance(data, dict):
@@ -41,23 +41,35 @@ class Fields:
         return bool(self._get(name, bool))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give strings; a missing field has none."""
+        """Give strings."""
         return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))
 
-    def counts(self, name: str) -> dict[str, int]:
+    def maybe_texts(self, name: str) -> tuple[str, ...]:
+        """Give strings; a missing field has none."""
+        return self.texts(name) if name in self._data else ()
+
+    def maybe_counts(self, name: str) -> dict[str, int]:
         """Give a table of whole numbers; a missing field is empty."""
-        return {key: _checked(value, int, f"{name}[{key!r}]") for key, value in self._table(name).items()}
+        return self._table(name, int) if name in self._data else {}
 
     def table(self, name: str) -> dict[str, str]:
+        """Give a table of strings."""
+        return self._table(name, str)
+
+    def maybe_table(self, name: str) -> dict[str, str]:
         """Give a table of strings; a missing field is empty."""
-        return {key: _checked(value, str, f"{name}[{key!r}]") for key, value in self._table(name).items()}
+        return self.table(name) if name in self._data else {}
 
     def objects(self, name: str) -> tuple["Fields", ...]:
-        """Give objects; a missing field has none."""
+        """Give objects."""
         return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
 
+    def maybe_objects(self, name: str) -> tuple["Fields", ...]:
+        """Give objects; a missing field has none."""
+        return self.objects(name) if name in self._data else ()
+
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Give pairs of strings; a missing field has none."""
+        """Give pairs of strings."""
 
         def pair(item: Any) -> tuple[str, str]:
             first, second = _checked(item, list, f"an item of {name}")
@@ -69,11 +81,10 @@ class Fields:
         return _checked(self._data[name], kind, f"{self._what}: {name}")
 
     def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
-        return [convert(item) for item in _checked(self._data.get(name, []), list, name)]
+        return [convert(item) for item in self._get(name, list)]
 
-    def _table(self, name: str) -> Object:
-        table: Object = _checked(self._data.get(name, {}), dict, name)
-        return table
+    def _table(self, name: str, kind: type) -> Object:
+        return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in self._get(name, dict).items()}
 
 
 def _checked(value: Any, kind: Any, what: str) -> Any:

@@ -28,15 +28,19 @@ class Place:
 
 
 def place_of(raw: Raw, compile_id: str) -> Place:
-    """Find a compilation's function; for Dynamo's own wrapper, the module it wraps and the line that calls it."""
+    """Find a compilation's function; for Dynamo's own wrapper, the module it wraps and the line that calls it.
+
+    One wrapper serves all modules, so another compilation of it speaks only for one that says nothing itself.
+    """
     place = _code(raw, compile_id)
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
         return place
     frame_id = compile_id.partition("/")[0]
-    ids = [other for other in raw.seen if other.startswith(f"{frame_id}/")]
+    ids = [compile_id, *(other for other in raw.seen if other.startswith(f"{frame_id}/"))]
     wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
     place = replace(place, function=wraps or place.function)
-    for frame in reversed(raw.starts[ids[0]].stack if ids[0] in raw.starts else ()):
+    start = next((raw.starts[other] for other in ids if other in raw.starts), None)
+    for frame in reversed(start.stack if start else ()):
         file = raw.files.get(frame.file, "?")
         if owner_of(file, raw.prefixes) is Owner.USER:
             return replace(place, file=file, line=frame.line)

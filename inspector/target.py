@@ -2,7 +2,7 @@
 
 import ast
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def program(path: Path, args: Sequence[str]) -> ProgramTarget:
     Raises:
         TargetError: there is no such file, or it does not parse.
     """
-    if not path.is_file():
+    if not _holds(path.is_file):
         raise _no_such_file(path)
     _parse(path)
     return ProgramTarget(path, None, tuple(args))
@@ -72,10 +72,10 @@ def program(path: Path, args: Sequence[str]) -> ProgramTarget:
 
 def _split(text: str) -> tuple[Path | None, str | None]:
     """Split `file.py:name`; the path is None when the text names a module."""
-    if _is_file(text):
+    if _holds(Path(text).is_file):
         return Path(text), None
     before, colon, after = text.rpartition(":")
-    if colon and _is_file(before):
+    if colon and _holds(Path(before).is_file):
         if not after:
             raise TargetError(
                 f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out"
@@ -86,17 +86,18 @@ def _split(text: str) -> tuple[Path | None, str | None]:
     raise _no_such_file(Path(before if colon else text))
 
 
-def _is_file(text: str) -> bool:
+def _holds(question: Callable[[], bool]) -> bool:
+    """Ask something of a path; for one that is too long or holds a NUL, nothing is true."""
     try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # too long, or with a NUL: no name of a file
+        return question()
+    except (OSError, ValueError):
         return False
 
 
 def _no_such_file(path: Path) -> TargetError:
-    if path.is_dir():
+    if _holds(path.is_dir):
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
-    folder = path.parent if path.parent.is_dir() else Path()
+    folder = path.parent if _holds(path.parent.is_dir) else Path()
     near = difflib.get_close_matches(path.name, (entry.name for entry in folder.glob("*.py")), 1)
     todo = f"did you mean {folder / near[0]}?" if near else "name a Python file, file.py:name or package.module:name"
     return TargetError(f"there is no file {path}", todo)

@@ -23,23 +23,25 @@ _MOST = 6
 """How many graphs, kernels or findings of a kind the screen shows; the rest is counted."""
 _VALUES = 8
 _LINES = 4
-_NAME = 28
-_WIDTHS = {"kernel": _NAME, "language": 8}
+_GAP = 2
+_LANGUAGE = 8
+_GRAPH_NUMBERS = 48
+"""Columns that the graphs table needs besides the function."""
 
 
 def render_terminal(session: Session, console: Console) -> None:
     """Print the screen."""
     with console.capture() as screen:
-        console.print(Group(*_screen(session)), highlight=False, markup=False, emoji=False)
+        console.print(Group(*_screen(session, console.width)), highlight=False, markup=False, emoji=False)
     # Rich fills lines up to the width; whoever copies or diffs them does not want that.
     console.file.write("".join(f"{line.rstrip()}\n" for line in screen.get().splitlines()))
 
 
-def _screen(session: Session) -> Iterator[RenderableType]:
+def _screen(session: Session, width: int) -> Iterator[RenderableType]:
     yield _headline(session)
     yield _environment(session)
     yield from _findings(session)
-    yield from _generated(session)
+    yield from _generated(session, width)
     yield from _endings(session)
 
 
@@ -123,10 +125,10 @@ def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:
     return _item(Group(*lines))
 
 
-def _generated(session: Session) -> Iterator[RenderableType]:
+def _generated(session: Session, width: int) -> Iterator[RenderableType]:
     if session.graphs:
         yield _section("Graphs")
-        yield _graphs(session)
+        yield _graphs(session, width)
     if session.kernels:
         totals = fusion_totals(session)
         fused = (
@@ -136,22 +138,19 @@ def _generated(session: Session) -> Iterator[RenderableType]:
         )
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
         yield _section(f"Kernels: {by_language}{fused}")
-        yield _kernels(session)
+        yield _kernels(session, width)
 
 
-def _graphs(session: Session) -> RenderableType:
+def _graphs(session: Session, width: int) -> RenderableType:
     table = _table("graph", "function", "ops", "guards", "bytecode")
     by_id = {compilation.id: compilation for compilation in session.compilations}
     for graph in session.graphs[:_MOST]:
         compilation = by_id.get(graph.id)
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
-        table.add_row(
-            graph.id,
-            Text.assemble(fmt.plain(graph.function), (where, "dim")),
-            str(graph.ops),
-            "?" if compilation is None or compilation.guards is None else str(compilation.guards),
-            _bytecode(compilation),
-        )
+        function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
+        function.truncate(width - _GRAPH_NUMBERS, overflow="ellipsis")
+        guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
+        table.add_row(graph.id, function, str(graph.ops), guards, _bytecode(compilation))
     return Group(table, *_more(len(session.graphs), "graph"))
 
 
@@ -161,18 +160,20 @@ def _bytecode(compilation: Compilation | None) -> str:
     return f"{compilation.bytecode.before} → {compilation.bytecode.after} B"
 
 
-def _kernels(session: Session) -> RenderableType:
+def _kernels(session: Session, width: int) -> RenderableType:
     table = _table("kernel", "language", "aten ops", "lines")
     for kernel in sorted(session.kernels, key=lambda kernel: kernel.language == "external")[:_MOST]:
-        table.add_row(*_kernel_row(kernel))
+        table.add_row(*_kernel_row(kernel, width - _LANGUAGE - 4 * _GAP))
     return Group(table, *_more(len(session.kernels), "kernel"))
 
 
-def _kernel_row(kernel: Kernel) -> tuple[str, str, str, str]:
+def _kernel_row(kernel: Kernel, width: int) -> tuple[str, str, str, str]:
+    """Cut names, ops and lines so that they share `width` columns; rich would rather drop a whole column."""
     times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
-    name = kernel.name.removeprefix("extern_kernels.")
-    ops = fmt.listed((fmt.short_op(op) for op in kernel.ops), 3)
-    return fmt.one_line(name, _NAME - len(times)) + times, kernel.language, ops, _lines(kernel.lines)
+    name = fmt.one_line(kernel.name.removeprefix("extern_kernels."), 2 * width // 5 - len(times)) + times
+    ops = fmt.one_line(fmt.listed((fmt.short_op(op) for op in kernel.ops), 3), width // 4)
+    lines = fmt.one_line(_lines(kernel.lines), width - 2 * width // 5 - width // 4)
+    return name, fmt.one_line(kernel.language, _LANGUAGE), ops, lines
 
 
 def _lines(places: tuple[str, ...]) -> str:
@@ -222,12 +223,10 @@ def _time(session: Session) -> str:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
-        numbers = column in ("ops", "guards")
-        justify: Literal["left", "right"] = "right" if numbers else "left"
-        width = _WIDTHS.get(column)
-        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=justify, min_width=width)
+        justify: Literal["left", "right"] = "right" if column in ("ops", "guards") else "left"
+        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=justify)
     return table
 
 

@@ -96,13 +96,18 @@ def _die_with_parent() -> None:
 
 
 def _is_static(graph: Any) -> bool:
+    """Whether no value of the graph has a symbolic size, be it an input's or one that depends on data."""
+    return not any(_is_symbolic(node.meta.get("val")) for node in graph.module.graph.nodes)
+
+
+def _is_symbolic(value: Any) -> bool:
     import torch
 
-    values = [node.meta.get("val") for node in graph.module.graph.nodes if node.op == "placeholder"]
-    if any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in values):
-        return False
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    return not any(isinstance(size, torch.SymInt) for tensor in tensors for size in tensor.shape)
+    if isinstance(value, list | tuple):
+        return any(map(_is_symbolic, value))
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def _gpu_in_use() -> bool:

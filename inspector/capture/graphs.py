@@ -52,10 +52,12 @@ def _backend_name(compiler_fn: Any) -> str:
 
 
 def _wrapped_name(output_graph: Any) -> str | None:
-    """Name the module whose call Dynamo's own wrapper compiles: one of torch's containers or layers.
+    """Name what Dynamo's own wrapper calls: one of torch's containers or layers by its class, or one of its functions.
 
     Source: `wrap_inline` (2.13, _dynamo/external_utils.py:62), whose only local is `fn`.
     """
+    from torch.nn import Module
+
     called = output_graph.local_scope.get("fn")
     module = getattr(called, "__self__", called)
-    return None if module is None else type(module).__name__
+    return type(module).__name__ if isinstance(module, Module) else getattr(called, "__name__", None)

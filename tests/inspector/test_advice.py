@@ -17,7 +17,6 @@ def test_every_break_says_why_and_what_to_do(id_: str):
     assert set(BREAKS[id_]) == {"why", "fix"}
 
 
-@pytest.mark.xfail(strict=True, reason="advice/causes.yaml lacks `layout`")
 def test_every_kind_of_cause_has_advice_and_nothing_else_has():
     assert set(CAUSES) == CAUSE_KINDS
 

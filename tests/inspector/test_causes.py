@@ -1,10 +1,13 @@
 """From an unmet guard, in torch's words, to a cause. The texts are those of torch 2.13."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.causes import cause_of
+from ctrace.inspector.causes import cause_of, check_order
+from ctrace.inspector.events import UnmetGuard
 from ctrace.inspector.model import Cause
 from tests.helpers import CAUSE_KINDS, fuzzing
 
@@ -13,11 +16,6 @@ ON_A_PARAMETER = (
     "to allow dynamism on parameters."
 )
 NO_TENSOR = "expected type of 'L['m']' to be a tensor type, ' but found "
-
-
-def bug(*values: object, why: str) -> object:
-    """Mark a case that is known to come out wrong."""
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=f"causes.py: {why}"))
 
 
 @pytest.mark.parametrize(
@@ -39,27 +37,30 @@ def bug(*values: object, why: str) -> object:
             "dispatch_keys", "x.dispatch keys",
             "DispatchKeySet(CPU, BackendSelect)", "DispatchKeySet(SparseCPU, BackendSelect)",
         ),
-        bug(
+        (
+            "tensor 'L['x']' Tensor device index mismatch. Expected device index to be 0, actual 1",
+            "device", "x.device.index", "0", "1",
+        ),
+        (
             f"tensor 'L['w']' size mismatch at index 0. expected 2, actual 3{ON_A_PARAMETER}",
             "size", "w.size(0)", "2", "3",
-            why="_TENSOR takes torch's advice on parameters for part of the actual value",
         ),
-        bug(
+        (
             f"tensor 'L['w']' size mismatch at index 0. expected 2, actual 1{ON_A_PARAMETER}",
             "zero_one", "w.size(0)", "2", "1",
-            why="so a parameter's change to 1 is no zero_one either",
         ),
     ],
 )  # fmt: skip
 def test_tensors(guard: str, kind: str, subject: str, was: str, now: str):
-    assert cause_of({"guard": guard}, None) == Cause(kind, subject, was, now)
+    assert cause_of(UnmetGuard(guard), None) == Cause(kind, subject, was, now)
 
 
-@pytest.mark.xfail(strict=True, reason="causes._TENSOR: torch says no `, actual` for requires_grad")
-@pytest.mark.parametrize("end", ["0", "1", f"1{ON_A_PARAMETER}"])
-def test_requires_grad(end: str):
-    cause = cause_of({"guard": f"tensor 'L['x']' requires_grad mismatch. expected requires_grad={end}"}, None)
-    assert (cause.kind, cause.subject) == ("requires_grad", "x.requires_grad")
+@pytest.mark.parametrize(
+    ("end", "was", "now"), [("0", "False", "True"), ("1", "True", "False"), (f"1{ON_A_PARAMETER}", "True", "False")]
+)
+def test_requires_grad(end: str, was: str, now: str):
+    guard = UnmetGuard(f"tensor 'L['x']' requires_grad mismatch. expected requires_grad={end}")
+    assert cause_of(guard, None) == Cause("requires_grad", "x.requires_grad", was, now)
 
 
 @pytest.mark.parametrize(
@@ -86,63 +87,122 @@ def test_requires_grad(end: str):
         ("___check_obj_id(L['fn'].__code__, 1405), type=<class 'code'>", None, "identity", "fn.__code__", None),
         ("GLOBAL_STATE changed: grad_mode", None, "grad_mode", "grad_mode", None),
         ("GLOBAL_STATE changed: num_threads", None, "global_state", "num_threads", None),
-        bug(
-            "GLOBAL_STATE changed: autocast(cpu)_enabled", None, "autocast", "autocast(cpu)_enabled", None,
-            why="_GLOBAL_STATES lacks the names that torch writes, autocast(DEVICE)_enabled",
-        ),
-        bug(
-            "L['y'].size()[0] == L['x'].size()[0]", "9", "duck_shape", "y.size(0)", "x.size(0)",
-            why="`was` is left in torch's words",
-        ),
-        bug(
-            "G['f'].__closure__[0].cell_contents == 0.5", "1.5", "closure_value", "closure variable 0", "0.5",
-            why="what a global function closes over is taken for a global",
-        ),
+        ("GLOBAL_STATE changed: autocast(cpu)_enabled", None, "autocast", "autocast(cpu)_enabled", None),
+        ("L['y'].size()[0] == L['x'].size()[0]", "9", "duck_shape", "y.size(0)", "x.size(0)"),
+        ("G['f'].__closure__[0].cell_contents == 0.5", "1.5", "closure_value", "closure variable 0", "0.5"),
+        ("L['x'].size()[0] == 1", "8", "zero_one", "x.size(0)", "1"),
+        ("L['d']['a b'].size()[0] == 4", "8", "size", "d['a b'].size(0)", "4"),
+        ("L['self'].training_steps == 3", "4", "attribute_value", "self.training_steps", "3"),
+        ("L['self'].CFG['k'] == 3", "4", "attribute_value", "self.CFG['k']", "3"),
+        ("L['x'].size()[0] < L['y'].size()[0]", "9", "range", "x.size(0)", "less than y.size(0)"),
+        ("L['x'].size()[0] == 2*L['y'].size()[0]", "9", "range", "x.size(0)", "2*y.size(0)"),
+        ("L['x'].size()[0] != 5", "5", "range", "x.size(0)", "not 5"),
+        ("L['x'].size()[0] != L['y'].size()[0]", "5", "range", "x.size(0)", "not y.size(0)"),
+        ("(L['x'].size()[0] % 8) == 0", "1", "range", "(x.size(0) % 8)", "0"),
+        ("L['x'].size()[1]*L['x'].size()[0] > 20", "9", "range", "x.size(1)*x.size(0)", "more than 20"),
+        ("L['f'] > 1.5", "1.0", "range", "f", "more than 1.5"),
+        ("L['f'] >= 1.5", "1.0", "range", "f", "1.5 or more"),
+        ("16 <= L['n']", "10", "range", "n", "16 or more"),
     ],
 )  # fmt: skip
 def test_expressions(guard: str, now: str | None, kind: str, subject: str, was: str | None):
-    assert cause_of({"guard": guard, "now": now}, None) == Cause(kind, subject, was, now)
+    assert cause_of(UnmetGuard(guard, now), None) == Cause(kind, subject, was, now)
 
 
 @pytest.mark.parametrize(
     ("guard", "kind", "subject"),
     [
-        bug("2 <= L['x'].size()[0] <= 10", "range", "x.size(0)", why="the upper bound is a part of the name"),
-        bug("15 <= L['x'].size()[0]", "range", "x.size(0)", why="the bound is taken for the subject"),
-        bug("L['x'].size()[0] <= 10", "range", "x.size(0)", why="an upper bound is a size"),
-        bug(f"{NO_TENSOR}<class 'NoneType'>", "none", "m", why="None where a tensor was is `other`"),
-        bug(f"{NO_TENSOR}<class 'torch.nn.parameter.Parameter'>", "type", "m", why="a parameter is `other`"),
-        bug("not G['CACHE']", "length", "CACHE", why="`not` of a container says that it was empty"),
-        bug("list(dict.keys(L['d']))[0] == 'a'", "key_order", "d", why="the order of keys is an attribute"),
-        bug("___dict_contains('a', L['d'])", "key_order", "d", why="the key is taken for the dict"),
-        bug("not ___dict_contains('a', L['d'])", "key_order", "d", why="the key is taken for the dict"),
-        bug("L['x'] is L['y']", "aliasing", "x", why="two names of one tensor are an identity"),
-        bug("Duplicate tensor found where not expected!", "aliasing", "", why="torch's words for aliasing are `other`"),
-        bug("getattr failed on source L['o']", "attribute_value", "o", why="a missing attribute is `other`"),
+        ("2 <= L['x'].size()[0] <= 10", "range", "x.size(0)"),
+        ("15 <= L['x'].size()[0]", "range", "x.size(0)"),
+        ("L['x'].size()[0] <= 10", "range", "x.size(0)"),
+        (f"{NO_TENSOR}<class 'NoneType'>", "none", "m"),
+        (f"{NO_TENSOR}<class 'torch.nn.parameter.Parameter'>", "type", "m"),
+        ("not G['CACHE']", "length", "CACHE"),
+        ("list(dict.keys(L['d']))[0] == 'a'", "key_order", "d"),
+        ("___dict_contains('a', L['d'])", "key_order", "d"),
+        ("not ___dict_contains('a', L['d'])", "key_order", "d"),
+        ("L['x'] is L['y']", "aliasing", "x"),
+        ("Duplicate tensor found where not expected!", "aliasing", ""),
+        ("getattr failed on source L['o']", "attribute_value", "o"),
     ],
 )
 def test_the_rest(guard: str, kind: str, subject: str):
-    cause = cause_of({"guard": guard, "now": "20"}, None)
+    cause = cause_of(UnmetGuard(guard, "20"), None)
     assert cause.kind == kind
     assert subject in cause.subject
     assert not any(word in cause.subject for word in ("L['", "<="))
 
 
+def test_a_container_was_empty():
+    guard = UnmetGuard("not L['self'].cache", "builtins.list")
+    assert cause_of(guard, 7) == Cause("length", "len(self.cache)", "0", "1 or more", 7)
+
+
+@pytest.mark.parametrize("low", ["2 <= L['x'].size()[0]", "L['x'].size()[0] >= 2", "2 <= L['x'].size()[0] <= 10"])
+def test_torch_itself_sets_sizes_of_0_and_1_apart(low: str):
+    cause = cause_of(UnmetGuard(low, "1"), 12)
+    assert (cause.kind, cause.subject, cause.line) == ("zero_one", "x.size(0)", None)
+
+
+@pytest.mark.parametrize(
+    ("guard", "now", "was"),
+    [
+        ("2 <= L['x'].size()[0] <= 10", "20", "2 to 10"),
+        ("15 <= L['x'].size()[0]", "1", "15 or more"),
+        ("L['x'].size()[0] <= 10", "20", "10 or less"),
+    ],
+)
+def test_bounds_come_from_a_line_of_the_users(guard: str, now: str, was: str):
+    assert cause_of(UnmetGuard(guard, now), 12) == Cause("range", "x.size(0)", was, now, 12)
+
+
+def test_a_name_of_an_enclosing_function_is_no_argument():
+    guard = UnmetGuard("L['rate'] == 0.5", "1.5")
+    assert cause_of(guard, None, {"rate"}) == Cause("closure_value", "rate", "0.5", "1.5")
+    assert cause_of(guard, None, {"x"}).kind == "argument_value"
+
+
+IN_TORCHS_ORDER = (
+    f"{NO_TENSOR}<class 'NoneType'>",
+    "tensor 'L['x']' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(SparseCPU)",
+    "tensor 'L['x']' dtype mismatch. expected Float, actual Double",
+    "tensor 'L['x']' Tensor device index mismatch. Expected device index to be 0, actual 1",
+    "tensor 'L['x']' requires_grad mismatch. expected requires_grad=0",
+    "tensor 'L['x']' rank mismatch. expected 1, actual 2",
+    "tensor 'L['x']' size mismatch at index 0. expected 4, actual 8",
+    "tensor 'L['x']' stride mismatch at index 0. expected 6, actual 1",
+    "L['n'] == 5",
+)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    list(itertools.pairwise(IN_TORCHS_ORDER)),
+    ids=["type", "dispatch_keys", "dtype", "device", "requires_grad", "rank", "size", "stride"],
+)
+def test_torch_checks_a_tensors_properties_in_order(earlier: str, later: str):
+    assert check_order(UnmetGuard(earlier)) < check_order(UnmetGuard(later))
+
+
+def test_all_that_is_no_property_of_a_tensor_is_checked_alike():
+    assert check_order(UnmetGuard("L['n'] == 5")) == check_order(UnmetGuard("GLOBAL_STATE changed: grad_mode"))
+
+
 @pytest.mark.parametrize("guard", ["", "nobody has seen this", "___some_new_check(L['x'])"])
 def test_a_guard_that_nobody_knows_is_told_as_it_is(guard: str):
-    assert cause_of({"guard": guard}, None) == Cause("other", guard)
+    assert cause_of(UnmetGuard(guard), None) == Cause("other", guard)
 
 
-def test_a_guard_without_a_text():
-    assert cause_of({}, 3) == Cause("other", "", line=3)
+def test_a_guard_that_nobody_knows_has_a_line():
+    assert cause_of(UnmetGuard(""), 3) == Cause("other", "", line=3)
 
 
 def test_the_line_is_that_of_the_users_code():
-    assert cause_of({"guard": "L['n'] == 5", "now": "6"}, 12).line == 12
+    assert cause_of(UnmetGuard("L['n'] == 5", "6"), 12).line == 12
 
 
 def test_a_tensor_is_no_matter_of_one_line():
-    assert cause_of({"guard": "tensor 'L['x']' rank mismatch. expected 1, actual 2"}, 12).line is None
+    assert cause_of(UnmetGuard("tensor 'L['x']' rank mismatch. expected 1, actual 2"), 12).line is None
 
 
 PIECES = [
@@ -165,4 +225,4 @@ PIECES = [
 @fuzzing
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=8))
 def test_every_text_has_a_known_kind(pieces: list[str]):
-    assert cause_of({"guard": "".join(pieces), "now": None}, None).kind in CAUSE_KINDS
+    assert cause_of(UnmetGuard("".join(pieces)), None).kind in CAUSE_KINDS

@@ -7,8 +7,9 @@ import pytest
 
 from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
+from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
 from ctrace.inspector.reader import Entry
-from tests.helpers import Log
+from tests.helpers import MODEL, Log, unmet
 
 
 def event_of(log: Log) -> ev.Event:
@@ -31,26 +32,30 @@ def event_of(log: Log) -> ev.Event:
         (Log().ctrace("call", {"scenario": "base", "index": 1}), ev.CallBegan("base", 1)),
         (Log().scenario("wide", 2, 7, 5), ev.ScenarioDone("wide", 2, 7, 5)),
         (
-            Log().record("dynamo_start", {"stack": [{"line": 3}]}, at="0/1", attempt=2),
-            ev.CompileStarted("0/1", 2, ({"line": 3},)),
+            Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3, "name": "f"}]}, at="0/1", attempt=2),
+            ev.CompileStarted("0/1", 2, (ev.StackFrame(4, 3, "f"),)),
         ),
         (Log().artifact("dynamo_graph_break_reason", "text", at="0/0"), ev.BreakReported("0/0", "text")),
         (Log().record("dynamo_output_graph", {}, at="0/0"), ev.GraphMade("0/0", None, None)),
         (Log().ctrace("graph", {"backend": "eager", "ops": 3}, at="0/0"), ev.GraphMade("0/0", "eager", 3)),
-        (Log().metrics("0/0", guard_count=4), ev.Measured("0/0", False, {"guard_count": 4})),
-        (Log().metrics("0/0", backward=True), ev.Measured("0/0", True, {})),
-        (Log().ctrace("codegen_started", {"stage": "forward"}, at="0/0"), ev.CodegenStarted("0/0", "forward")),
+        (
+            Log().ctrace("graph", {"backend": "eager", "ops": 3, "wraps": "Linear"}, at="0/0"),
+            ev.GraphMade("0/0", "eager", 3, "Linear"),
+        ),
+        (Log().metrics("0/0", guard_count=4), ev.Measured("0/0", False, guards=4)),
+        (Log().metrics("0/0", backward=True), ev.Measured("0/0", True)),
+        (Log().ctrace("codegen_started", {"stage": "forward"}, at="0/0"), ev.CodegenStarted("0/0", Stage.FORWARD)),
         (
             Log().ctrace("codegen", {"stage": "forward", "seconds": 0.5}, at="0/0"),
-            ev.CodegenEnded("0/0", "forward", 0.5, None),
+            ev.CodegenEnded("0/0", Stage.FORWARD, 0.5, None),
         ),
         (
             Log().ctrace("codegen_failed", {"stage": "forward", "error": "no"}, at="0/0"),
-            ev.CodegenEnded("0/0", "forward", None, "no"),
+            ev.CodegenEnded("0/0", Stage.FORWARD, None, "no"),
         ),
         (
             Log().kernel("0/0", "k0", ["stack"], ["aten.exp"]),
-            ev.KernelMade("0/0", "inference", "k0", "cpp", ("aten.exp",), ("stack",)),
+            ev.KernelMade("0/0", Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",)),
         ),
         (
             Log().ctrace("counters", {"frames": {"ok": 1}, "recompile_limit": 4}),
@@ -58,7 +63,14 @@ def event_of(log: Log) -> ev.Event:
         ),
         (
             Log().ctrace("failure", {"phase": "run", "type": "KeyError", "message": "'a'"}),
-            ev.ProgramFailed("run", "KeyError", "'a'", None, None, ""),
+            ev.ProgramFailed(Failure(FailurePhase.RUN, "KeyError", "'a'")),
+        ),
+        (
+            Log().ctrace(
+                "failure",
+                {"phase": "target", "type": "Wrong", "message": "no", "file": "a.py", "line": 3, "todo": "look"},
+            ),
+            ev.ProgramFailed(Failure(FailurePhase.TARGET, "Wrong", "no", "a.py", 3, "look")),
         ),
         (Log().ctrace("problem", {"what": "no device"}), ev.ProblemMet("no device")),
         (Log().ended(), ev.Ended()),
@@ -76,6 +88,58 @@ def test_start_holds_versions_and_folders():
     assert isinstance(started, ev.Started)
     assert (started.schema, started.ctrace, started.triton) == (1, "0.1.0", None)
     assert "library" in started.prefixes.values()
+
+
+def test_forward_metrics():
+    values = {
+        "co_name": "forward", "co_filename": MODEL, "co_firstlineno": 8, "guard_count": 9, "graph_op_count": 2,
+        "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.7, "inductor_compile_time_s": 0.4,
+        "fail_type": "Unsupported", "fail_reason": "no such thing", "is_forward": True,
+    }  # fmt: skip
+    assert event_of(Log().metrics("0/0", **values)) == ev.Measured(
+        id="0/0",
+        backward=False,
+        function="forward",
+        file=MODEL,
+        line=8,
+        guards=9,
+        ops=2,
+        frame_seconds=1.0,
+        backend_seconds=0.7,
+        inductor_seconds=0.4,
+        fail_type="Unsupported",
+        fail_reason="no such thing",
+    )
+
+
+def test_backward_metrics_are_in_seconds_too():
+    log = Log().metrics("0/0", backward=True, backward_cumulative_compile_time_us=1_500_000, inductor_compile_time_s=1)
+    assert event_of(log) == ev.Measured("0/0", True, inductor_seconds=1.0, backward_seconds=1.5)
+
+
+def test_guards_of_each_entry():
+    newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3")
+    gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
+    event = event_of(Log().ctrace("recompile", {"entries": [newer, gone], "closure": ["n"]}, at="0/2"))
+    assert event == ev.GuardsFailed(
+        "0/2",
+        (
+            ev.EntryHeld(
+                "0/1",
+                (ev.UnmetGuard("L['n'] == 2", "3"), ev.UnmetGuard("L['m'] is None", "3")),
+                (Frame(MODEL, 9, "forward"),),
+            ),
+            ev.EntryHeld("0/0", invalid="the model is gone"),
+        ),
+        frozenset("n"),
+    )
+
+
+def test_fusion():
+    rounds = [{"before": 5, "after": 3, "fused": [["op1", "op2"]]}, {"before": 3, "after": 3, "fused": []}]
+    data = {"stage": "backward", "before": 5, "after": 3, "rounds": rounds, "refused": 2}
+    fusion = Fusion("0/0", Stage.BACKWARD, 5, 3, (FusionRound(5, 3, (("op1", "op2"),)), FusionRound(3, 3)), refused=2)
+    assert event_of(Log().ctrace("fusion", data, at="0/0")) == ev.FusionDone("0/0", fusion)
 
 
 def test_bytecode():
@@ -103,15 +167,16 @@ def test_records_that_tell_nothing_new_are_ignored(kind: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["before_post_grad_graph", "fx_graph_runnable", "torch_dynamo_resume_in_f_at_3_ORIGINAL_BYTECODE", "dynamo_error"],
+    [
+        "before_post_grad_graph",
+        "fx_graph_runnable",
+        "torch_dynamo_resume_in_f_at_3_ORIGINAL_BYTECODE",
+        "dynamo_error",
+        "dynamo_side_effects",
+    ],
 )
 def test_artifacts_that_tell_nothing_new_are_ignored(name: str):
     assert event_of(Log().artifact(name, "text", at="0/0")) == ev.Ignored()
-
-
-@pytest.mark.xfail(strict=True, reason="events._IGNORED_PREFIXES lacks it; every module that counts its calls has one")
-def test_side_effects_are_ignored():
-    assert event_of(Log().artifact("dynamo_side_effects", "text", at="0/0")) == ev.Ignored()
 
 
 @pytest.mark.parametrize(
@@ -143,8 +208,30 @@ def test_what_nobody_has_heard_of_is_unknown(log: Log, kind: str):
         (Log().ctrace("recompile", {"entries": 3}, at="0/0"), TypeError),
         (Log().ctrace("scenario", {"name": "base"}), KeyError),
         (Log().artifact("torch_version", "{}"), KeyError),
+        (Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3}]}, at="0/0"), KeyError),
+        (Log().record("dynamo_start", {"stack": [{"filename": "4", "line": 3, "name": "f"}]}, at="0/0"), TypeError),
+        (Log().metrics("0/0", guard_count="many"), TypeError),
+        (Log().metrics("0/0", guard_count=1.5), TypeError),
+        (Log().metrics("0/0", entire_frame_compile_time_s="1.5"), TypeError),
+        (Log().metrics("0/0", entire_frame_compile_time_s=10**400), OverflowError),
+        (Log().ctrace("mode", {"build": 1}), TypeError),
+        (Log().ctrace("recompile", {}, at="0/0"), KeyError),
+        (Log().ctrace("recompile", {"entries": [{"id": "0/0"}]}, at="0/0"), KeyError),
+        (Log().ctrace("recompile", {"entries": [{"id": "0/0", "unmet": [{}]}]}, at="0/0"), KeyError),
+        (Log().kernel("0/0", "k0", stage="sideways"), ValueError),
+        (Log().ctrace("failure", {"phase": "lunch", "type": "KeyError", "message": "'a'"}), ValueError),
+        (Log().ctrace("torch", {"torch": "2.13.0", "prefixes": {"/t": "nobody"}}), ValueError),
+        (Log().artifact("ctrace_graph", "[" * 100_000, at="0/0"), RecursionError),
     ],
-)
+    ids=[
+        "file-without-number", "file-with-a-word", "file-no-pair", "start-without-id", "start-without-stack",
+        "graph-without-id", "metrics-no-object", "no-json", "payload-no-object", "graph-without-ops",
+        "entries-no-list", "scenario-without-calls", "version-without-version", "frame-without-name",
+        "frame-with-a-name-for-a-number", "count-a-text", "count-a-fraction", "seconds-a-text", "seconds-too-many",
+        "flag-a-number", "recompile-without-entries", "entry-without-guards", "guard-without-text", "no-stage",
+        "no-phase", "no-owner", "deep-list",
+    ],
+)  # fmt: skip
 def test_events_that_are_not_as_they_should_be(log: Log, error: type[Exception]):
     with pytest.raises(error):
         event_of(log)
@@ -156,9 +243,9 @@ KINDS_IN_A_COMPILATION = ("graph", "bytecode", "recompile", "fusion", "kernel", 
 @pytest.mark.parametrize("name", KINDS_IN_A_COMPILATION)
 def test_what_belongs_to_a_compilation_says_to_which(name: str):
     data: dict[str, Any] = {
-        "stage": "forward", "backend": "eager", "ops": [], "entries": [], "rounds": [], "before": 1, "after": 1,
-        "refused": 0, "name": "f", "qualname": "f", "file": "f.py", "line": 1, "bytes_before": 1, "bytes_after": 1,
-        "language": "cpp", "stacks": [], "seconds": 0.1,
+        "stage": "forward", "backend": "eager", "ops": 1 if name == "graph" else [], "entries": [], "rounds": [],
+        "before": 1, "after": 1, "refused": 0, "name": "f", "qualname": "f", "file": "f.py", "line": 1,
+        "bytes_before": 1, "bytes_after": 1, "language": "cpp", "stacks": [], "seconds": 0.1,
     }  # fmt: skip
     event_of(Log().ctrace(name, data, at="0/0"))
     with pytest.raises(ValueError, match="without a compile id"):

@@ -82,13 +82,11 @@ def test_wrong_inputs_say_what_to_write(text: str, todo: str):
     assert todo in caught.value.todo
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="inputs.parse_input: literal_eval also raises TypeError")
 def test_an_unhashable_key_is_a_wrong_input():
     with pytest.raises(TargetError):
         parse_input("{[]: 1}")
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="inputs._sizes: int() refuses more than 4300 digits")
 def test_a_size_of_thousands_of_digits_is_a_wrong_input():
     with pytest.raises(TargetError):
         parse_input(f"float32[{'9' * 5000}]")

@@ -34,9 +34,24 @@ def test_names(source: str, name: str):
     assert user_name(source) == name
 
 
-@pytest.mark.xfail(strict=True, reason="design.md wants `model`; torch calls a wrapped module L['fn']")
-def test_a_compiled_module_is_called_model():
-    assert user_name("L['fn']._modules['1'].training") == "model[1].training"
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("L['fn']._modules['1'].training", "model[1].training"),
+        ("L['fn']._parameters['weight']", "model.weight"),
+        ("L['fn'].training", "model.training"),
+        ("L['fn'].__dict__['mode']", "model.mode"),
+    ],
+)
+def test_a_compiled_module_is_called_model(source: str, name: str):
+    assert user_name(source) == name
+
+
+@pytest.mark.parametrize(
+    ("source", "name"), [("L['fn']", "fn"), ("L['fn'].__code__", "fn.__code__"), ("L['fn'].rate", "fn.rate")]
+)
+def test_a_function_of_that_name_keeps_it(source: str, name: str):
+    assert user_name(source) == name
 
 
 @fuzzing

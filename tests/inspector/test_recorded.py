@@ -114,15 +114,10 @@ FACTS = {
         cache=[("rows", 4, 8)],
     ),
     "train_eval": Facts(
-        "compiled", ["0/0", "0/1"], recompiles=[("0/1", True, ["training_mode"])], cache=[("inner", 2, 8)]
+        "compiled", ["0/0", "0/1"], recompiles=[("0/1", True, ["training_mode"])], cache=[("Sequential", 2, 8)]
     ),
     "try_break": TRY,
     "try_break.torch": TRY,
-}
-
-KNOWN_BUGS = {
-    "loop_break": "sites.parse_break adds GB7000, the break that followed in handling the first",
-    "tensor_properties": "torch names one unmet guard an entry, so every entry is as near as the others (recompiles._causes)",
 }
 
 
@@ -145,11 +140,6 @@ def facts_of(session: Session) -> Facts:
     )
 
 
-def marked(name: str) -> object:
-    bug = KNOWN_BUGS.get(name)
-    return pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=bug)) if bug else name
-
-
 def source(name: str, line: int) -> str:
     """Give a line of the script that a log was recorded from."""
     script = SCRIPTS / f"{name.partition('.')[0]}.py"
@@ -160,7 +150,7 @@ def test_there_are_facts_for_each_log():
     assert sorted(FACTS) == LOGS
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in FACTS])
+@pytest.mark.parametrize("name", FACTS)
 def test_facts(name: str):
     assert facts_of(session_of(name)) == FACTS[name]
 
@@ -170,14 +160,9 @@ def test_nothing_in_a_recorded_log_is_unreadable(name: str):
     assert session_of(name).problems == ()
 
 
-@pytest.mark.parametrize("name", [name for name in LOGS if name != "attribute_counter"])
+@pytest.mark.parametrize("name", LOGS)
 def test_nothing_in_a_recorded_log_is_unknown(name: str):
     assert session_of(name).unknown == {}
-
-
-@pytest.mark.xfail(strict=True, reason="events._IGNORED_PREFIXES lacks artifact:dynamo_side_effects")
-def test_nothing_in_the_log_of_a_counter_is_unknown():
-    assert session_of("attribute_counter").unknown == {}
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -236,16 +221,10 @@ def test_causes_name_the_value_before_and_after():
     assert causes("item_break") == [("break_result", "the value that the broken call returned", "2.0", "3.0")]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="capture.recompiles._subject takes the left side of `2 <= x`, which is 2 (re-record)"
-)
 def test_a_size_of_one_is_told():
     assert causes("dynamic_sizes")[-1] == ("zero_one", "x.size(0)", "2 or more", "1")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="recompiles._causes: the line is where the result is used, not where the call is"
-)
 def test_the_line_of_a_break_result_is_that_of_the_call():
     ((cause,),) = (recompile.causes for recompile in session_of("item_break").recompiles)
     assert cause.line is not None
@@ -257,9 +236,23 @@ def test_the_line_of_an_attribute_is_where_it_is_read():
     assert [source("attribute_counter", line or 0) for line in lines] == ["self.calls += 1"]
 
 
-@pytest.mark.xfail(strict=True, reason="capture.graphs._wrapped_name: `fn` is the module itself, no method (re-record)")
-def test_a_module_of_torchs_own_is_named_by_its_class():
-    assert {graph.function for graph in session_of("train_eval").graphs} == {"Sequential"}
+def test_a_module_of_torchs_own_is_named_by_its_class_and_is_where_it_is_called():
+    graphs = session_of("train_eval").graphs
+    assert {graph.function for graph in graphs} == {"Sequential"}
+    assert [source("train_eval", graph.line) for graph in graphs] == ["compiled(x)", "compiled(x)"]
+    assert graphs[0].line < graphs[1].line
+
+
+def test_a_member_of_a_module_of_torchs_own_is_named_by_the_model():
+    assert causes("train_eval") == [("training_mode", "model[1].training", "True", "False")]
+
+
+def test_causes_of_a_tensor_are_seen_from_the_nearest_entry():
+    assert causes("tensor_properties") == [
+        ("dtype", "x.dtype", "Float", "Double"),
+        ("stride", "x.stride(0)", "5", "1"),
+        ("requires_grad", "x.requires_grad", "False", "True"),
+    ]
 
 
 def test_the_author_of_a_disabled_function_has_a_say():

@@ -142,7 +142,6 @@ def test_no_such_file(file: Path, text: str):
     assert refused(text).todo
 
 
-@pytest.mark.xfail(strict=True, reason="target._split: an empty module name passes, and the child cannot import it")
 def test_a_name_without_a_module(file: Path):
     assert refused(":model").todo
 
@@ -178,9 +177,18 @@ def test_encodings_that_python_reads(file: Path, head: bytes):
     assert isinstance(resolve("net.py"), ModelTarget)
 
 
-@pytest.mark.xfail(strict=True, raises=OSError, reason="target._split: Path.is_file raises ENAMETOOLONG before 3.14")
-def test_a_name_that_no_file_system_takes(file: Path):
-    assert refused("x" * 5000).todo
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 300, f"{'x' * 300}/net.py", f"{'x' * 300}:model", "x" * 5000, "net\0.py"],
+    ids=["long", "long-folder", "long-before-a-colon", "longer-than-any-path", "nul"],
+)
+def test_a_name_that_no_file_system_takes(file: Path, text: str):
+    if ":" in text:
+        assert resolve(text) == ModelTarget(None, "x" * 300, "model")
+    else:
+        assert refused(text).todo
+        with pytest.raises(TargetError, match="there is no file"):
+            program(Path(text), [])
 
 
 def test_any_file_can_be_run_as_a_program(file: Path):

@@ -131,9 +131,6 @@ def test_an_error_in_the_block_ends_watching_too():
     assert sys.meta_path == finders
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RecursionError, reason="imports._Watcher asks all finders, not only those after it"
-)
 def test_two_watchers_do_not_mind_each_other(make: Make):
     seen: list[str] = []
     name = make("ctrace_probe")
