@@ -47,7 +47,7 @@ def _options(
 def app(prog_name: str | None = None) -> None:
     """Run the command line; never returns."""
     try:
-        _app(prog_name=prog_name)
+        _app(run.separated(sys.argv[1:]), prog_name=prog_name)
     except CtraceError as error:
         print(f"ctrace: {error.what}\n  {error.todo}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -45,6 +45,21 @@ def run(
     raise typer.Exit(exit_code(session))
 
 
+def separated(words: list[str]) -> list[str]:
+    """Put a `--` behind `run ... -m MODULE`, so that what follows is the module's, as with python -m."""
+    if words[:1] != ["run"]:
+        return words
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] == "-m":
+            return [*words[: at + 2], "--", *words[at + 2 :]]
+        at += 2 if words[at] in _WITH_VALUE else 1
+    return words
+
+
+_WITH_VALUE = ("-o", "--output", "--timeout")
+
+
 def _target(module: str | None, words: list[str]) -> ProgramTarget:
     if module is not None:
         return ProgramTarget(None, module, tuple(words))

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from ctrace.cli.console import write_report
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.model import FailurePhase, Session
+from ctrace.inspector.model import Session
 
 
 class Format(StrEnum):
@@ -32,12 +32,8 @@ def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool
     """Write the report to `output`, to stdout, or (for `run`, whose stdout is the program's) to stderr.
 
     Raises:
-        TargetError: the target was wrong, which the capture found out.
         RunError: the file cannot be written.
     """
-    failure = session.failure
-    if failure is not None and failure.phase is FailurePhase.TARGET:
-        raise TargetError(failure.message, failure.todo)
     match form:
         case Format.JSON:
             from ctrace.reports.json import render_json

@@ -47,7 +47,6 @@ def launch(
     stdout: Output = None,
     stderr: Output = None,
     observe: Callable[[Event | None], None] = lambda _event: None,
-    started: Callable[["subprocess.Popen[bytes]"], None] = lambda _child: None,
 ) -> Outcome:
     """Carry an order out in a child process and read its log while it is written.
 
@@ -57,7 +56,6 @@ def launch(
     run.log.touch()
     began = time.monotonic()
     child = subprocess.Popen([sys.executable, "-c", _BOOT, str(HOME), str(run.order)], stdout=stdout, stderr=stderr)
-    started(child)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
     raw = Raw()
     with watch.catching_interrupts():

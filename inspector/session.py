@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ctrace.inspector.build import assemble, build
-from ctrace.inspector.errors import RunError
+from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.events import Event
 from ctrace.inspector.launch import Output, launch
-from ctrace.inspector.model import Session, Target
+from ctrace.inspector.model import FailurePhase, Session, Target
 from ctrace.inspector.order import Options, Order
 from ctrace.inspector.reader import read
 from ctrace.inspector.setup import check_torch
@@ -29,14 +29,19 @@ def capture(
 
     Raises:
         SetupError: there is no torch that ctrace can work with.
+        TargetError: the target is not what it was taken for; nothing is kept.
         RunError: the run cannot be kept.
     """
     check_torch()
     run = store.create(_described(resolved))
     order = _order(resolved, options, run)
     outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)
-    session = assemble(outcome.raw, run.target, outcome.failure, outcome.seconds)
-    store.finish(run, outcome.seconds, outcome.failure, summarised(session))
+    failure = outcome.failure
+    if failure is not None and failure.phase is FailurePhase.TARGET:
+        store.discard(run)
+        raise TargetError(failure.message, failure.todo)
+    session = assemble(outcome.raw, run.target, failure, outcome.seconds)
+    store.finish(run, outcome.seconds, failure, summarised(session))
     return session
 
 

@@ -99,6 +99,10 @@ class Store:
         write_json(run.folder / _INFO, _info(ended))
         return ended
 
+    def discard(self, run: Run) -> None:
+        """Delete a run that turned out to be none."""
+        shutil.rmtree(run.folder, ignore_errors=True)
+
     def runs(self) -> list[Run]:
         """List readable runs, oldest first."""
         found = []

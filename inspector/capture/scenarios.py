@@ -1,6 +1,7 @@
 """Call a model in every scenario: once in eager, to see that it works and count its ops, then compiled, twice."""
 
 import copy
+import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,11 +24,13 @@ def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpC
     """Compile the model and call it in each scenario.
 
     Raises:
+        TargetError: torch.compile knows no such backend or mode, or there is nothing to train.
         EagerError: the model fails without torch.compile already.
         BaseException: whatever the compiled model raises.
     """
     import torch
 
+    _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     eager = _Eager(loaded.model, options, recorder, ops)
@@ -101,6 +104,24 @@ def _backward(outputs: Any) -> None:
         )
     total = sum(leaf.sum() for leaf in leaves)
     total.backward()  # type: ignore[union-attr]
+
+
+def _check_names(options: Options) -> None:
+    if options.backend is not None:
+        from torch._dynamo import list_backends
+
+        _check_name("--backend", options.backend, [str(name) for name in list_backends(exclude_tags=None)])
+    if options.mode is not None:
+        from torch._inductor import list_mode_options
+
+        _check_name("--mode", options.mode, ["default", *list_mode_options()])
+
+
+def _check_name(option: str, name: str, known: list[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1)
+        todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
+        raise TargetError(f"{option} {name}: torch.compile knows no such one", todo)
 
 
 def _compile_arguments(options: Options) -> dict[str, Any]:

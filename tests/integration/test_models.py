@@ -99,7 +99,7 @@ WRONG = {
     "syntax error": (("explain", "broken.py"), "broken.py, line 1", "correct the file"),
     "nothing to explain": (("explain", "empty.py"), "empty.py defines no `model`", "add `model"),
     "no such name": (("explain", "model.py:nett"), "there is no nett in model.py", "did you mean net?"),
-    "no inputs": (("explain", "model.py:make"), "", ""),
+    "no inputs": (("explain", "bare.py"), "bare.py defines no `inputs`", "--input"),
     "inputs do not fit": (("explain", "model.py:net.linear", "--input", "1", "--input", "2"), "do not fit", "it takes"),
     "unreadable input": (("explain", "model.py", "--input", "float32[2,"), "cannot be read", "write a tensor"),
     "no such dtype": (("explain", "model.py", "--input", "float23[2]"), "no dtype 'float23'", "did you mean float32?"),
@@ -110,6 +110,12 @@ WRONG = {
         "no output of the model requires a gradient",
         "leave --train out",
     ),
+    "no such backend": (("explain", "model.py", "--backend", "egaer"), "--backend egaer", "did you mean eager?"),
+    "no such mode": (
+        ("explain", "model.py", "--mode", "max-autotun"),
+        "--mode max-autotun",
+        "did you mean max-autotune?",
+    ),
     "no such module": (("explain", "nowhere.net:x"), "there is no module nowhere", "check the name"),
     "no such run": (("explain", "20260101-000000-x"), "there is no file", "name a Python file"),
     "no program": (("run",), "needs a program", "ctrace run train.py"),
@@ -118,10 +124,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", [case for case in WRONG if case != "no inputs"])
+@pytest.mark.parametrize("case", WRONG)
 def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     ctrace.write("broken.py", "def x(:\n")
+    ctrace.write("bare.py", "import torch\nmodel = torch.abs\n")
     ctrace.write("empty.py", "import torch\n")
     ctrace.write("flat.py", "import torch\nmodel = torch.abs\ninputs = (torch.ones(2),)\n")
     ctrace.write("program.py", "import torch\ntorch.compile(abs)\n")
@@ -134,6 +141,7 @@ def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     assert todo in second
     assert result.out == ""
     assert "Traceback" not in result.err
+    assert not list((ctrace.folder / ".ctrace").glob("*/"))  # what was no run is not kept as one
 
 
 @pytest.mark.parametrize(

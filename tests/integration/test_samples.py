@@ -50,10 +50,14 @@ def test_sample(name: str, ctrace: Command) -> None:
 
 
 def _assert_generated(report: dict[str, Any], *, trained: bool) -> None:
-    """What has graphs has kernels, and what was trained has both passes; kernels know their lines."""
+    """What has graphs has kernels, and what was trained has both passes; kernels know their lines.
+
+    A backward may be there without training too: torch compiles it at once when its shapes are dynamic.
+    """
     stages = {kernel["stage"] for kernel in report["kernels"]}
     assert bool(stages) == bool(report["graphs"])
-    assert ("backward" in stages) == trained
+    if trained:
+        assert "backward" in stages
     for kernel in report["kernels"]:
         for place in kernel["lines"]:
             file, _, line = place.rpartition(":")
