@@ -58,7 +58,7 @@ class Progress:
             case ev.GraphMade():
                 self._stage = "backend"
             case ev.FusionDone(fusion=fusion):
-                self._stage = f"inductor, {fusion.stage}"
+                self._stage = f"inductor ({fusion.stage})"
             case ev.CallBegan(scenario=scenario, index=index):
                 self._stage, self._function = f"scenario {scenario}, call {index + 1}", ""
             case ev.BytecodeSeen():

@@ -10,7 +10,7 @@ import copy
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from ctrace.inspector.capture.patch import patched
@@ -32,18 +32,21 @@ Pending = list[_Compiler]
 class Backwards:
     """Collects the backward compilers that AOTAutograd makes, graph by graph."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, emitting: Callable[[], AbstractContextManager[Any]]) -> None:
         self._recorder = recorder
+        self._emitting = emitting
         self._current = threading.local()
 
     @classmethod
     @contextmanager
-    def collected(cls, recorder: Recorder) -> Iterator["Backwards"]:
-        """Collect from now on."""
+    def collected(
+        cls, recorder: Recorder, emitting: Callable[[], AbstractContextManager[Any]]
+    ) -> Iterator["Backwards"]:
+        """Collect from now on; backwards are compiled inside `emitting()`."""
         from torch._functorch import config
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 
-        backwards = cls(recorder)
+        backwards = cls(recorder, emitting)
         if hasattr(wrappers, "_AutogradBackwardCompiler"):
             name = "_AutogradBackwardCompiler"
             hook = patched(wrappers, name, backwards._collecting(getattr(wrappers, name)))
@@ -94,8 +97,9 @@ class Backwards:
             return forward
 
         def compile_backward(*_grads: Any) -> None:
-            while lazy:
-                _compile(lazy.pop())
+            with self._emitting():
+                while lazy:
+                    _compile(lazy.pop())
 
         def run(*args: Any) -> Any:
             outputs = forward(*args)

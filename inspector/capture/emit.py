@@ -11,8 +11,8 @@ import copy
 import gc
 import inspect
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -30,11 +30,12 @@ def emit(recorder: Recorder, when: When) -> Iterator[None]:
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:
-            _configure(patches)
-            _build_nothing(patches, codegen)
-            backwards = patches.enter_context(Backwards.collected(recorder))
-            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards)
+            emitting = _emitting_config()
+            backwards = patches.enter_context(Backwards.collected(recorder, emitting))
+            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards, emitting)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
+            # Last, so that a graph that is not built is never one that should run.
+            _build_nothing(patches, codegen)
 
         when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
         when("torch._inductor.compile_fx", install)
@@ -44,23 +45,40 @@ def emit(recorder: Recorder, when: When) -> Iterator[None]:
             codegen.wait()
 
 
-_OVERRIDES = {
-    "max_autotune": False,  # choices can only be timed on built kernels
-    "max_autotune_gemm": False,
-    "max_autotune_pointwise": False,
-    "coordinate_descent_tuning": False,
-    "benchmark_fusion": False,
-}
+_TUNING = (
+    "max_autotune",
+    "max_autotune_gemm",
+    "max_autotune_pointwise",
+    "coordinate_descent_tuning",
+    "benchmark_fusion",
+)
+"""Switches of torch._inductor.config that have choices timed, which only built kernels can be."""
+
+
+def _emitting_config() -> Callable[[], AbstractContextManager[Any]]:
+    """Give a context in which Inductor tunes nothing and takes the compiler to know what the processor can do."""
+    from torch._inductor import config
+
+    overrides: dict[str, Any] = {name: False for name in _TUNING if hasattr(config, name)}
+    overrides["cpp.vec_isa_ok"] = True
+    return lambda: config.patch(overrides)
 
 
 class _Emitter:
     """Stands in for `compile_fx`."""
 
-    def __init__(self, original: Any, recorder: Recorder, backwards: Backwards) -> None:
+    def __init__(
+        self,
+        original: Any,
+        recorder: Recorder,
+        backwards: Backwards,
+        emitting: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
         self._original = original
         self._signature = inspect.signature(original)
         self._recorder = recorder
         self._backwards = backwards
+        self._emitting = emitting
         self._inside = threading.local()
 
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -69,18 +87,20 @@ class _Emitter:
         eager = _copied(model)  # compile_fx owns, and changes, what it is given
         self._inside.active = True
         try:
-            with _paused_collector(), self._backwards.of_one_graph() as pending:
-                call = self._signature.bind(model, example_inputs, *args, **kwargs)
-                call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+            call = self._signature.bind(model, example_inputs, *args, **kwargs)
+            call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+            with _paused_collector(), self._emitting(), self._backwards.of_one_graph() as pending:
                 self._original(*call.args, **call.kwargs)
         finally:
             self._inside.active = False
         return self._backwards.triggering(eager.forward, pending)
 
     def _without_tuning(self, patches: dict[str, Any]) -> dict[str, Any]:
-        if any(patches.get(name) and not value for name, value in _OVERRIDES.items() if "tun" in name):
+        from torch._inductor import config
+
+        if any(patches.get(name, getattr(config, name, False)) for name in _TUNING if name != "benchmark_fusion"):
             self._recorder.problem("autotuning was not measured: choices can only be timed on built kernels (--build)")
-        return {name: _OVERRIDES.get(name, value) for name, value in patches.items()}
+        return {name: value for name, value in patches.items() if name not in _TUNING}
 
 
 def _copied(model: Any) -> Any:
@@ -101,14 +121,6 @@ def _paused_collector() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _configure(patches: ExitStack) -> None:
-    from torch._inductor import config
-
-    for name, value in _OVERRIDES.items():
-        patches.enter_context(patched(config, name, value))
-    patches.enter_context(patched(config.cpp, "vec_isa_ok", True))
 
 
 def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:

@@ -59,7 +59,7 @@ def _describe(schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
     return {
         "stage": current_stage(),
         "name": name,
-        "language": "external" if is_extern else _language(nodes),
+        "language": _language(nodes, is_extern),
         "ops": list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function")),
         "stacks": list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces())),
     }
@@ -78,7 +78,9 @@ def _op(origin: Any) -> str:
     return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
 
 
-def _language(nodes: list[Any]) -> str:
+def _language(nodes: list[Any], is_extern: bool) -> str:
+    if is_extern:  # a call of a library's kernel, or of one that the user wrote (2.13, _inductor/ir.py)
+        return "triton" if type(nodes[0]).__name__ == "UserDefinedTritonKernel" else "external"
     from torch._inductor import config
 
     device = next((device for node in nodes if (device := node.get_device()) is not None), None)

@@ -1,8 +1,9 @@
 """All sources together: what a capture consists of."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from ctrace.inspector.capture.bytecode import bytecode
 from ctrace.inspector.capture.caches import no_caches
@@ -17,7 +18,7 @@ from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recompiles import recompiles
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.sources import Source
+from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.structured import structured
 
 
@@ -31,7 +32,7 @@ def capturing(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterat
     recorder = Recorder(TraceLog(log))
     try:
         with ExitStack() as active:
-            when = active.enter_context(watch_imports())
+            when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build})
             for source in _sources(build, ops):
                 active.enter_context(source(recorder, when))
@@ -39,6 +40,19 @@ def capturing(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterat
         recorder.record("end", {})
     finally:
         recorder.log.close()
+
+
+def _guarded(when: When, recorder: Recorder) -> When:
+    """Keep a hook that finds torch changed from breaking the import that it waited for."""
+
+    def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
+        def act(module: ModuleType) -> None:
+            with recorder.watching(f"what {name} does"):
+                action(module)
+
+        when(name, act)
+
+    return guarded
 
 
 def _sources(build: bool, ops: OpCounter | None) -> Iterator[Source]:
