@@ -1,10 +1,11 @@
 """`ctrace doctor`: which torch, triton, compiler and device are here, and does every hook find its place?"""
 
-import json as jsonlib
+from typing import TYPE_CHECKING
 
 from ctrace.cli import options as opt
-from ctrace.cli.console import console, write_report
-from ctrace.inspector.doctor import Finding, examine
+
+if TYPE_CHECKING:
+    from ctrace.inspector.doctor import Finding
 
 EXAMPLES = """\b
 Examples:
@@ -15,6 +16,11 @@ Examples:
 
 def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
     """Say what ctrace found on this machine, and probe every hook into torch."""
+    import json as jsonlib
+
+    from ctrace.cli.console import write_report
+    from ctrace.inspector.doctor import examine
+
     findings = examine()
     if json:
         write_report(jsonlib.dumps([_data(finding) for finding in findings], indent=2) + "\n", output)
@@ -22,14 +28,15 @@ def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
         _print(findings)
 
 
-def _data(finding: Finding) -> dict[str, object]:
+def _data(finding: "Finding") -> dict[str, object]:
     return {"name": finding.name, "ok": finding.ok, "found": finding.found, "todo": finding.todo}
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: "list[Finding]") -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ctrace.cli.console import console
     from ctrace.reports.format import plain
 
     table = Table.grid(padding=(0, 2))

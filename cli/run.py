@@ -1,18 +1,14 @@
 """`ctrace run`: run any program as Python would, and watch what torch.compile does in it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.console import check_output
-from ctrace.cli.show import Format, exit_code, show, shown_format
-from ctrace.inspector.errors import TargetError
-from ctrace.inspector.order import Options
-from ctrace.inspector.session import capture
-from ctrace.inspector.store import Store
-from ctrace.inspector.target import ProgramTarget, program
+
+if TYPE_CHECKING:
+    from ctrace.inspector.target import ProgramTarget
 
 EXAMPLES = """\b
 Options of ctrace come before the program; what follows it is the program's.
@@ -35,6 +31,12 @@ def run(
     timeout: opt.Timeout = None,
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did in it."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import Format, exit_code, show, shown_format
+    from ctrace.inspector.order import Options
+    from ctrace.inspector.run import capture
+    from ctrace.inspector.store import Store
+
     form = shown_format(json=json, markdown=markdown)
     check_output(output)
     target = _target(module, context.args)
@@ -60,7 +62,10 @@ def separated(words: list[str]) -> list[str]:
 _WITH_VALUE = ("-o", "--output", "--timeout")
 
 
-def _target(module: str | None, words: list[str]) -> ProgramTarget:
+def _target(module: str | None, words: list[str]) -> "ProgramTarget":
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.target import ProgramTarget, program
+
     if module is not None:
         return ProgramTarget(None, module, tuple(words))
     if not words:

@@ -1,14 +1,13 @@
 """`ctrace runs`: list saved runs, and let go of old ones."""
 
-import json as jsonlib
-import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.console import console, say, write_report
-from ctrace.inspector.store import Run, Store
+
+if TYPE_CHECKING:
+    from ctrace.inspector.store import Run
 
 EXAMPLES = """\b
 Examples:
@@ -26,6 +25,11 @@ def runs(
     output: opt.Output = None,
 ) -> None:
     """List the runs kept in .ctrace/."""
+    import json as jsonlib
+
+    from ctrace.cli.console import say, write_report
+    from ctrace.inspector.store import Store
+
     store = Store()
     if prune is not None:
         gone = store.prune(prune)
@@ -40,16 +44,19 @@ def runs(
         say(f"No runs in {store.root} yet. Make one: ctrace explain model.py")
 
 
-def _data(run: Run) -> dict[str, object]:
+def _data(run: "Run") -> dict[str, object]:
     target = {"path": run.target.path, "name": run.target.name, "args": list(run.target.args)}
     status = "running" if run.is_active else run.status
     return {"name": run.name, "created": run.created, "status": status, "target": target, **run.summary}
 
 
-def _print(found: list[Run]) -> None:
+def _print(found: "list[Run]") -> None:
+    import time
+
     from rich.table import Table
     from rich.text import Text
 
+    from ctrace.cli.console import console
     from ctrace.reports.format import count, plain, seconds
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import IO
 
 from ctrace.inspector.events import Event
+from ctrace.inspector.files import write_text
 from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.order import Order
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import follow
-from ctrace.inspector.store import Run, write_text
+from ctrace.inspector.store import Run
 
 _ROOT = Path(__file__).resolve().parents[1]
 # In a checkout the packages lie beside `ctrace/`, installed inside it; either way its parent is what Python must know.

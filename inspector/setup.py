@@ -1,7 +1,5 @@
 """Is there a torch that ctrace can work with? Asked without importing it."""
 
-from importlib import metadata
-
 from ctrace.inspector.errors import SetupError
 
 OLDEST = (2, 11)
@@ -11,6 +9,8 @@ NEWEST = (2, 15)
 
 def torch_version() -> str | None:
     """Give torch's installed version, or None."""
+    from importlib import metadata  # slow to import, and not needed to look at a saved run
+
     try:
         return metadata.version("torch")
     except metadata.PackageNotFoundError:

@@ -4,7 +4,6 @@ import difflib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files import write_json
 from ctrace.inspector.model import Failure, FailurePhase, Target
 
 SCHEMA = 1
@@ -136,38 +136,6 @@ class Store:
         for run in gone:
             shutil.rmtree(run.folder, ignore_errors=True)
         return [run.name for run in gone]
-
-
-def write_json(path: Path, data: object) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; what was there before is still there.
-    """
-    write_text(path, json.dumps(data, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; what was there before is still there.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _info(run: Run) -> dict[str, Any]:

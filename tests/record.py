@@ -35,7 +35,7 @@ from ctrace.inspector.decode import decode  # noqa: E402
 from ctrace.inspector.events import Ignored  # noqa: E402
 from ctrace.inspector.order import Options  # noqa: E402
 from ctrace.inspector.reader import Broken, parse  # noqa: E402
-from ctrace.inspector.session import capture  # noqa: E402
+from ctrace.inspector.run import capture  # noqa: E402
 from ctrace.inspector.store import Store  # noqa: E402
 from ctrace.inspector.target import ModelTarget, resolve  # noqa: E402
 

@@ -1,7 +1,6 @@
 """Runs on disk."""
 
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ import pytest
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Failure, FailurePhase, Target
-from ctrace.inspector.store import Store, write_text
+from ctrace.inspector.store import Store
 
 TARGET = Target("model.py", "model")
 
@@ -105,20 +104,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     blocked.write_text("")
     with pytest.raises(RunError, match="cannot be written"):
         Store(blocked / "runs").create(TARGET)
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_half_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "report.json"
-    path.write_text("old")
-
-    def fail(*_args: object) -> None:
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_text(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_ctrace_dir_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
