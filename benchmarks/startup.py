@@ -23,7 +23,8 @@ def main() -> int:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     good = True
     with tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder:
-        environment = {"CTRACE_DIR": str(Path(folder) / "runs")}
+        # An installed ctrace has its bytecode cached; the first run here writes it.
+        environment = {"CTRACE_DIR": str(Path(folder) / "runs"), "PYTHONDONTWRITEBYTECODE": ""}
         run(explain(SAMPLES / "transformer_stack.py"), environment)
         for name, words, most in COMMANDS:
             times = [run([sys.executable, "-m", "ctrace", *words], environment).wall for _ in range(number)]
