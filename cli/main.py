@@ -11,8 +11,6 @@ from ctrace import __version__
 from ctrace.cli import doctor, explain, run, runs
 from ctrace.inspector.errors import CtraceError, Exit
 
-_ISSUES = "https://github.com/ctrace/ctrace/issues"
-
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
 _app = typer.Typer(
     name="ctrace",
@@ -57,5 +55,5 @@ def app(prog_name: str | None = None) -> None:
         sys.exit(Exit.DONE)
     except Exception:
         traceback.print_exc()
-        print(f"ctrace: this is a bug of ctrace; please report it with the lines above: {_ISSUES}", file=sys.stderr)
+        print("ctrace: this is a bug of ctrace; please report it with the lines above", file=sys.stderr)
         sys.exit(Exit.BUG)

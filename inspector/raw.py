@@ -11,7 +11,7 @@ from ctrace.inspector.model import Failure, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
 
 LOG_SCHEMA = 1
-"""The newest schema of our own log records that this version reads."""
+"""Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
 
 
 @dataclass

@@ -14,9 +14,7 @@ from types import ModuleType
 from ctrace import __version__
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
-
-LOG_SCHEMA = 1
-"""Counts up when the meaning of our own records changes, so that an older ctrace can say that it cannot read them."""
+from ctrace.inspector.raw import LOG_SCHEMA
 
 
 @contextmanager
