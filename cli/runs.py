@@ -36,6 +36,8 @@ def runs(
         say(f"Deleted {len(gone)} of {len(gone) + len(store.runs())} runs")
         return
     found = store.runs()
+    for what in store.damaged():
+        say(f"ctrace: {what}; it is passed over")
     if json:
         write_report(jsonlib.dumps([_data(run) for run in found], indent=2) + "\n", output)
     elif found:

@@ -1,12 +1,16 @@
 """Show a Session in the format that was asked for."""
 
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ctrace.cli.console import write_report
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.model import Session
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class Format(StrEnum):
@@ -50,18 +54,32 @@ def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool
 
 
 def _terminal(session: Session, output: Path | None, *, on_stderr: bool) -> None:
+    from ctrace.reports.terminal import explain_screen
+
+    show_screen(lambda width: explain_screen(session, width), output, on_stderr=on_stderr)
+
+
+def show_screen(
+    screen: Callable[[int], "Iterable[RenderableType]"], output: Path | None, *, on_stderr: bool = False
+) -> None:
+    """Print a screen, made for a width, on a console or into a file.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
     from ctrace.cli.console import PLAIN_WIDTH, console
-    from ctrace.reports.terminal import render_terminal
+    from ctrace.reports.terminal import render
 
     if output is None or str(output) == "-":
-        render_terminal(session, console(stderr=on_stderr and output is None))
+        shown = console(stderr=on_stderr and output is None)
+        render(screen(shown.width), shown)
         return
     import io
 
     from rich.console import Console
 
     text = io.StringIO()
-    render_terminal(session, Console(file=text, width=PLAIN_WIDTH))
+    render(screen(PLAIN_WIDTH), Console(file=text, width=PLAIN_WIDTH))
     write_report(text.getvalue(), output)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ctrace.inspector.build import build as build_session
 from ctrace.inspector.model import Session, Target
 from ctrace.inspector.reader import read
+from ctrace.inspector.settings import settings_at
 
 
 class Trace:
@@ -38,14 +39,18 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
     Functions that were compiled before the block keep their compiled code and show nothing. By default kernels are
     emitted and not built, and what the block compiles runs eagerly; torch compiles it for real after the block. With
     `build`, torch.compile does all it ever does.
+
+    Raises:
+        SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
     """
     from ctrace.inspector.capture.inprocess import capturing_here
 
+    owned = settings_at(Path.cwd()).owned
     traced = Trace()
     began = time.perf_counter()
     with _temporary_log() as log:
         try:
-            with capturing_here(log, build=build):
+            with capturing_here(log, build=build, owned=owned):
                 yield traced
         finally:
             traced._session = build_session(read(log), seconds=time.perf_counter() - began)
@@ -56,6 +61,7 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
 
     Raises:
         Exception: whatever the function raises.
+        SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
     """
     from ctrace.inspector.capture.inprocess import call_compiled
     from ctrace.inspector.capture.models import Call
@@ -63,7 +69,7 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
     began = time.perf_counter()
     target = Target(name=getattr(function, "__name__", type(function).__name__))
     with _temporary_log() as log:
-        call_compiled(log, function, Call(args, kwargs), build=build)
+        call_compiled(log, function, Call(args, kwargs), build=build, owned=settings_at(Path.cwd()).owned)
         return build_session(read(log), target, seconds=time.perf_counter() - began)
 
 

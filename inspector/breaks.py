@@ -1,90 +1,104 @@
-"""Breaks and skips of a run: torch's many reports folded into sites, each with its reason and what to do."""
+"""Breaks of a run: torch's many reports folded into sites, each with its reason and what to do."""
 
-from ctrace.inspector.advice import advice
-from ctrace.inspector.model import Break, BreakKind, Failure, Frame, Owner, Skip
+from dataclasses import dataclass
+
+from ctrace.inspector.advice import Entry, advice_on_break
+from ctrace.inspector.constructs import Construct, construct_at
+from ctrace.inspector.model import Advice, Break, BreakKind, Frame, Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.recompiles import is_limit
-from ctrace.inspector.sites import ParsedBreak, parse_break, resumed
+from ctrace.inspector.sites import ParsedBreak, parse_break
 
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
-def breaks_of(raw: Raw) -> tuple[Break, ...]:
-    """Fold all reports of one site into one break, in the order sites were first met."""
-    sites: dict[_SiteKey, list[tuple[str, ParsedBreak]]] = {}
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One of torch's reports of a break: the compilation that met it, and what it says."""
+
+    compilation: str
+    parsed: ParsedBreak
+    site: int
+    """Index of its site in `Session.breaks`."""
+
+
+def reports_of(raw: Raw) -> tuple[Report, ...]:
+    """Read all reports, and number their sites in the order in which they were first met."""
+    sites: dict[_SiteKey, int] = {}
+    reports = []
     for reported in raw.breaks:
         parsed = parse_break(reported.text)
         if parsed.frames:
-            sites.setdefault(_key(parsed, raw), []).append((reported.id, parsed))
-    return tuple(_break(key, reports, raw) for key, reports in sites.items())
+            site = sites.setdefault(_key(parsed, raw), len(sites))
+            reports.append(Report(reported.id, parsed, site))
+    return tuple(reports)
+
+
+def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
+    """Fold the reports of each site into one break."""
+    sites: dict[int, list[Report]] = {}
+    for report in reports:
+        sites.setdefault(report.site, []).append(report)
+    return tuple(_break(sites[index], raw) for index in sorted(sites))
 
 
 def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
-    frame = _user_frame(parsed.frames, raw)
+    frame = user_frame(parsed.frames, raw)
     return parsed.gb, frame.file, frame.line, owner_of(parsed.frames[-1].file, raw.prefixes)
 
 
-def _user_frame(frames: tuple[Frame, ...], raw: Raw) -> Frame:
+def user_frame(frames: tuple[Frame, ...], raw: Raw) -> Frame:
     """Find the innermost frame of the user's own code; a stack without one keeps its innermost frame."""
     mine = [frame for frame in frames if owner_of(frame.file, raw.prefixes) is Owner.USER]
     return mine[-1] if mine else frames[-1]
 
 
-def _break(key: _SiteKey, reports: list[tuple[str, ParsedBreak]], raw: Raw) -> Break:
-    gb, file, line, owner = key
-    first = reports[0][1]
-    frame = _user_frame(first.frames, raw)
-    known = next((advice("breaks")[id_] for id_ in gb if id_ in advice("breaks")), {})
-    paths = dict.fromkeys(_path(parsed.frames, raw) for _, parsed in reports)
+def _break(reports: list[Report], raw: Raw) -> Break:
+    first = reports[0].parsed
+    frame = user_frame(first.frames, raw)
+    construct = construct_at(raw.listings.get(frame.file, ""), frame.line, frame.span)
+    known = advice_on_break(first.gb, construct.kind)
     return Break(
-        gb=gb,
+        gb=first.gb,
         kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
-        owner=owner,
-        file=file,
-        line=line,
+        owner=owner_of(first.frames[-1].file, raw.prefixes),
+        file=frame.file,
+        line=frame.line,
         function=frame.function,
         source=frame.source,
-        reason=_reason(first, known),
-        fix=known.get("fix") or (first.hints[0] if first.hints else ""),
+        reason=_reason(first, known, construct),
+        fix=known.about(construct.expression).fix if known else _first_hint(first),
         times=len(reports),
-        compilations=tuple(dict.fromkeys(compile_id for compile_id, _ in reports)),
-        paths=tuple(paths),
+        compilations=tuple(dict.fromkeys(report.compilation for report in reports)),
+        paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
+        span=construct.span or frame.span,
+        expression=construct.expression,
+        advice=Advice(known.before, known.after, known.switch, known.risk) if known else Advice(),
     )
 
 
 def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
-    """Leave out the frames of whoever started the program, down to the first of the user's."""
-    start = next((index for index, frame in enumerate(frames) if owner_of(frame.file, raw.prefixes) is Owner.USER), 0)
-    return frames[start:]
+    """Leave out whoever started the program, down to the first of the user's frames, and torch's on the way."""
+    owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
+    start = owners.index(Owner.USER) if Owner.USER in owners else 0
+    last = len(frames) - 1
+    return tuple(
+        frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
+    )
 
 
-def _reason(parsed: ParsedBreak, known: dict[str, str]) -> str:
-    told = parsed.explanation or parsed.title
+def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> str:
+    """Say why: our own words where there are some, with what torch says about this very case; else torch's."""
+    if known is None:
+        return parsed.explanation or parsed.title
+    why = known.about(construct.expression).why
     if parsed.is_disabled:
-        _, found, reason = told.rpartition("(reason: ")
-        return f"{known.get('why', told)} Its author says: {reason.rstrip(')')}." if found else known.get("why", told)
-    return known.get("why") or told
+        _, _, told = parsed.explanation.rpartition("(reason: ")
+        author = told.rstrip(")")
+        return f"{why} Its author says: {author}." if author not in ("", "None") else why
+    detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
+    return f"{why} Torch says: {detail}" if detail else why
 
 
-def skips_of(raw: Raw, breaks: tuple[Break, ...], failure: Failure | None) -> tuple[Skip, ...]:
-    """Find the user's functions that Dynamo gave up; a failure that ended the run is not one of them."""
-    skips: dict[tuple[str, str, int], Skip] = {}
-    failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
-    for compile_id in failed:
-        measured = raw.metrics[compile_id]
-        ended_run = failure is not None and compile_id == failed[-1] and failure.type in (measured.fail_type or "")
-        start = raw.starts.get(compile_id)
-        if is_limit(measured) or ended_run or start is None or not start.stack:
-            continue
-        frame = start.stack[-1]
-        file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
-        if owner_of(file, raw.prefixes) is Owner.USER:
-            cause = next((index for index, each in enumerate(breaks) if compile_id in each.compilations), None)
-            reason = breaks[cause].reason if cause is not None else _first_line(measured.fail_reason)
-            skips.setdefault((function, file, frame.line), Skip(function, file, frame.line, reason, cause))
-    return tuple(skips.values())
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "torch gives no reason").strip().partition("\n")[0]
+def _first_hint(parsed: ParsedBreak) -> str:
+    return parsed.hints[0] if parsed.hints else ""

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.breaks import breaks_of, skips_of
+from ctrace.inspector.breaks import Report, breaks_of, reports_of
+from ctrace.inspector.costs import with_costs
+from ctrace.inspector.crosschecks import disagreements
+from ctrace.inspector.functions import functions_of, total, with_coverage
 from ctrace.inspector.model import (
     Bytecode,
     CacheUse,
     Compilation,
-    Coverage,
     Environment,
     Failure,
     Graph,
@@ -26,6 +28,7 @@ from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
 from ctrace.inspector.setup import is_untried
+from ctrace.inspector.skips import skips_of
 from ctrace.inspector.stacks import user_lines
 
 _DEFAULT_LIMIT = 8
@@ -51,26 +54,31 @@ def build(
 
 def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float | None) -> Session:
     """Make a Session of what was gathered."""
-    failure = raw.failure or failure
+    failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
-    breaks = breaks_of(raw)
+    reports = reports_of(raw)
+    breaks = breaks_of(raw, reports)
+    breaks, skips = with_costs(raw, reports, breaks, skips_of(raw, reports, breaks, failure))
+    scenarios = with_coverage(raw, _scenarios(raw))
     return Session(
         environment=_environment(raw),
         target=target,
-        scenarios=_scenarios(raw),
+        scenarios=scenarios,
         compilations=_compilations(raw),
         graphs=graphs,
-        coverage=_coverage(raw.scenarios),
+        functions=functions_of(raw, graphs),
+        coverage=total([each.coverage for each in scenarios]),
         breaks=breaks,
-        skips=skips_of(raw, breaks, failure),
+        skips=skips,
         recompiles=recompiles_of(raw),
         limit=_limit(raw),
         fusions=tuple(raw.fusions),
         kernels=_kernels(raw),
         time=_time(raw, seconds),
         failure=failure,
-        problems=(*raw.problems, *_problems(raw, failure)),
+        problems=(*raw.problems, *_problems(raw, reports, failure)),
         unknown=dict(raw.unknown),
+        listings=dict(raw.listings),
     )
 
 
@@ -89,10 +97,12 @@ def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
 def _graphs(raw: Raw) -> tuple[Graph, ...]:
     graphs = []
     for compile_id, made in raw.graphs.items():
+        measured = raw.metrics.get(compile_id)
+        if measured and measured.fail_type:
+            continue  # the backend refused it, and nothing runs it
         place = place_of(raw, compile_id)
         ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
         if ops is None:
-            measured = raw.metrics.get(compile_id)
             ops = measured.ops if measured and measured.ops is not None else 0
         graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
     return tuple(graphs)
@@ -121,17 +131,6 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
             )
         )
     return tuple(made)
-
-
-def _coverage(scenarios: list[Scenario]) -> Coverage:
-    measured = [scenario for scenario in scenarios if scenario.eager_ops is not None]
-    if not measured:
-        return Coverage()
-    ops = sum(scenario.eager_ops or 0 for scenario in measured)
-    if any(scenario.compiled_ops is None for scenario in measured):
-        return Coverage(ops)
-    # Dynamo may spell one eager op as several (an unbind as three selects), never the other way.
-    return Coverage(ops, sum(min(scenario.compiled_ops or 0, scenario.eager_ops or 0) for scenario in measured))
 
 
 def _limit(raw: Raw) -> Limit:
@@ -196,7 +195,7 @@ def _time(raw: Raw, seconds: float | None) -> Time:
     return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
-def _problems(raw: Raw, failure: Failure | None) -> Iterable[Problem]:
+def _problems(raw: Raw, reports: tuple[Report, ...], failure: Failure | None) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
         yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
@@ -204,3 +203,5 @@ def _problems(raw: Raw, failure: Failure | None) -> Iterable[Problem]:
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
         yield Problem("the log ends before the run did; what came after is not shown")
+    for what in disagreements(raw, reports):
+        yield Problem(what)

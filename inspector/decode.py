@@ -4,7 +4,7 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields
@@ -103,8 +103,43 @@ def _owned(prefixes: dict[str, str]) -> dict[str, str]:
 
 def _scenario(entry: Entry) -> ev.ScenarioDone:
     data = _payload(entry)
-    counted = data.maybe_integer("eager_ops"), data.maybe_integer("compiled_ops")
-    return ev.ScenarioDone(data.text("name"), data.integer("calls"), *counted)
+    return ev.ScenarioDone(data.text("name"), data.integer("calls"))
+
+
+def _ops(entry: Entry) -> ev.OpsCounted:
+    data = _payload(entry)
+    functions = (
+        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
+        for each in data.objects("functions")
+    )
+    stacks = (ev.LeftOps(_frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
+    return ev.OpsCounted(
+        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
+    )
+
+
+def _frames(frames: Iterable[Fields]) -> tuple[Frame, ...]:
+    return tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in frames)
+
+
+def _frame_left(entry: Entry) -> ev.FrameLeft:
+    data = _payload(entry)
+    return ev.FrameLeft(
+        id=entry.compile_id,
+        name=data.text("name"),
+        qualname=data.text("qualname"),
+        file=data.text("file"),
+        line=data.integer("line"),
+        rule=data.text("rule"),
+        reason=data.maybe_text("reason") or "",
+        fullgraph=data.flag("fullgraph"),
+        stack=_frames(data.objects("stack")),
+    )
+
+
+def _listing(entry: Entry) -> ev.Listing:
+    data = _payload(entry)
+    return ev.Listing(data.text("file"), data.text("text"))
 
 
 def _call(entry: Entry) -> ev.CallBegan:
@@ -127,6 +162,7 @@ def _bytecode(entry: Entry) -> ev.BytecodeSeen:
         line=data.integer("line"),
         before=data.integer("bytes_before"),
         after=data.integer("bytes_after"),
+        callers=_frames(data.maybe_objects("callers")),
     )
 
 
@@ -138,9 +174,7 @@ def _guards_failed(entry: Entry) -> ev.GuardsFailed:
 
 def _held(data: Fields) -> ev.EntryHeld:
     unmet = tuple(ev.UnmetGuard(each.text("guard"), each.maybe_text("now")) for each in data.objects("unmet"))
-    frames = data.maybe_objects("stack")
-    stack = tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in frames)
-    return ev.EntryHeld(data.text("id"), unmet, stack, data.maybe_text("invalid"))
+    return ev.EntryHeld(data.text("id"), unmet, _frames(data.maybe_objects("stack")), data.maybe_text("invalid"))
 
 
 def _fusion(entry: Entry) -> ev.FusionDone:
@@ -183,6 +217,7 @@ def _counted(entry: Entry) -> ev.Counted:
         frames=data.maybe_counts("frames"),
         graph_break=data.maybe_counts("graph_break"),
         unimplemented=data.maybe_counts("unimplemented"),
+        stats=data.maybe_counts("stats"),
         recompile_limit=data.maybe_integer("recompile_limit"),
     )
 
@@ -215,6 +250,9 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": _scenario,
     "artifact:ctrace_call": _call,
+    "artifact:ctrace_ops": _ops,
+    "artifact:ctrace_frame": _frame_left,
+    "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
     "artifact:ctrace_recompile": _guards_failed,

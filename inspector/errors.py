@@ -41,5 +41,9 @@ class RunError(CtraceError):
     """A saved run is missing, unreadable or written by a newer ctrace, or cannot be written."""
 
 
+class SettingsError(CtraceError):
+    """The project's own settings, `[tool.ctrace]` in pyproject.toml, are wrong."""
+
+
 class SetupError(CtraceError):
     """The environment lacks what a capture needs, such as a torch that ctrace supports."""

@@ -53,8 +53,59 @@ class ScenarioDone:
 
     name: str
     calls: int
-    eager_ops: int | None
-    compiled_ops: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOps:
+    """Aten ops that a function dispatched in one eager call; `name` is qualified."""
+
+    file: str
+    name: str
+    line: int
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOps:
+    """Aten ops that one compiled call ran outside of graphs, and the frames that led to them, outermost first."""
+
+    stack: tuple[Frame, ...]
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpsCounted:
+    """Aten ops of one call in a scenario, in eager and (None: not measured) compiled but outside of graphs."""
+
+    scenario: str
+    eager: int
+    left: int | None
+    functions: tuple[FunctionOps, ...]
+    stacks: tuple[LeftOps, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameLeft:
+    """A function that Dynamo was asked about and left as it is; `rule` is one of capture/frames.py's words."""
+
+    id: str | None
+    name: str
+    qualname: str
+    file: str
+    line: int
+    rule: str
+    reason: str
+    fullgraph: bool
+    stack: tuple[Frame, ...]
+    """Without torch's frames, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The text of a source file."""
+
+    file: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +155,7 @@ class GraphMade:
 
 @dataclass(frozen=True, slots=True)
 class BytecodeSeen:
-    """A code object, and its size in bytes before and after."""
+    """A code object, its size in bytes before and after, and who called it: no frame of torch's, outermost first."""
 
     id: str
     name: str
@@ -113,6 +164,7 @@ class BytecodeSeen:
     line: int
     before: int
     after: int
+    callers: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +271,7 @@ class Counted:
     frames: dict[str, int]
     graph_break: dict[str, int]
     unimplemented: dict[str, int]
+    stats: dict[str, int]
     recompile_limit: int | None
 
 
@@ -254,7 +307,8 @@ class Unknown:
 
 
 Event = (
-    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | CompileStarted |
-    BreakReported | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
+    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
+    | Listing | CompileStarted | BreakReported
+    | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -72,6 +72,8 @@ class Frame:
     line: int
     function: str
     source: str = ""
+    span: tuple[int, int] | None = None
+    """First column and the one after the last, in `source`, of what ran there; None: all of it, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +108,33 @@ class Scenario:
 
     name: str
     calls: int = 0
-    eager_ops: int | None = None
-    """Aten ops dispatched by one eager call; None: not measured."""
-    compiled_ops: int | None = None
-    """Of these, how many ran inside graphs in the first compiled call; None: not measured."""
+    coverage: "Coverage" = field(default_factory=lambda: Coverage())
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Aten ops of one eager run, and how many of them graphs hold; None: not measured."""
+    """Aten ops that one eager call dispatches, and how many of them graphs hold; None: not measured."""
 
     ops: int | None = None
     compiled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a break or a skip costs: aten ops left in eager (None: not measured), and graphs that it adds."""
+
+    ops: int | None = None
+    graphs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to change: code before and after, and a switch of torch's that helps, with what it risks."""
+
+    before: str = ""
+    after: str = ""
+    switch: str = ""
+    risk: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +196,17 @@ class Break:
     times: int
     compilations: tuple[str, ...]
     paths: tuple[tuple[Frame, ...], ...] = ()
+    span: tuple[int, int] | None = None
+    """Columns of `source` that broke; see `Frame.span`."""
+    expression: str = ""
+    """The user's code that broke, shortened; empty where the source is not known."""
+    advice: Advice = Advice()
+    cost: Cost = Cost()
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A function that was left in eager altogether."""
+    """A function that was left in eager altogether, or the rest of one after a break."""
 
     function: str
     file: str
@@ -191,6 +214,25 @@ class Skip:
     reason: str
     break_index: int | None = None
     """Index into `Session.breaks` of the break that caused it."""
+    rule: str = ""
+    """Why, in a word: a key of advice/skips.yaml."""
+    fix: str = ""
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the model or program, and how much of it was compiled."""
+
+    name: str
+    """Qualified, where torch or the eager call says."""
+    file: str
+    line: int
+    graphs: int = 0
+    """Graphs of its own, those of its resume functions among them; a function inlined into another has none."""
+    coverage: Coverage = Coverage()
+    compiled_for_itself: bool = False
+    """Whether Dynamo was asked about it first, and not on the way through another function of this list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +357,7 @@ class Session:
     scenarios: tuple[Scenario, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    functions: tuple[Function, ...] = ()
     coverage: Coverage = Coverage()
     breaks: tuple[Break, ...] = ()
     skips: tuple[Skip, ...] = ()
@@ -327,6 +370,8 @@ class Session:
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
     """Log entries of kinds that ctrace does not know, and how many of each."""
+    listings: Mapping[str, str] = field(default_factory=dict)
+    """Source text by file, as it was when it ran."""
 
     @property
     def verdict(self) -> Verdict:

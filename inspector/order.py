@@ -31,6 +31,8 @@ class Order:
     args: tuple[str, ...]
     options: Options
     log: str
+    owned: tuple[str, ...] = ()
+    """Paths whose code counts as the user's, wherever they lie."""
 
     def to_json(self) -> str:
         """Write the order as JSON."""
@@ -42,4 +44,5 @@ class Order:
         data = json.loads(path.read_text())
         options = data.pop("options")
         options = Options(**{**options, "inputs": tuple(options["inputs"]), "vary": tuple(options["vary"])})
-        return cls(**{**data, "args": tuple(data["args"]), "options": options})
+        tuples = {"args": tuple(data["args"]), "owned": tuple(data["owned"])}
+        return cls(**{**data, **tuples, "options": options})

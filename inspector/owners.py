@@ -13,8 +13,8 @@ _LIBRARY = re.compile(
 
 
 def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
-    """Decide by the longest known folder that holds the file, else by how its path looks."""
-    known = [prefix for prefix in prefixes if file.startswith((f"{prefix}/", f"{prefix}\\"))]
+    """Decide by the longest known path that is or holds the file, else by how its path looks."""
+    known = [prefix for prefix in prefixes if file == prefix or file.startswith((f"{prefix}/", f"{prefix}\\"))]
     if known:
         return Owner(prefixes[max(known, key=len)])
     if _TORCH.search(file):

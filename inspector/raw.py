@@ -7,7 +7,7 @@ from typing import Any
 from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Failure, Fusion, Problem, Scenario, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
 
 LOG_SCHEMA = 1
@@ -23,6 +23,10 @@ class Raw:
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
+    ops: list[ev.OpsCounted] = field(default_factory=list)
+    left: list[ev.FrameLeft] = field(default_factory=list)
+    listings: dict[str, str] = field(default_factory=dict)
+    """Source text by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in the order they were first met."""
@@ -42,6 +46,8 @@ class Raw:
     """Those of them whose code is not there yet."""
     counted: ev.Counted | None = None
     failure: Failure | None = None
+    codegen_failure: Failure | None = None
+    """Code that could not be generated beside the program, where a real compile would have raised."""
     ended: bool = False
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
@@ -76,7 +82,13 @@ class Raw:
             case ev.CallBegan():
                 self.calls[event.scenario] += 1
             case ev.ScenarioDone():
-                self.scenarios.append(Scenario(event.name, event.calls, event.eager_ops, event.compiled_ops))
+                self.scenarios.append(Scenario(event.name, event.calls))
+            case ev.OpsCounted():
+                self.ops.append(event)
+            case ev.FrameLeft():
+                self.left.append(event)
+            case ev.Listing():
+                self.listings[event.file] = event.text
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
@@ -130,5 +142,7 @@ class Raw:
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))
         self.codegen.append(event)
-        if event.error is not None:
-            self.problems.append(Problem(f"code of graph {event.id} ({event.stage}) was not generated: {event.error}"))
+        if event.error is not None and self.codegen_failure is None:
+            kind, _, message = event.error.partition(": ")
+            what = f"code of graph {event.id} ({event.stage}) cannot be generated: {message or kind}"
+            self.codegen_failure = Failure(FailurePhase.RUN, kind, what)

@@ -1,6 +1,7 @@
 """From a target to a Session: run it, keep the run."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from ctrace.inspector.build import assemble
 from ctrace.inspector.errors import TargetError
@@ -8,6 +9,7 @@ from ctrace.inspector.events import Event
 from ctrace.inspector.launch import Output, launch
 from ctrace.inspector.model import FailurePhase, Session, Target
 from ctrace.inspector.order import Options, Order
+from ctrace.inspector.settings import Settings, settings_at
 from ctrace.inspector.setup import check_torch
 from ctrace.inspector.store import Run, Store
 from ctrace.inspector.target import ProgramTarget, Resolved
@@ -27,19 +29,21 @@ def capture(
 
     Raises:
         SetupError: there is no torch that ctrace can work with.
+        SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
         TargetError: the target is not what it was taken for; nothing is kept.
         RunError: the run cannot be kept.
     """
     check_torch()
+    settings = settings_at(Path.cwd())
     run = store.create(_described(resolved))
-    order = _order(resolved, options, run)
+    order = _order(resolved, options, run, settings)
     outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)
     failure = outcome.failure
     if failure is not None and failure.phase is FailurePhase.TARGET:
         store.discard(run)
         raise TargetError(failure.message, failure.todo)
     session = assemble(outcome.raw, run.target, failure, outcome.seconds)
-    store.finish(run, outcome.seconds, failure, _summarised(session))
+    store.finish(run, outcome.seconds, session.failure, _summarised(session))
     return session
 
 
@@ -63,7 +67,7 @@ def _described(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(resolved: Resolved, options: Options, run: Run) -> Order:
+def _order(resolved: Resolved, options: Options, run: Run, settings: Settings) -> Order:
     is_program = isinstance(resolved, ProgramTarget)
     return Order(
         kind="program" if is_program else "model",
@@ -73,4 +77,5 @@ def _order(resolved: Resolved, options: Options, run: Run) -> Order:
         args=resolved.args if isinstance(resolved, ProgramTarget) else (),
         options=options,
         log=str(run.log.resolve()),
+        owned=settings.owned,
     )

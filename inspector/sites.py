@@ -5,7 +5,8 @@ the gb id, the user's traceback and Dynamo's own.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from ctrace.inspector.model import Frame
 
@@ -13,7 +14,20 @@ _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.*)')
 _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _HEADER = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)")
-_DISABLED = "GB0098"
+_CARETS = re.compile(r"    (?P<before> *)(?P<carets>[~^]+)$")
+_DISABLED = frozenset(("GB0098", "GB0099"))
+_LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
+
+
+class Outcome(StrEnum):
+    """What became of the function that Dynamo was compiling when it met a break."""
+
+    CUT = "cut"
+    """A graph before, the broken statement in Python, and a function that resumes after it."""
+    REST_IN_EAGER = "rest_in_eager"
+    """A graph up to an earlier point; all the rest in Python."""
+    SKIPPED = "skipped"
+    """The whole function in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +41,14 @@ class ParsedBreak:
     context: str
     frames: tuple[Frame, ...]
     """Outermost first; the last one is where Dynamo was."""
+    outcome: Outcome = Outcome.CUT
+    in_loop: bool = False
+    """Whether the function was given up because the break is in a loop."""
 
     @property
     def is_disabled(self) -> bool:
         """Whether the author of a function keeps torch.compile away from it."""
-        return _DISABLED in self.gb
+        return not _DISABLED.isdisjoint(self.gb)
 
 
 def resumed(name: str) -> tuple[str, int | None]:
@@ -45,11 +62,22 @@ def parse_break(text: str) -> ParsedBreak:
     told, _, dynamo = text.partition("\nUser code traceback:\n")
     user, _, _ = dynamo.partition("\n\n")
     # What follows an "another graph break occurred" is a consequence: the function is given up for the first one.
-    reason = "\n" + told.partition("Graph Break Reason: ")[2].partition("\n*** While handling this graph break")[0]
+    reason, _, consequence = told.partition("Graph Break Reason: ")[2].partition(
+        "\n*** While handling this graph break"
+    )
+    reason = f"\n{reason}"
     title, explanation, hints, context = _reason(reason)
     frames = _frames(user) or _header_frame(told)
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))
-    return ParsedBreak(gb, title, explanation, hints, context, frames)
+    in_loop = _LOOP.search(consequence) is not None
+    return ParsedBreak(gb, title, explanation, hints, context, frames, _outcome(told), in_loop)
+
+
+def _outcome(told: str) -> Outcome:
+    """Tell by torch's own lead (2.11 and 2.13, _dynamo/symbolic_convert.py, `log_graph_break` and its callers)."""
+    if "Skipping the function and falling back to eager" in told or "results in a skip" in told:
+        return Outcome.SKIPPED
+    return Outcome.REST_IN_EAGER if "then skipping the rest of the function" in told else Outcome.CUT
 
 
 def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
@@ -70,8 +98,10 @@ def _frames(text: str) -> tuple[Frame, ...]:
         if match := _FRAME.match(line):
             frames.append(Frame(match["file"], int(match["line"]), resumed(match["name"])[0]))
         elif frames and not frames[-1].source and line.startswith("    "):
-            last = frames[-1]
-            frames[-1] = Frame(last.file, last.line, last.function, line.strip())
+            frames[-1] = replace(frames[-1], source=line.strip())
+        elif frames and (carets := _CARETS.match(line)):
+            begin = len(carets["before"])
+            frames[-1] = replace(frames[-1], span=(begin, begin + len(carets["carets"])))
     return tuple(frames)
 
 

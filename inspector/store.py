@@ -111,6 +111,16 @@ class Store:
                 found.append(_load(folder))
         return sorted(found, key=lambda run: (run.created, run.name))
 
+    def damaged(self) -> list[str]:
+        """Say of each folder whose run.json cannot be read what is wrong with it."""
+        found = []
+        for folder in sorted(self.root.glob("*/")) if self.root.is_dir() else ():
+            try:
+                _load(folder)
+            except RunError as error:
+                found.append(error.what)
+        return found
+
     def load(self, name: str | None = None) -> Run:
         """Find a run by name, by folder, or the last one.
 

@@ -3,7 +3,22 @@
 import json
 from typing import Any
 
-from ctrace.inspector.model import Break, Cause, Failure, Recompile, Session
+from ctrace.inspector.advice import Entry
+from ctrace.inspector.model import (
+    Advice,
+    Break,
+    Cause,
+    Cost,
+    Coverage,
+    Failure,
+    Function,
+    Owner,
+    Recompile,
+    Session,
+    Skip,
+)
+from ctrace.inspector.views.breaks import RankedBreak, ranked
+from ctrace.inspector.views.lessons import Lesson
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
 
@@ -35,7 +50,9 @@ def as_data(session: Session) -> dict[str, Any]:
         },
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
         "error": _failure(session.failure, cwd),
-        "scenarios": [{"name": each.name, "calls": each.calls} for each in session.scenarios],
+        "scenarios": [
+            {"name": each.name, "calls": each.calls, **_coverage(each.coverage)} for each in session.scenarios
+        ],
         "graphs": [
             {
                 "id": graph.id,
@@ -59,18 +76,10 @@ def as_data(session: Session) -> dict[str, Any]:
             }
             for each in session.compilations
         ],
-        "coverage": {"ops": session.coverage.ops, "compiled": session.coverage.compiled},
+        "coverage": _coverage(session.coverage),
+        "functions": [_function(each, cwd) for each in session.functions],
         "breaks": [_break(each, cwd) for each in session.breaks],
-        "skipped": [
-            {
-                "function": skip.function,
-                "file": fmt.path(skip.file, cwd),
-                "line": skip.line,
-                "reason": skip.reason,
-                "break": skip.break_index,
-            }
-            for skip in session.skips
-        ],
+        "skipped": [_skip(each, cwd) for each in session.skips],
         "recompiles": [_recompile(each, cwd) for each in session.recompiles],
         "limit": {
             "hit": session.limit.hit,
@@ -95,6 +104,51 @@ def as_data(session: Session) -> dict[str, Any]:
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
     }
+
+
+def render_breaks_json(session: Session, owner: Owner | None) -> str:
+    """Write the breaks, the costliest first, and the functions left in eager, indented, with a final newline."""
+    cwd = session.environment.cwd
+    data = {
+        "schema": SCHEMA,
+        "verdict": str(session.verdict),
+        "coverage": _coverage(session.coverage),
+        "breaks": [_ranked(each, session) for each in ranked(session, owner)],
+        "skipped": [_skip(each, cwd) for each in session.skips],
+        "functions": [_function(each, cwd) for each in session.functions],
+        "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
+    """Say more of a break than `explain` does: its number there, what it costs with the skips it causes, its paths."""
+    cwd = session.environment.cwd
+    paths = [
+        [{"file": fmt.path(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
+        for path in each.at.paths
+    ]
+    number = session.breaks.index(each.at)
+    return {**_break(each.at, cwd), "break": number, "cost_with_skips": _cost(each.cost), "paths": paths}
+
+
+def render_lesson_json(lesson: Lesson) -> str:
+    """Write what is known of a kind of break, indented, with a final newline."""
+    told = lesson.torch
+    data = {
+        "schema": SCHEMA,
+        "id": lesson.name,
+        **_entry(lesson.entry),
+        "cases": {case: _entry(entry) for case, entry in lesson.cases},
+        "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _entry(entry: Entry | None) -> dict[str, Any]:
+    if entry is None:
+        return {"title": None, "reason": None, "fix": None, "advice": None}
+    return {"title": entry.title, "reason": entry.why, "fix": entry.fix, "advice": _advice(entry)}
 
 
 def _failure(failure: Failure | None, cwd: str) -> dict[str, Any] | None:
@@ -122,7 +176,47 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
         "fix": each.fix,
         "times": each.times,
         "compilations": list(each.compilations),
+        "expression": each.expression,
+        "columns": each.span and list(each.span),
+        "cost": _cost(each.cost),
+        "advice": _advice(each.advice),
     }
+
+
+def _skip(skip: Skip, cwd: str) -> dict[str, Any]:
+    return {
+        "function": skip.function,
+        "file": fmt.path(skip.file, cwd),
+        "line": skip.line,
+        "reason": skip.reason,
+        "break": skip.break_index,
+        "rule": skip.rule,
+        "fix": skip.fix,
+        "cost": _cost(skip.cost),
+    }
+
+
+def _function(function: Function, cwd: str) -> dict[str, Any]:
+    return {
+        "function": function.name,
+        "file": fmt.path(function.file, cwd),
+        "line": function.line,
+        "graphs": function.graphs,
+        "asked_for": function.compiled_for_itself,
+        **_coverage(function.coverage),
+    }
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    return {"ops": coverage.ops, "compiled": coverage.compiled}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {"ops": cost.ops, "graphs": cost.graphs}
+
+
+def _advice(advice: Advice | Entry) -> dict[str, Any]:
+    return {"before": advice.before, "after": advice.after, "switch": advice.switch, "risk": advice.risk}
 
 
 def _recompile(each: Recompile, cwd: str) -> dict[str, Any]:

@@ -1,14 +1,62 @@
-"""What to do about a break or a cause, as data: `breaks.yaml` by gb id, `causes.yaml` by kind."""
+"""What to do about a break, a skip or a cause, as data: one YAML file each, one entry a key.
 
+`breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
+user's code is a print, whatever torch calls it); `skips.yaml` has the rules by which Dynamo leaves a function alone;
+`causes.yaml` has the kinds of causes of recompiles.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One piece of advice. `{it}` in `why` and `fix` stands for the user's expression."""
+
+    title: str
+    why: str
+    fix: str
+    it: str = "it"
+    """What to call the expression where its text is not known."""
+    before: str = ""
+    after: str = ""
+    switch: str = ""
+    risk: str = ""
+    shows: str = ""
+    """Which of torch's own words say more about a single case: `explanation`, `context`, or neither."""
+
+    def about(self, expression: str) -> "Entry":
+        """Name the user's expression."""
+        named = f"`{expression}`" if expression else self.it
+        why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
+        return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
+
+
+@cache
+def entries(table: str) -> dict[str, Entry]:
+    """Load a table: `breaks` or `skips`."""
+    return {key: Entry(**value) for key, value in _load(table).items()}
+
+
 @cache
 def advice(table: str) -> dict[str, dict[str, str]]:
-    """Load a table, `breaks` or `causes`: key -> `why` and `fix`, one plain sentence each."""
+    """Load a table whose entries are plain: `causes`, kind -> `fix`."""
+    return _load(table)
+
+
+def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
+    """Find the entry for gb ids and a kind of construct, the more special one first."""
+    known = entries("breaks")
+    ids = tuple(gb)
+    keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
+    return next((known[key] for key in keys if key in known), None)
+
+
+def _load(table: str) -> dict[str, dict[str, str]]:
     import yaml  # only when there is something to advise on: a healthy model's screen does not wait for it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

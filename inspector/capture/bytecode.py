@@ -1,26 +1,30 @@
-"""Every code object that Dynamo compiled: what it is called, and its size before and after.
+"""Every code object that Dynamo compiled: what it is called, who called it, and its size before and after.
 
 Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the one registered hook that
 sees every frame; torch's structured trace has the bytecode of resume functions only.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.callers import callers, folder_of_torch
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
 
 
 @contextmanager
 def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record name, place and bytecode size of each compiled function."""
+    """Record name, place, callers and bytecode size of each compiled function."""
     handles: list[Any] = []
 
     def hook(code: CodeType, new_code: CodeType) -> None:
         with recorder.watching("bytecode"):
-            recorder.record("bytecode", _describe(code, new_code))
+            # Torch's own stack (dynamo_start) lacks the innermost callers: it leaves out more frames than it should.
+            above = callers(sys._getframe(1), folder_of_torch())
+            recorder.record("bytecode", {**_describe(code, new_code), "callers": above})
 
     def install(_dynamo: ModuleType) -> None:
         from torch._dynamo.convert_frame import register_bytecode_hook

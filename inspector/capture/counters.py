@@ -1,32 +1,40 @@
-"""What torch itself counted, written down when the run ends.
+"""What torch itself counted during the run.
 
 Source: `torch._dynamo.utils.counters` (2.13). Not one of them counts graph breaks right, but they must not contradict
 what the entries say.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
 
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
 
+_NAMES = ("frames", "graph_break", "unimplemented", "stats")
+
 
 @contextmanager
 def counters(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record Dynamo's counters and the device that was used, at the end."""
-    del when
+    """Record at the end how far Dynamo's counters have gone since the beginning."""
+    before: dict[str, Counter[str]] = {}
+    when("torch._dynamo.utils", lambda utils: before.update(_counts(utils)))
     try:
         yield
     finally:
         with recorder.watching("torch's counters"):
-            _record(recorder)
+            utils = sys.modules.get("torch._dynamo.utils")
+            if utils is not None:
+                _record(recorder, utils, before)
 
 
-def _record(recorder: Recorder) -> None:
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is None:
-        return
-    names = ("frames", "graph_break", "unimplemented")
-    counts = {name: dict(utils.counters[name]) for name in names if name in utils.counters}
+def _counts(utils: ModuleType) -> dict[str, Counter[str]]:
+    return {name: Counter(utils.counters[name]) for name in _NAMES if name in utils.counters}
+
+
+def _record(recorder: Recorder, utils: Any, before: dict[str, Counter[str]]) -> None:
+    counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils).items()}
     recorder.record("counters", {**counts, "recompile_limit": utils.config.recompile_limit})

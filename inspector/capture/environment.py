@@ -5,7 +5,7 @@ import platform
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -13,12 +13,23 @@ from types import ModuleType
 
 from ctrace import __version__
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.raw import LOG_SCHEMA
 
 
+def environment(owned: Iterable[str]) -> Source:
+    """Make the source that records the environment, with `owned` paths as the user's."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with _recorded(recorder, when, dict.fromkeys(owned, "user")):
+            yield
+
+    return source
+
+
 @contextmanager
-def environment(recorder: Recorder, when: When) -> Iterator[None]:
+def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator[None]:
     """Record where ctrace and Python are at the start, torch when it is imported, the device at the end."""
     recorder.record(
         "start",
@@ -28,7 +39,7 @@ def environment(recorder: Recorder, when: When) -> Iterator[None]:
             "python": platform.python_version(),
             "triton": _triton_version(),
             "cwd": str(Path.cwd()),
-            "prefixes": library_prefixes(),
+            "prefixes": {**library_prefixes(), **owned},
         },
     )
 

@@ -15,14 +15,16 @@ from ctrace.inspector.order import Options
 
 
 @contextmanager
-def capturing_here(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterator[Recorder]:
+def capturing_here(
+    log: Path, *, build: bool, ops: OpCounter | None = None, owned: tuple[str, ...] = ()
+) -> Iterator[Recorder]:
     """Record the block into `log`.
 
     Without `build`, what is compiled in the block runs eagerly; it is dropped at the end, so that the process
     compiles it for real when it comes by again.
     """
     codes: list[CodeType] = []
-    with capturing(log, build=build, ops=ops) as recorder, _seen_codes(codes):
+    with capturing(log, build=build, ops=ops, owned=owned) as recorder, _seen_codes(codes):
         try:
             yield recorder
         finally:
@@ -31,14 +33,16 @@ def capturing_here(log: Path, *, build: bool, ops: OpCounter | None = None) -> I
                     _drop_entries(codes)
 
 
-def call_compiled(log: Path, function: Callable[..., Any], call: Call, *, build: bool) -> None:
+def call_compiled(
+    log: Path, function: Callable[..., Any], call: Call, *, build: bool, owned: tuple[str, ...] = ()
+) -> None:
     """Compile a function or module and call it twice, recording into `log`.
 
     Raises:
         Exception: whatever the function raises, compiled or not.
     """
     ops = OpCounter()
-    with capturing_here(log, build=build, ops=ops) as recorder:
+    with capturing_here(log, build=build, ops=ops, owned=owned) as recorder:
         try:
             run_scenarios(Loaded(function, {"base": lambda: call}), Options(build=build), recorder, ops)
         except EagerError as error:

@@ -14,6 +14,7 @@ _WANTED = {
     "torch's structured trace": "dynamo_output_graph",
     "bytecode hook": "artifact:ctrace_bytecode",
     "graph breaks": "artifact:dynamo_graph_break_reason",
+    "functions left alone": "artifact:ctrace_frame",
     "recompiles": "artifact:ctrace_recompile",
     "graphs and backends": "artifact:ctrace_graph",
     "fusion rounds": "artifact:ctrace_fusion",
@@ -64,8 +65,14 @@ def _finding(name: str, number: int) -> dict[str, Any]:
 
 
 def _exercise() -> None:
-    """Compile something that breaks, recompiles, fuses and runs backward."""
+    """Compile something that breaks, recompiles, fuses and runs backward, and something that holds no op."""
     import torch
+
+    @torch.compile
+    def idle(x: Any) -> Any:
+        return x
+
+    idle(torch.rand(1))
 
     @torch.compile
     def probe(x: Any) -> Any:

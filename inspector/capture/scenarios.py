@@ -3,11 +3,11 @@
 import copy
 import difflib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ctrace.inspector.capture.models import Call, Loaded
-from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.order import Options
@@ -37,23 +37,17 @@ def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpC
     compiled = torch.compile(loaded.model, **_compile_arguments(options))
     for name, make in loaded.scenarios.items():
         call = make()
-        eager_ops = eager.count(call)
-        compiled_ops = None
+        in_eager = eager.count(call)
+        left = None
         for index in range(CALLS):
             call = make() if index else call
             recorder.record("call", {"scenario": name, "index": index})
-            with ops.in_graphs() as counted:
-                _run(compiled, call, options)
-            compiled_ops = counted[0] if index == 0 else compiled_ops
-        recorder.record(
-            "scenario",
-            {
-                "name": name,
-                "calls": CALLS,
-                "eager_ops": eager_ops,
-                "compiled_ops": None if options.build or eager_ops is None else compiled_ops,
-            },
-        )
+            # Only where nothing is compiled any more: compiling dispatches ops of its own.
+            counting = ops.outside_graphs() if index == CALLS - 1 and in_eager else nullcontext()
+            left = _run(compiled, call, options, counting)
+        recorder.record("scenario", {"name": name, "calls": CALLS})
+        if in_eager is not None:
+            recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
 
 
 class _Eager:
@@ -69,7 +63,7 @@ class _Eager:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
             recorder.problem(f"coverage was not measured: the model cannot be copied for an eager run ({why})")
 
-    def count(self, call: Call) -> int | None:
+    def count(self, call: Call) -> OpCounts | None:
         """Count the aten ops that one call's forward dispatches; None: the model could not be copied."""
         if self._model is None:
             return None
@@ -84,13 +78,18 @@ class _Eager:
                 raise
             except Exception as error:
                 raise EagerError from error
-            return counted[0]
+            return counted
 
 
-def _run(model: Callable[..., Any], call: Call, options: Options) -> None:
-    outputs = model(*call.args, **call.kwargs)
+def _run(
+    model: Callable[..., Any], call: Call, options: Options, counting: AbstractContextManager[OpCounts | None]
+) -> OpCounts | None:
+    """Call the model, and count the ops of its forward in `counting`."""
+    with counting as counts:
+        outputs = model(*call.args, **call.kwargs)
     if options.train:
         _backward(outputs)
+    return counts
 
 
 def _backward(outputs: Any) -> None:

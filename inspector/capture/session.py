@@ -1,6 +1,6 @@
 """All sources together: what a capture consists of."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +10,12 @@ from ctrace.inspector.capture.caches import no_caches
 from ctrace.inspector.capture.counters import counters
 from ctrace.inspector.capture.emit import emit
 from ctrace.inspector.capture.environment import environment
+from ctrace.inspector.capture.frames import frames
 from ctrace.inspector.capture.fusion import fusion
 from ctrace.inspector.capture.graphs import graphs
 from ctrace.inspector.capture.imports import watch_imports
 from ctrace.inspector.capture.kernels import kernels
+from ctrace.inspector.capture.listings import listings
 from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recompiles import recompiles
@@ -23,18 +25,18 @@ from ctrace.inspector.capture.structured import structured
 
 
 @contextmanager
-def capturing(log: Path, *, build: bool, ops: OpCounter | None = None) -> Iterator[Recorder]:
+def capturing(log: Path, *, build: bool, ops: OpCounter | None = None, owned: Iterable[str] = ()) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
     With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
-    `ops` counts the ops of graphs, for a caller that calls the model itself.
+    `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
     """
     recorder = Recorder(TraceLog(log))
     try:
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build})
-            for source in _sources(build, ops):
+            for source in _sources(build, ops, owned):
                 active.enter_context(source(recorder, when))
             yield recorder
         recorder.record("end", {})
@@ -55,7 +57,8 @@ def _guarded(when: When, recorder: Recorder) -> When:
     return guarded
 
 
-def _sources(build: bool, ops: OpCounter | None) -> Iterator[Source]:
-    yield from (environment, structured, no_caches, counters, bytecode, recompiles, graphs(ops), fusion, kernels)
+def _sources(build: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
+    yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode, recompiles)
+    yield from (graphs(ops), fusion, kernels)
     if not build:
         yield emit

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from ctrace.inspector.model import BreakKind, FailurePhase, Session, Verdict
+from ctrace.inspector.views.breaks import lonely_skips, ranked
 from ctrace.inspector.views.recompiles import groups
 
 
@@ -43,13 +45,39 @@ def sentence(session: Session) -> str:
     match session.verdict:
         case Verdict.COMPILED:
             whole = "one graph" if len(session.graphs) == 1 else f"{len(session.graphs)} graphs"
-            return f"torch.compile took all of it: {whole}, no break, nothing left in eager."
+            return f"torch.compile took all of it: {whole}, no break, {_rest(session)}."
         case Verdict.PARTIAL:
-            return f"torch.compile took a part of it: {_why_partial(session)}."
+            return f"torch.compile took {_part(session)}: {_why_partial(session)}.{_worst(session)}"
         case Verdict.NOT_COMPILED:
             return f"Nothing was compiled: {_why_nothing(session)}"
         case Verdict.FAILED:
             return _why_failed(session)
+
+
+def _rest(session: Session) -> str:
+    left = (session.coverage.ops or 0) - (session.coverage.compiled or 0)
+    if session.coverage.compiled is None or not left:
+        return "nothing left in eager"
+    return f"{left} op{_s(left)} of {session.coverage.ops} outside of graphs"
+
+
+def _part(session: Session) -> str:
+    """Say how much of the work graphs hold, where it was measured."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    if ops is None or compiled is None:
+        return "a part of it"
+    return f"{compiled} of {ops} ops ({100 * compiled // ops if ops else 0} %)"
+
+
+def _worst(session: Session) -> str:
+    """Name the break that costs most, where there is more than one and the costs were measured."""
+    found = ranked(session)
+    if len(found) < 2 or not found[0].cost.ops:
+        return ""
+    worst, ops = found[0], found[0].cost.ops
+    what = f"`{worst.at.expression}`" if worst.at.expression else f"line {worst.at.line}"
+    where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
+    return f" {what} ({where}) costs most: {ops} op{_s(ops)} in eager."
 
 
 def _why_partial(session: Session) -> str:
@@ -73,7 +101,10 @@ def _s(number: int) -> str:
 
 def _why_nothing(session: Session) -> str:
     if session.skips:
-        return f"{session.skips[0].function} was left in eager as a whole."
+        skip = session.skips[0]
+        return (
+            f"{skip.function} was left in eager as a whole. {skip.reason if skip.break_index is None else ''}".rstrip()
+        )
     if session.compilations:
         return "the compiled code holds no tensor operation."
     return "no compiled function was called."
@@ -105,8 +136,9 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
-    steps += [session.breaks[skip.break_index].fix for skip in session.skips if skip.break_index is not None]
-    steps += [each.fix for each in session.breaks if each.kind is BreakKind.BREAK]
+    breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
+    steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
+    steps += [skip.fix for skip in lonely_skips(session)]
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
     if not steps and session.verdict is Verdict.COMPILED:
         steps.append(_healthy_step(session))

@@ -1,58 +1,33 @@
-"""A Session as one screen: the verdict first, then what matters most, each finding with its line, reason and fix."""
+"""`ctrace explain` as one screen: the verdict first, then what matters most, each with its line, reason and fix."""
 
 from collections.abc import Iterator
-from typing import Literal
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Break, BreakKind, Compilation, Kernel, Owner, Session, Verdict
+from ctrace.inspector.model import Compilation, Kernel, Session
+from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
-from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps
 from ctrace.reports import format as fmt
+from ctrace.reports.terminal.findings import break_head, skip_line
+from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, headline, item, more, section, table
 
-_VERDICT_STYLES = {
-    Verdict.COMPILED: "bold green",
-    Verdict.PARTIAL: "bold yellow",
-    Verdict.NOT_COMPILED: "bold red",
-    Verdict.FAILED: "bold red",
-}
-_MOST = 6
-"""How many graphs, kernels or findings of a kind the screen shows; the rest is counted."""
 _VALUES = 8
 _LINES = 4
-_GAP = 2
 _LANGUAGE = 8
 _GRAPH_NUMBERS = 48
 """Columns that the graphs table needs besides the function."""
 
 
-def render_terminal(session: Session, console: Console) -> None:
-    """Print the screen."""
-    with console.capture() as screen:
-        console.print(Group(*_screen(session, console.width)), highlight=False, markup=False, emoji=False)
-    # Rich fills lines up to the width; whoever copies or diffs them does not want that.
-    console.file.write("".join(f"{line.rstrip()}\n" for line in screen.get().splitlines()))
-
-
-def _screen(session: Session, width: int) -> Iterator[RenderableType]:
-    yield _headline(session)
+def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
+    """Show a run."""
+    yield headline(session)
     yield _environment(session)
     yield from _findings(session)
     yield from _generated(session, width)
     yield from _endings(session)
-
-
-def _headline(session: Session) -> Text:
-    verdict = str(session.verdict).replace("_", " ").upper()
-    name = fmt.plain(session.target.path or session.target.name or "this run")
-    told = fmt.plain(sentence(session))
-    failure = session.failure
-    if failure is not None and failure.file is not None:
-        told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
-    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told)
 
 
 def _environment(session: Session) -> Text:
@@ -72,42 +47,32 @@ def _environment(session: Session) -> Text:
 def _findings(session: Session) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     if session.breaks:
-        yield _section("Graph breaks")
-        for number, each in enumerate(session.breaks[:_MOST], 1):
-            yield _break(number, each, cwd)
-        yield from _more(len(session.breaks), "break")
-    if session.skips:
-        yield _section("Left in eager")
-        for skip in session.skips[:_MOST]:
-            because = (
-                f"break {skip.break_index + 1}" if skip.break_index is not None else fmt.one_line(skip.reason, 200)
-            )
-            where = fmt.place(skip.file, skip.line, cwd)
-            yield _item(Text.assemble((f"{fmt.plain(skip.function)}", "bold"), f"  {where}  because of {because}"))
-        yield from _more(len(session.skips), "function")
+        costliest = ", the costliest first" if len(session.breaks) > 1 else ""
+        yield section(f"Graph breaks{costliest}")
+        for number, each in enumerate(ranked(session)[:MOST], 1):
+            at = each.at
+            code = [Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")] if at.source else []
+            skips = [hanging(f"{skip.function} is left in eager. {skip.reason}") for skip in each.skips]
+            yield item(Group(break_head(number, each, cwd), *code, hanging(at.reason), *skips, fix(at.fix)))
+        yield from more(len(session.breaks), "break", "ctrace breaks --all")
+    if alone := lonely_skips(session):
+        yield section("Left in eager")
+        for skip in alone[:MOST]:
+            yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
+        yield from more(len(alone), "function")
+    if silent := never_compiled(session):
+        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
+        yield item(Text(fmt.plain(f"\nNever compiled, no graph came of it: {names}"), style="bold red"))
     recompiled = groups(session)
     if recompiled:
-        yield _section(f"Recompiles ({len(session.recompiles)})")
-        for group in recompiled[:_MOST]:
+        yield section(f"Recompiles ({len(session.recompiles)})")
+        for group in recompiled[:MOST]:
             yield _recompile(group, cwd)
-        yield from _more(len(recompiled), "cause")
+        yield from more(len(recompiled), "cause")
     if session.limit.hit:
         full = [use.function for use in session.limit.functions if use.used >= use.of]
         which = f" by {fmt.listed(full, 3)}" if full else ""
-        yield _item(Text(f"The recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
-
-
-def _break(number: int, each: Break, cwd: str) -> RenderableType:
-    gb = ", ".join(each.gb) or "no gb id"
-    owner = "" if each.owner is Owner.USER else f" · in {each.owner} code"
-    kind = " · disabled by its author" if each.kind is BreakKind.DISABLED else ""
-    head = Text.assemble(
-        (f"{number}. {fmt.place(each.file, each.line, cwd)}", "bold"),
-        f" in {fmt.plain(each.function)}",
-        (f"  {gb} · {fmt.count(each.times, 'time')}{owner}{kind}", "dim"),
-    )
-    lines = [head, Text(f"   {fmt.one_line(each.source, 200)}", style="cyan")] if each.source else [head]
-    return _item(Group(*lines, _hanging(each.reason), _fix(each.fix)))
+        yield item(Text(f"The recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
 
 
 def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:
@@ -119,15 +84,15 @@ def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:
     values = f"took {fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)}" if group.values else ""
     lines: list[RenderableType] = [head]
     if values:
-        lines.append(_hanging(values))
+        lines.append(hanging(values))
     if not group.expected:
-        lines.append(_fix(group.fix))
-    return _item(Group(*lines))
+        lines.append(fix(group.fix))
+    return item(Group(*lines))
 
 
 def _generated(session: Session, width: int) -> Iterator[RenderableType]:
     if session.graphs:
-        yield _section("Graphs")
+        yield section("Graphs")
         yield _graphs(session, width)
     if session.kernels:
         totals = fusion_totals(session)
@@ -137,21 +102,21 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
             else ""
         )
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
-        yield _section(f"Kernels: {by_language}{fused}")
+        yield section(f"Kernels: {by_language}{fused}")
         yield _kernels(session, width)
 
 
 def _graphs(session: Session, width: int) -> RenderableType:
-    table = _table("graph", "function", "ops", "guards", "bytecode")
+    rows = table("graph", "function", "ops", "guards", "bytecode")
     by_id = {compilation.id: compilation for compilation in session.compilations}
-    for graph in session.graphs[:_MOST]:
+    for graph in session.graphs[:MOST]:
         compilation = by_id.get(graph.id)
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
         function.truncate(width - _GRAPH_NUMBERS, overflow="ellipsis")
         guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
-        table.add_row(graph.id, function, str(graph.ops), guards, _bytecode(compilation))
-    return Group(table, *_more(len(session.graphs), "graph"))
+        rows.add_row(graph.id, function, str(graph.ops), guards, _bytecode(compilation))
+    return Group(rows, *more(len(session.graphs), "graph"))
 
 
 def _bytecode(compilation: Compilation | None) -> str:
@@ -161,10 +126,10 @@ def _bytecode(compilation: Compilation | None) -> str:
 
 
 def _kernels(session: Session, width: int) -> RenderableType:
-    table = _table("kernel", "language", "aten ops", "lines")
-    for kernel in sorted(session.kernels, key=lambda kernel: kernel.language == "external")[:_MOST]:
-        table.add_row(*_kernel_row(kernel, width - _LANGUAGE - 4 * _GAP))
-    return Group(table, *_more(len(session.kernels), "kernel"))
+    rows = table("kernel", "language", "aten ops", "lines")
+    for kernel in sorted(session.kernels, key=lambda kernel: kernel.language == "external")[:MOST]:
+        rows.add_row(*_kernel_row(kernel, width - _LANGUAGE - 4 * GAP))
+    return Group(rows, *more(len(session.kernels), "kernel"))
 
 
 def _kernel_row(kernel: Kernel, width: int) -> tuple[str, str, str, str]:
@@ -204,11 +169,11 @@ def _endings(session: Session) -> Iterator[RenderableType]:
         grid.add_row(Text("" if number else "What to do", style="bold"), Text(fmt.one_line(step)))
     yield grid
     if session.problems:
-        yield _section("Problems of ctrace itself")
-        for problem in session.problems[:_MOST]:
+        yield section("Problems of ctrace itself")
+        for problem in session.problems[:MOST]:
             where = f"trace.log:{problem.line}: " if problem.line is not None else ""
-            yield _item(Text(f"! {where}{fmt.one_line(problem.what, 300)}", style="yellow"))
-        yield from _more(len(session.problems), "problem")
+            yield item(Text(f"! {where}{fmt.one_line(problem.what, 300)}", style="yellow"))
+        yield from more(len(session.problems), "problem")
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
         yield Text(f"Log entries that this version does not know: {names}", style="dim")
@@ -220,32 +185,3 @@ def _time(session: Session) -> str:
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
     total = f"{fmt.seconds(session.time.total)} in all" if session.time.total is not None else ""
     return "; ".join(part for part in (total, phases) if part)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim", show_edge=False)
-    for column in columns:
-        justify: Literal["left", "right"] = "right" if column in ("ops", "guards") else "left"
-        table.add_column(column, overflow="ellipsis", no_wrap=True, justify=justify)
-    return table
-
-
-def _section(title: str) -> Text:
-    return Text(f"\n{title}", style="bold")
-
-
-def _item(content: RenderableType) -> RenderableType:
-    return Padding(content, (0, 0, 0, 1))
-
-
-def _hanging(text: str) -> RenderableType:
-    return Padding(Text(fmt.one_line(text, 400)), (0, 0, 0, 3))
-
-
-def _fix(text: str) -> RenderableType:
-    return Padding(Text(f"→ {fmt.one_line(text, 400)}", style="green"), (0, 0, 0, 3)) if text else Text()
-
-
-def _more(number: int, noun: str) -> Iterator[RenderableType]:
-    if number > _MOST:
-        yield Text(f"  and {fmt.count(number - _MOST, f'more {noun}', f'more {noun}s')}: see --json", style="dim")

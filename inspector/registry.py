@@ -1,0 +1,69 @@
+"""Torch's own text on each kind of graph break: the registry that it ships, read without importing torch.
+
+Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entries, the newest first.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_FIELD = re.compile(r"\{[^{}]*\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What torch says about a gb id."""
+
+    id: str
+    title: str
+    explanation: str
+    hints: tuple[str, ...]
+
+
+def registered(gb: str) -> Registered | None:
+    """Look a gb id up; None where torch is not installed or has no such id."""
+    found = _registry().get(gb)
+    if not found:
+        return None
+    newest = found[0]
+    texts = [str(hint) for hint in newest.get("Hints", ())]
+    return Registered(gb, _clean(newest["Gb_type"]), _clean(newest.get("Explanation", "")), _joined(texts))
+
+
+def registered_ids() -> tuple[str, ...]:
+    """List the gb ids of the torch that is installed."""
+    return tuple(_registry())
+
+
+@cache
+def _registry() -> dict[str, list[dict[str, str]]]:
+    try:
+        spec = find_spec("torch")
+    except ValueError:  # there is a torch in sys.modules that was never imported from anywhere
+        spec = None
+    if spec is None or spec.origin is None:
+        return {}
+    file = Path(spec.origin).parent / "_dynamo" / "graph_break_registry.json"
+    try:
+        data: dict[str, list[dict[str, str]]] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data
+
+
+def _clean(text: str) -> str:
+    """Fold white space, and put an ellipsis for what torch fills in when it happens."""
+    return " ".join(_FIELD.sub("…", text).replace('"', "").replace("\\", "").split())
+
+
+def _joined(hints: list[str]) -> tuple[str, ...]:
+    """Put together the pieces of a hint that the registry keeps apart: all but the last end in a blank."""
+    whole = [""]
+    for hint in hints:
+        whole[-1] += hint
+        if not hint.endswith(" "):
+            whole.append("")
+    return tuple(_clean(hint) for hint in whole if hint.strip())

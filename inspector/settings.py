@@ -1,0 +1,85 @@
+"""What a project tells ctrace once: the table `[tool.ctrace]` of the nearest pyproject.toml."""
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.errors import SettingsError
+
+_KNOWN = ("owned",)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a project."""
+
+    owned: tuple[str, ...] = ()
+    """Folders and files whose code counts as the user's, wherever it is installed; absolute."""
+
+
+def settings_at(folder: Path) -> Settings:
+    """Read the settings that hold in a folder: those of the pyproject.toml in it, or else nearest above.
+
+    `owned` names folders or files, relative to the pyproject.toml, or importable packages.
+
+    Raises:
+        SettingsError: the file cannot be read, has a key that ctrace does not know, or owns what is not there.
+    """
+    file = next(
+        (each / "pyproject.toml" for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
+    )
+    if file is None:
+        return Settings()
+    table = _table(file)
+    for key in table:
+        if key not in _KNOWN:
+            near = difflib.get_close_matches(key, _KNOWN, 1)
+            todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_KNOWN)}"
+            raise SettingsError(f"{file}: [tool.ctrace] knows no key {key}", todo)
+    owned = table.get("owned", [])
+    if not isinstance(owned, list) or not all(isinstance(each, str) for each in owned):
+        raise SettingsError(f"{file}: [tool.ctrace] owned is not a list of strings", 'write it as owned = ["mylib"]')
+    return Settings(tuple(place for each in owned for place in _places(each, file)))
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{file} cannot be read: {error}", "correct the file; [tool.ctrace] is read from it"
+        ) from None
+    tool = data.get("tool", {})
+    table = tool.get("ctrace", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise SettingsError(f"{file}: tool.ctrace is not a table", "write it as [tool.ctrace]")
+    return table
+
+
+def _places(owned: str, file: Path) -> list[str]:
+    """Find the folder or file that an entry names, as it is spelled and as it really is."""
+    path = (file.parent / owned).absolute()
+    found = [str(path)] if path.exists() else _package(owned)
+    if not found:
+        what = f"{file}: [tool.ctrace] owned names {owned!r}, which is neither a path nor an installed package"
+        raise SettingsError(what, "name a folder or file beside the pyproject.toml, or a package that can be imported")
+    return list(dict.fromkeys(spelling for each in found for spelling in (each, str(Path(each).resolve()))))
+
+
+def _package(name: str) -> list[str]:
+    """Find a package's folders without importing it; a dotted name is a folder below its first part."""
+    first, *rest = name.split(".")
+    try:
+        spec = find_spec(first)
+    except (ValueError, ImportError):
+        return []
+    if spec is None:
+        return []
+    if not spec.submodule_search_locations:
+        return [spec.origin] if spec.origin and not rest else []
+    folders = [Path(folder, *rest) for folder in spec.submodule_search_locations]
+    candidates = [*folders, *(folder.with_suffix(".py") for folder in folders if rest)]
+    return [str(each) for each in candidates if each.exists()]

@@ -1,0 +1,105 @@
+"""Functions of the user's that were left in eager, each with the break or the rule that caused it."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.advice import entries
+from ctrace.inspector.breaks import Report
+from ctrace.inspector.constructs import construct_at
+from ctrace.inspector.events import Measured
+from ctrace.inspector.model import Break, Failure, Frame, Owner, Skip
+from ctrace.inspector.owners import owner_of
+from ctrace.inspector.raw import Raw
+from ctrace.inspector.recompiles import is_limit
+from ctrace.inspector.roots import is_root, keys_of, met_functions
+from ctrace.inspector.sites import resumed
+
+_ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off", "excluded", "skipfile"))
+"""Rules that leave tensor work in eager."""
+_HARMLESS = frozenset(("no_ops", "no_tensor", "disabled"))
+"""Rules that take nothing away, unless the function is the one that was to be compiled."""
+
+
+def skips_of(
+    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+) -> tuple[Skip, ...]:
+    """Find the user's functions that Dynamo gave up or left alone; a failure that ended the run is not one of them."""
+    skips: dict[tuple[str, str, int], Skip] = {}
+    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw)):
+        skips.setdefault((skip.function, skip.file, skip.line), skip)
+    return tuple(skips.values())
+
+
+def _given_up(
+    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+) -> Iterator[Skip]:
+    """Go through the compilations that failed."""
+    failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
+    for compile_id in failed:
+        measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
+        ended_run = failure is not None and compile_id == failed[-1] and failure.type in (measured.fail_type or "")
+        if is_limit(measured) or ended_run or start is None or not start.stack:
+            continue
+        frame = start.stack[-1]
+        file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
+        if owner_of(file, raw.prefixes) is Owner.USER:
+            met = [report for report in reports if report.compilation == compile_id]
+            yield (
+                _by_break(raw, Skip(function, file, frame.line, ""), met[0], breaks)
+                if met
+                else _by_failure(Skip(function, file, frame.line, ""), measured)
+            )
+
+
+def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
+    cause = breaks[report.site]
+    at = _frame_in(skip, report.parsed.frames)
+    rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
+    known = entries("skips")[rule]
+    where = f"the break (line {at.line})" if at is not None else "the break"
+    why = known.why.replace("{it}", where)
+    return Skip(
+        function=skip.function,
+        file=skip.file,
+        line=skip.line,
+        reason=f"{why[:1].upper()}{why[1:]}",
+        break_index=report.site,
+        rule=rule,
+        fix=f"{cause.fix} {known.fix}".strip(),
+    )
+
+
+def _frame_in(skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
+    """Find the line at which a function stood when something that it called, or itself, broke."""
+    mine = (frame for frame in frames if (frame.file, frame.function) == (skip.file, skip.function))
+    return next((frame for frame in mine if frame.line >= skip.line), None)
+
+
+def _block_around(raw: Raw, at: Frame | None) -> str:
+    if at is None:
+        return "unresumable"
+    around = construct_at(raw.listings.get(at.file, ""), at.line, at.span).around
+    return {"for": "loop", "while": "loop"}.get(around[0], around[0]) if around else "unresumable"
+
+
+def _by_failure(skip: Skip, measured: Measured) -> Skip:
+    """A failure without a break report, which `suppress_errors` turns into a skip."""
+    first = (measured.fail_reason or "").strip().partition("\n")
+    told = " ".join(f"{first[0]} {first[2]}".split()) or "torch gives no reason"
+    known = entries("skips")["failed"]
+    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, "failed", known.fix)
+
+
+def _left_alone(raw: Raw) -> Iterator[Skip]:
+    """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own."""
+    met = met_functions(raw)
+    busy = {keys_of(each.stack)[-1] for counted in raw.ops for each in counted.stacks if each.stack}
+    for left in raw.left:
+        key = left.file, left.name
+        if left.fullgraph or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
+            continue
+        was_asked_for = left.rule in _HARMLESS and is_root(key, keys_of(left.stack[:-1]), met)
+        has_ops = left.rule == "no_tensor" and key in busy
+        if left.rule in _ALWAYS or was_asked_for or has_ops:
+            rule = "hidden_tensor" if has_ops else left.rule
+            known = entries("skips")[rule].about(left.name)
+            yield Skip(left.name, left.file, left.line, known.why, None, rule, known.fix)

@@ -1,0 +1,91 @@
+"""Which breaks cost most, and what they look like in the source."""
+
+from dataclasses import dataclass
+
+from ctrace.inspector.model import Break, Cost, Function, Owner, Session, Skip, Verdict
+
+AROUND = 2
+"""Lines of source shown before and after the one that broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBreak:
+    """A break with all that it costs, the functions that were left in eager because of it included."""
+
+    at: Break
+    cost: Cost
+    skips: tuple[Skip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Lines of a file around one of them."""
+
+    lines: tuple[tuple[int, str], ...]
+    """Number and text."""
+    line: int
+    columns: tuple[int, int] | None
+    """First column of `line` that is meant, and the one after the last; None: all of it."""
+
+
+def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
+    """Order breaks by the ops that they leave in eager, then the graphs they add, then how often they happened."""
+    found = [_with_skips(session, index) for index in range(len(session.breaks))]
+    mine = [each for each in found if owner is None or each.at.owner is owner]
+    return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
+
+
+def _with_skips(session: Session, index: int) -> RankedBreak:
+    at = session.breaks[index]
+    skips = tuple(skip for skip in session.skips if skip.break_index == index)
+    costs = [at.cost, *(skip.cost for skip in skips)]
+    ops = None if any(cost.ops is None for cost in costs) else sum(cost.ops or 0 for cost in costs)
+    return RankedBreak(at, Cost(ops, sum(cost.graphs for cost in costs)), skips)
+
+
+def lonely_skips(session: Session) -> tuple[Skip, ...]:
+    """Give the functions that were left in eager by a rule, and not because of a break."""
+    return tuple(skip for skip in session.skips if skip.break_index is None)
+
+
+def never_compiled(session: Session) -> tuple[Function, ...]:
+    """Give the functions that were to be compiled and never got a graph, while others did."""
+    if session.verdict is not Verdict.PARTIAL:
+        return ()
+    return tuple(
+        each for each in session.functions if each.compiled_for_itself and not each.graphs and _is_named(each, session)
+    )
+
+
+def _is_named(function: Function, session: Session) -> bool:
+    """Whether a break or a skip is in the function: others, such as frames of a library, were only passed through."""
+    name = function.name.rpartition(".")[2]
+    places = {(each.file, each.function) for each in session.skips}
+    places |= {(frame.file, frame.function) for each in session.breaks for path in each.paths for frame in path}
+    return (function.file, name) in places
+
+
+def by_ops_left(session: Session) -> tuple[Function, ...]:
+    """Order functions by the ops of theirs that stay in eager; those with none are left out."""
+    found = [each for each in session.functions if _left(each)]
+    return tuple(sorted(found, key=lambda each: -_left(each)))
+
+
+def _left(function: Function) -> int:
+    ops, compiled = function.coverage.ops, function.coverage.compiled
+    return 0 if ops is None or compiled is None else ops - compiled
+
+
+def snippet(session: Session, at: Break) -> Snippet | None:
+    """Cut the lines around a break out of the file, as it was when it ran; None where its text is not known."""
+    lines = session.listings.get(at.file, "").splitlines()
+    if not 0 < at.line <= len(lines):
+        return None
+    first = max(at.line - AROUND, 1)
+    shown = tuple(enumerate(lines[first - 1 : at.line + AROUND], first))
+    columns = None
+    if at.span is not None:
+        source = lines[at.line - 1]
+        indent = len(source) - len(source.lstrip())
+        columns = (at.span[0] + indent, at.span[1] + indent)
+    return Snippet(shown, at.line, columns)

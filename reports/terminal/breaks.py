@@ -1,0 +1,185 @@
+"""`ctrace breaks` on screen: each break with its source, its cost and what to write instead."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.advice import Entry
+from ctrace.inspector.model import Advice, Frame, Function, Owner, Session
+from ctrace.inspector.registry import Registered
+from ctrace.inspector.views.breaks import (
+    RankedBreak,
+    Snippet,
+    by_ops_left,
+    lonely_skips,
+    never_compiled,
+    ranked,
+    snippet,
+)
+from ctrace.inspector.views.lessons import Lesson
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.findings import break_head, skip_line
+from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
+
+
+def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:
+    """Show breaks and functions left in eager, the costliest first."""
+    del width
+    yield headline(session)
+    found = ranked(session, owner)
+    shown = found if all_paths else found[:MOST]
+    taught: set[Advice] = set()
+    for number, each in enumerate(shown, 1):
+        yield Text()
+        yield item(Group(*_break(number, each, session, all_paths=all_paths, taught=taught)))
+    if len(shown) < len(found):
+        yield from more(len(found), "break", "--all")
+    if hidden := len(session.breaks) - len(found):
+        yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
+    yield from _left_alone(session)
+    yield from _functions(session)
+    for problem in session.problems:
+        yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
+
+
+def _break(
+    number: int, each: RankedBreak, session: Session, *, all_paths: bool, taught: set[Advice]
+) -> Iterator[RenderableType]:
+    at, cwd = each.at, session.environment.cwd
+    yield break_head(number, each, cwd)
+    cut = snippet(session, at)
+    if cut is not None:
+        yield _source(cut)
+    elif at.source:
+        yield Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")
+    yield hanging(at.reason)
+    for skip in each.skips:
+        yield hanging(f"{skip.function} is left in eager. {skip.reason}")
+    yield fix(at.fix)
+    for skip in each.skips:
+        yield fix(skip.fix.removeprefix(at.fix).strip())
+    if at.advice not in taught:
+        taught.add(at.advice)
+        yield from _example(at.advice)
+    yield from _paths(at.paths, cwd, all_paths=all_paths)
+
+
+def _source(cut: Snippet) -> RenderableType:
+    """Number the lines, point at the one that broke, and underline what broke in it."""
+    wide = len(str(cut.lines[-1][0]))
+    indent = min((len(text) - len(text.lstrip()) for _, text in cut.lines if text.strip()), default=0)
+    text = Text()
+    for number, source in cut.lines:
+        here = number == cut.line
+        line = fmt.plain(source[indent:].replace("\t", " "))
+        text.append(f"   {'>' if here else ' '} {number:>{wide}} │ ", style="dim")
+        text.append(f"{line}\n", style="cyan" if here else "dim")
+        if here and cut.columns is not None:
+            begin, end = (column - indent for column in cut.columns)
+            text.append(f"     {'':>{wide}} │ ", style="dim")
+            text.append(f"{' ' * begin}{'^' * max(min(end, len(line)) - begin, 1)}\n", style="bold cyan")
+    text.rstrip()
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def _example(advice: Advice) -> Iterator[RenderableType]:
+    if advice.before and advice.after:
+        yield _code("before", advice.before)
+        yield _code("after", advice.after)
+    if advice.switch:
+        yield hanging(f"Or switch: {advice.switch}")
+        yield hanging(f"   Risk: {advice.risk}")
+
+
+def _code(title: str, code: str) -> RenderableType:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for number, line in enumerate(code.rstrip().splitlines()):
+        text.append(f"{title if not number else '':>6} ", style="dim")
+        text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
+    text.rstrip()
+    return Padding(text, (0, 0, 0, 3))
+
+
+def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:
+    """Show how the place was reached; one path of one frame says nothing new."""
+    if len(paths) == 1 and len(paths[0]) <= 1:
+        return
+    shown = paths if all_paths else paths[:1]
+    for path in shown:
+        steps = " → ".join(f"{fmt.place(frame.file, frame.line, cwd)} {fmt.plain(frame.function)}" for frame in path)
+        yield Padding(Text(f"reached by {steps}", style="dim"), (0, 0, 0, 3))
+    if len(shown) < len(paths):
+        left = fmt.count(len(paths) - len(shown), "more path")
+        yield Padding(Text(f"and {left}: see --all", style="dim"), (0, 0, 0, 3))
+
+
+def _left_alone(session: Session) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    if alone := lonely_skips(session):
+        yield section("Left in eager, without a break")
+        for skip in alone:
+            yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
+    if silent := never_compiled(session):
+        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 8)
+        yield Text(fmt.plain(f"\nNever compiled, no graph came of it: {names}"), style="bold red")
+
+
+def _functions(session: Session) -> Iterator[RenderableType]:
+    found = by_ops_left(session)
+    if not found:
+        return
+    yield section("Ops in eager, by function")
+    rows = table("function", "ops", "in graphs", "left")
+    for each in found[:MOST]:
+        rows.add_row(*_row(each, session.environment.cwd))
+    yield item(rows)
+    yield from more(len(found), "function")
+
+
+def _row(function: Function, cwd: str) -> tuple[Text, str, str, str]:
+    ops, compiled = function.coverage.ops or 0, function.coverage.compiled or 0
+    where = f"  {fmt.place(function.file, function.line, cwd)}"
+    name = Text.assemble(fmt.one_line(function.name, 60), (where, "dim"))
+    return name, str(ops), str(compiled), str(ops - compiled)
+
+
+def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
+    """Explain a kind of break or skip, without a run."""
+    entry, told = lesson.entry, lesson.torch
+    title = entry.title if entry else told.title if told else ""
+    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}")
+    if entry is not None:
+        yield from _taught(entry)
+    for case, special in lesson.cases:
+        yield section(f"Where it is {_CASES.get(case, case)}")
+        yield from _taught(special)
+    if told is not None:
+        yield from _told(told)
+
+
+_CASES = {
+    "assert": "an assert",
+    "check": "a check that only raises",
+    "while": "a while loop",
+    "ternary": "a conditional expression",
+    "cast": "int(), float() or bool() of a tensor",
+    "if": "an if",
+}
+
+
+def _taught(entry: Entry) -> Iterator[RenderableType]:
+    yield hanging(entry.why)
+    yield fix(entry.fix)
+    yield from _example(Advice(entry.before, entry.after, entry.switch, entry.risk))
+
+
+def _told(told: Registered) -> Iterator[RenderableType]:
+    yield section("In torch's own words")
+    yield hanging(told.title)
+    if told.explanation:
+        yield hanging(told.explanation)
+    for hint in told.hints:
+        yield hanging(f"Hint: {hint}")

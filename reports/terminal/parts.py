@@ -1,0 +1,79 @@
+"""The pieces that screens are made of."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.views.summary import sentence
+from ctrace.reports import format as fmt
+
+MOST = 6
+"""How many graphs, kernels or findings of a kind a screen shows; the rest is counted."""
+GAP = 2
+_VERDICT_STYLES = {
+    Verdict.COMPILED: "bold green",
+    Verdict.PARTIAL: "bold yellow",
+    Verdict.NOT_COMPILED: "bold red",
+    Verdict.FAILED: "bold red",
+}
+_NUMBERS = ("ops", "guards", "graphs", "left", "in graphs")
+"""Columns of tables that hold numbers."""
+
+
+def render(screen: Iterable[RenderableType], console: Console) -> None:
+    """Print a screen."""
+    with console.capture() as captured:
+        console.print(Group(*screen), highlight=False, markup=False, emoji=False)
+    # Rich fills lines up to the width; whoever copies or diffs them does not want that.
+    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def headline(session: Session) -> Text:
+    """Write the verdict, what it is about, and the answer in a sentence."""
+    verdict = str(session.verdict).replace("_", " ").upper()
+    name = fmt.plain(session.target.path or session.target.name or "this run")
+    told = fmt.plain(sentence(session))
+    failure = session.failure
+    if failure is not None and failure.file is not None:
+        told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
+    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told)
+
+
+def table(*columns: str) -> Table:
+    """Make a table without lines."""
+    made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column in _NUMBERS else "left"
+        made.add_column(column, overflow="ellipsis", no_wrap=True, justify=justify)
+    return made
+
+
+def section(title: str) -> Text:
+    """Write a heading, after an empty line."""
+    return Text(f"\n{title}", style="bold")
+
+
+def item(content: RenderableType) -> RenderableType:
+    """Indent a finding."""
+    return Padding(content, (0, 0, 0, 1))
+
+
+def hanging(text: str) -> RenderableType:
+    """Indent a finding's text."""
+    return Padding(Text(fmt.one_line(text, 500)), (0, 0, 0, 3))
+
+
+def fix(text: str) -> RenderableType:
+    """Write what to do; nothing for an empty text."""
+    return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3)) if text else Text(end="")
+
+
+def more(number: int, noun: str, see: str = "--json") -> Iterator[RenderableType]:
+    """Count what a screen leaves out."""
+    if number > MOST:
+        yield Text(f"  and {fmt.count(number - MOST, f'more {noun}', f'more {noun}s')}: see {see}", style="dim")
