@@ -32,7 +32,8 @@ def construct_at(text: str, line: int, span: tuple[int, int] | None) -> Construc
     lines = text.splitlines()
     if tree is None or not 0 < line <= len(lines):
         return Construct()
-    chain = _chain(tree, line, _columns(lines[line - 1], span))
+    columns = _columns(lines[line - 1], span)
+    chain = _chain(tree, line, _tight(tree, line, columns) if columns else None)
     if not chain:
         return Construct()
     node = _innermost_expression(chain, line)
@@ -54,6 +55,22 @@ def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | Non
     indent = len(source) - len(source.lstrip())
     begin, end = (len(source[: indent + column].encode()) for column in span)
     return begin, end
+
+
+def _tight(tree: ast.Module, line: int, columns: tuple[int, int]) -> tuple[int, int]:
+    """Cut columns down to the largest expression that begins where they do.
+
+    Torch's columns of a branch reach beyond the condition, up to the end of what is executed (2.13).
+    """
+    ends = [
+        node.end_col_offset
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr)
+        and (node.lineno, node.end_lineno, node.col_offset) == (line, line, columns[0])
+        and node.end_col_offset is not None
+        and node.end_col_offset <= columns[1]
+    ]
+    return columns[0], max(ends, default=columns[1])
 
 
 def _chain(tree: ast.Module, line: int, columns: tuple[int, int] | None) -> list[ast.AST]:

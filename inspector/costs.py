@@ -1,7 +1,7 @@
 """What each break and skip costs: aten ops that stay in eager because of it, and graphs that are there only for it.
 
 An op left in eager belongs to the innermost frame that led to it and stands where a break is, or in a function that was
-left in eager. A graph belongs to the break at whose line its function was called, or resumed.
+left in eager. A graph beyond the first belongs to the break at whose line its function was called, or resumed.
 """
 
 from collections import Counter
@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from ctrace.inspector.breaks import Report
 from ctrace.inspector.model import Break, Cost, Frame, Skip
+from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.roots import Key
+from ctrace.inspector.roots import Key, keys_of, met_functions
 from ctrace.inspector.sites import Outcome, resumed
 
 _Line = tuple[str, int]
@@ -52,12 +53,12 @@ def with_costs(
     raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
 ) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
     """Put its cost on each break and skip; ops are None where no eager run was counted."""
-    owners = _owners(reports, skips)
+    owners = _owners(raw, reports, skips)
     ops, graphs = _Bill(), _Bill()
     for counted in raw.ops:
         for left in counted.stacks:
             ops.add(owners, left.stack, left.ops)
-    for stack in _graph_callers(raw):
+    for stack in _added_graphs(raw):
         graphs.add(owners, stack, 1)
     measured = any(counted.left is not None for counted in raw.ops)
 
@@ -70,12 +71,12 @@ def with_costs(
     )
 
 
-def _owners(reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
+def _owners(raw: Raw, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
     owners = _Owners()
     for at, skip in enumerate(skips):
         owners.skips_in[skip.file, skip.function] = at
     for report in reports:
-        for frame in report.parsed.frames:
+        for frame in _inside(report, raw):
             key = frame.file, frame.function
             if key not in owners.skips_in:
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
@@ -84,12 +85,31 @@ def _owners(reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
     return owners
 
 
-def _graph_callers(raw: Raw) -> Iterable[tuple[Frame, ...]]:
-    """Give, for the first graph of each code object, the stack of whoever called it."""
-    seen = set()
+def _inside(report: Report, raw: Raw) -> tuple[Frame, ...]:
+    """Give the frames of a report from the function that was being compiled inwards: its callers broke nothing."""
+    place = place_of(raw, report.compilation)
+    frames = report.parsed.frames
+    roots = [at for at, frame in enumerate(frames) if (frame.file, frame.function) == (place.file, place.function)]
+    return frames[roots[0] :] if roots else frames[-1:]
+
+
+def _added_graphs(raw: Raw) -> Iterable[tuple[Frame, ...]]:
+    """Give, for each graph that is there only because of a break or skip, the stack of whoever called its function.
+
+    Without any, all that one call runs would be one graph: the first that it leads to is not counted. Nor is a graph
+    that a recompile made.
+    """
+    met = met_functions(raw)
+    seen: set[str] = set()
+    entered: set[Key] = set()
     for compile_id in raw.graphs:
         frame_id = compile_id.partition("/")[0]
         code = raw.bytecode.get(compile_id)
-        if frame_id not in seen and code is not None:
-            seen.add(frame_id)
+        if frame_id in seen or code is None:
+            continue
+        seen.add(frame_id)
+        stack = (*code.callers, Frame(code.file, code.line, code.name))
+        entry = next(key for key in keys_of(stack) if key in met or key == keys_of(stack)[-1])
+        if entry in entered:
             yield code.callers
+        entered.add(entry)

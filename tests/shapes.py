@@ -1,0 +1,63 @@
+"""What torch really does with each script of tests/scripts that breaks or is left in eager, checked by hand.
+
+The same facts hold for the recorded log of a script (test_shapes.py beside the readers) and for a run of today
+(integration/test_shapes.py).
+"""
+
+from dataclasses import dataclass
+
+from ctrace.inspector.model import Session, Verdict
+
+
+@dataclass(frozen=True)
+class Shape:
+    verdict: Verdict
+    graphs: int
+    breaks: tuple[tuple[int, str, str, str, str, int, int], ...] = ()
+    """Line, function, gb id, kind, owner, times, graphs added."""
+    skips: tuple[tuple[str, str, int | None], ...] = ()
+    """Function, rule, index of the break."""
+
+
+PARTIAL, NOTHING = Verdict.PARTIAL, Verdict.NOT_COMPILED
+
+SHAPES = {
+    "break_first": Shape(PARTIAL, 1, ((8, "first", "GB0059", "break", "user", 1, 0),)),
+    "break_last": Shape(PARTIAL, 1, ((9, "last", "GB0059", "break", "user", 1, 0),)),
+    "break_only": Shape(NOTHING, 0, ((8, "only", "GB0059", "break", "user", 1, 0),)),
+    "break_paths": Shape(PARTIAL, 4, ((19, "helper", "GB0059", "break", "user", 7, 1),)),
+    "break_in_with": Shape(
+        PARTIAL,
+        2,
+        ((19, "resumes", "GB0059", "break", "user", 1, 1), (11, "noisy", "GB0059", "break", "user", 1, 0)),
+        (("gives_up", "unresumable", 1),),
+    ),
+    "break_in_while": Shape(PARTIAL, 3, ((8, "grow", "GB0170", "break", "user", 2, 2),)),
+    "break_in_comprehension": Shape(
+        PARTIAL, 2, ((9, "<listcomp>", "GB0124", "break", "user", 2, 1),), (("<listcomp>", "loop", 0),)
+    ),
+    "break_in_generator": Shape(
+        NOTHING, 0, ((10, "pieces", "GB0059", "break", "user", 1, 0),), (("consumed", "unresumable", 0),)
+    ),
+    "generator_compiled": Shape(NOTHING, 0, (), (("pieces", "generator", None),)),
+    "break_in_lambda": Shape(PARTIAL, 2, ((5, "<lambda>", "GB0170", "break", "user", 1, 1),)),
+    "break_in_backward": Shape(PARTIAL, 2, ((15, "backward", "GB0059", "break", "user", 1, 1),)),
+    "break_in_hook": Shape(PARTIAL, 2, ((11, "hook", "GB0059", "break", "user", 2, 0),)),
+    "disabled_method": Shape(PARTIAL, 2, ((17, "forward", "GB0099", "disabled", "user", 1, 1),)),
+    "dispatch_mode": Shape(NOTHING, 0, (), (("watched", "dispatch_mode", None),)),
+    "only_imports": Shape(NOTHING, 0, (), (("prepare", "no_ops", None),)),
+    "suppressed_errors": Shape(NOTHING, 0, (), (("silent", "failed", None),)),
+    "helper_in_loop": Shape(PARTIAL, 1, ((14, "looped", "GB0059", "break", "user", 1, 0),), (("looped", "loop", 0),)),
+    "break_in_library": Shape(PARTIAL, 2, ((11, "averaged", "GB0134", "break", "library", 1, 1),)),
+    "helper_without_tensor": Shape(PARTIAL, 2, ((7, "count", "GB0059", "break", "user", 1, 1),)),
+    "two_functions": Shape(PARTIAL, 1, ((14, "bad", "GB0059", "break", "user", 1, 0),), (("bad", "try", 0),)),
+}
+
+
+def shape_of(session: Session) -> Shape:
+    breaks = tuple(
+        (each.line, each.function, " ".join(each.gb), str(each.kind), str(each.owner), each.times, each.cost.graphs)
+        for each in session.breaks
+    )
+    skips = tuple((skip.function, skip.rule, skip.break_index) for skip in session.skips)
+    return Shape(session.verdict, len(session.graphs), breaks, skips)
