@@ -9,6 +9,7 @@ from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break
 
+_BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
@@ -56,7 +57,8 @@ def user_frame(frames: tuple[Frame, ...], raw: Raw) -> Frame:
 def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
     frame = user_frame(first.frames, raw)
-    construct = construct_at(raw.listings.get(frame.file, ""), frame.line, frame.span)
+    branches = not _BRANCHES.isdisjoint(first.gb)
+    construct = construct_at(raw.listings.get(frame.file, ""), frame.line, frame.span, branches=branches)
     known = advice_on_break(first.gb, construct.kind)
     return Break(
         gb=first.gb,

@@ -23,9 +23,10 @@ class Construct:
     """Columns of the expression in its line without indentation; None: it is on several lines, or not known."""
 
 
-def construct_at(text: str, line: int, span: tuple[int, int] | None) -> Construct:
+def construct_at(text: str, line: int, span: tuple[int, int] | None, *, branches: bool = False) -> Construct:
     """Find what stands at a line of a file (1-based) and columns of that line without its indentation.
 
+    Where Python `branches` there, a conditional expression means its condition.
     Text that does not parse, or has no such line, gives an empty construct.
     """
     tree = _parsed(text)
@@ -37,6 +38,8 @@ def construct_at(text: str, line: int, span: tuple[int, int] | None) -> Construc
     if not chain:
         return Construct()
     node = _innermost_expression(chain, line)
+    if branches and isinstance(node, ast.IfExp):
+        chain, node = [*chain, node], node.test
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 
 

@@ -24,7 +24,7 @@ def skips_of(
 ) -> tuple[Skip, ...]:
     """Find the user's functions that Dynamo gave up or left alone; a failure that ended the run is not one of them."""
     skips: dict[tuple[str, str, int], Skip] = {}
-    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw)):
+    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, failure)):
         skips.setdefault((skip.function, skip.file, skip.line), skip)
     return tuple(skips.values())
 
@@ -36,7 +36,7 @@ def _given_up(
     failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
-        ended_run = failure is not None and compile_id == failed[-1] and failure.type in (measured.fail_type or "")
+        ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
         if is_limit(measured) or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
@@ -48,6 +48,11 @@ def _given_up(
                 if met
                 else _by_failure(Skip(function, file, frame.line, ""), measured)
             )
+
+
+def _is_same(failure: Failure, measured: Measured) -> bool:
+    """Whether a compilation failed with what ended the run; Dynamo wraps errors of its own (convert_frame.py, 2.11)."""
+    return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
 
 
 def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
@@ -89,13 +94,17 @@ def _by_failure(skip: Skip, measured: Measured) -> Skip:
     return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, "failed", known.fix)
 
 
-def _left_alone(raw: Raw) -> Iterator[Skip]:
-    """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own."""
+def _left_alone(raw: Raw, failure: Failure | None) -> Iterator[Skip]:
+    """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own.
+
+    With `fullgraph`, torch may raise for one (2.13) or go on in eager all the same (2.11).
+    """
     met = met_functions(raw)
     busy = {keys_of(each.stack)[-1] for counted in raw.ops for each in counted.stacks if each.stack}
     for left in raw.left:
         key = left.file, left.name
-        if left.fullgraph or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
+        ended_run = left.fullgraph and failure is not None
+        if ended_run or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
             continue
         was_asked_for = left.rule in _HARMLESS and is_root(key, keys_of(left.stack[:-1]), met)
         has_ops = left.rule == "no_tensor" and key in busy

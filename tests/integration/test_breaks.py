@@ -1,0 +1,96 @@
+"""`ctrace breaks` on real models: what a break costs, and whose it is."""
+
+import pytest
+
+from tests.integration.conftest import Command
+
+pytestmark = pytest.mark.integration
+
+MODEL = """
+import torch
+
+
+@torch.compiler.disable(reason="asks a server")
+def asked(x):
+    return (x + 1).sin()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def rounds(self, x):
+        for _ in range(3):
+            x = x * 2
+            print("round")
+        return x
+
+    def forward(self, x):
+        x = self.linear(x)
+        x = asked(x)
+        if x.sum() > 0:
+            x = x / 2
+        return self.rounds(x).relu()
+
+
+model = Net()
+inputs = (torch.ones(2, 4),)
+"""
+LIBRARY = """
+def chatty(x):
+    print("in the library")
+    return x + 1
+"""
+USER = """
+import torch
+from lib.part import chatty
+
+
+def model(x):
+    return chatty(x * 2)
+
+
+inputs = (torch.ones(3),)
+"""
+
+
+def test_every_op_in_eager_is_charged_to_a_break(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    report = ctrace("breaks", "model.py", "--json", "--backend", "eager").report
+    found = [(each["expression"], each["cost_with_skips"]["ops"]) for each in report["breaks"]]
+    # Three products of the loop; a sum and a sine; the truth value of the comparison.
+    assert found == [('print("round")', 3), ("asked(x)", 2), ("x.sum() > 0", 1)]
+    assert report["coverage"]["ops"] - report["coverage"]["compiled"] == 6
+    functions = {each["function"]: each for each in report["functions"]}
+    assert (functions["Net.rounds"]["ops"], functions["Net.rounds"]["compiled"]) == (3, 0)
+    assert (functions["asked"]["ops"], functions["asked"]["compiled"]) == (2, 0)
+    assert [skip["rule"] for skip in report["skipped"]] == ["loop"]
+    assert report["problems"] == []
+
+
+def test_a_saved_run_shows_its_source_although_the_file_is_gone(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    ctrace("explain", "model.py", "--backend", "eager")
+    (ctrace.folder / "model.py").unlink()
+    screen = " ".join(ctrace("breaks").out.split())
+    assert 'print("round")' in screen
+    assert "Its author says: asks a server." in screen
+    assert "^^^^^^^^^^^" in screen
+
+
+def test_code_that_a_project_owns_is_the_users_wherever_it_lies(ctrace: Command) -> None:
+    site = ctrace.folder / "lib" / "python3.11" / "site-packages"
+    ctrace.write("lib/python3.11/site-packages/lib/part.py", LIBRARY)
+    ctrace.write("model.py", f"import sys\nsys.path.insert(0, {str(site)!r})\n{USER}")
+    words = ("explain", "model.py", "--backend", "eager", "--json")
+    assert [each["owner"] for each in ctrace(*words).report["breaks"]] == ["library"]
+    ctrace.write("pyproject.toml", '[tool.ctrace]\nowned = ["lib/python3.11/site-packages/lib"]\n')
+    (owned,) = ctrace(*words).report["breaks"]
+    assert (owned["owner"], owned["line"]) == ("user", 3)
+
+
+def test_a_mode_that_ignores_what_is_compiled_adds_no_recompile(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    report = ctrace("explain", "model.py", "--json").report
+    assert report["recompiles"] == []
