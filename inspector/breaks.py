@@ -95,8 +95,8 @@ def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> s
         return parsed.explanation or parsed.title
     why = known.about(construct.expression).why
     if parsed.is_disabled:
-        _, _, told = parsed.explanation.rpartition("(reason: ")
-        author = told.rstrip(")")
+        _, _, told = parsed.explanation.partition("(reason: ")
+        author = told.removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why
     detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
     return f"{why} Torch says: {detail}" if detail else why

@@ -84,7 +84,12 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
 
 def _environment(raw: Raw) -> Environment:
     backends = [made.backend for all_made in raw.graphs.values() for made in all_made if made.backend]
-    return Environment(**raw.environment, backend=", ".join(dict.fromkeys(backends)), prefixes=dict(raw.prefixes))
+    return Environment(
+        **raw.environment,
+        backend=", ".join(dict.fromkeys(backends)),
+        prefixes=dict(raw.prefixes),
+        switched_off=raw.counted.switched_off if raw.counted else None,
+    )
 
 
 def _scenarios(raw: Raw) -> tuple[Scenario, ...]:

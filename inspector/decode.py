@@ -219,6 +219,7 @@ def _counted(entry: Entry) -> ev.Counted:
         unimplemented=data.maybe_counts("unimplemented"),
         stats=data.maybe_counts("stats"),
         recompile_limit=data.maybe_integer("recompile_limit"),
+        switched_off=data.maybe_text("switched_off"),
     )
 
 

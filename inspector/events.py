@@ -273,6 +273,8 @@ class Counted:
     unimplemented: dict[str, int]
     stats: dict[str, int]
     recompile_limit: int | None
+    switched_off: str | None = None
+    """What keeps torch.compile from doing anything at the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)

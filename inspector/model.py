@@ -91,6 +91,8 @@ class Environment:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
     cwd: str = ""
+    switched_off: str | None = None
+    """What kept torch.compile from doing anything, such as an environment variable."""
 
 
 @dataclass(frozen=True, slots=True)

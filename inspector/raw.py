@@ -1,7 +1,7 @@
 """Gather the events of a log, in its own words; `build.py` makes a Session of them."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctrace.inspector import events as ev
@@ -51,6 +51,10 @@ class Raw:
     ended: bool = False
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
+    _generation: int = 1
+    """One more after each torch._dynamo.reset(), which lets compile ids begin anew."""
+    _started: set[str] = field(default_factory=set)
+    """Compile ids of this generation."""
 
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Take in one entry; give its event, for those who follow a log as it grows."""
@@ -58,13 +62,28 @@ class Raw:
             self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number))
             return None
         try:
-            event = decode(item)
+            event = decode(self._in_generation(item))
             self._fold(event)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number))
             return None
         return event
+
+    def _in_generation(self, entry: Entry) -> Entry:
+        """Keep what was compiled after a reset apart from what was compiled before: `0/0` becomes `2.0/0`."""
+        compile_id = entry.compile_id
+        if compile_id is None:
+            return entry
+        if entry.kind == "dynamo_start" and entry.attempt == 0:
+            if compile_id in self._started:
+                self._generation += 1
+                self._started.clear()
+            self._started.add(compile_id)
+        if self._generation == 1:
+            return entry
+        frame_id = f"{self._generation}.{entry.context['frame_id']}"
+        return replace(entry, context={**entry.context, "frame_id": frame_id})
 
     def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0915 - one case an event
         match event:

@@ -13,10 +13,12 @@ from ctrace.inspector.recompiles import is_limit
 from ctrace.inspector.roots import is_root, keys_of, met_functions
 from ctrace.inspector.sites import resumed
 
-_ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off", "excluded", "skipfile"))
+_ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
 """Rules that leave tensor work in eager."""
-_HARMLESS = frozenset(("no_ops", "no_tensor", "disabled"))
-"""Rules that take nothing away, unless the function is the one that was to be compiled."""
+_HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"))
+"""Rules that take nothing away, unless the function is the one that was to be compiled, or runs tensor operations."""
+_HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
+"""What to say of a function of these rules that runs tensor operations all the same."""
 
 
 def skips_of(
@@ -42,12 +44,9 @@ def _given_up(
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
         if owner_of(file, raw.prefixes) is Owner.USER:
-            met = [report for report in reports if report.compilation == compile_id]
-            yield (
-                _by_break(raw, Skip(function, file, frame.line, ""), met[0], breaks)
-                if met
-                else _by_failure(Skip(function, file, frame.line, ""), measured)
-            )
+            skip = Skip(function, file, frame.line, "")
+            met = next((report for report in reports if report.compilation == compile_id), None)
+            yield _by_failure(raw, skip, measured) if met is None else _by_break(raw, skip, met, breaks)
 
 
 def _is_same(failure: Failure, measured: Measured) -> bool:
@@ -86,12 +85,14 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
     return {"for": "loop", "while": "loop"}.get(around[0], around[0]) if around else "unresumable"
 
 
-def _by_failure(skip: Skip, measured: Measured) -> Skip:
-    """A failure without a break report, which `suppress_errors` turns into a skip."""
+def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
+    """A failure without a break report: it was suppressed, or it was raised and the program caught it."""
+    suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
+    rule = "failed" if suppressed or not raw.environment.get("ctrace") else "raised"
     first = (measured.fail_reason or "").strip().partition("\n")
     told = " ".join(f"{first[0]} {first[2]}".split()) or "torch gives no reason"
-    known = entries("skips")["failed"]
-    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, "failed", known.fix)
+    known = entries("skips")[rule]
+    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, rule, known.fix)
 
 
 def _left_alone(raw: Raw, failure: Failure | None) -> Iterator[Skip]:
@@ -107,8 +108,8 @@ def _left_alone(raw: Raw, failure: Failure | None) -> Iterator[Skip]:
         if ended_run or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
             continue
         was_asked_for = left.rule in _HARMLESS and is_root(key, keys_of(left.stack[:-1]), met)
-        has_ops = left.rule == "no_tensor" and key in busy
-        if left.rule in _ALWAYS or was_asked_for or has_ops:
-            rule = "hidden_tensor" if has_ops else left.rule
+        hidden = _HIDDEN.get(left.rule) if key in busy else None
+        if left.rule in _ALWAYS or was_asked_for or hidden:
+            rule = hidden or left.rule
             known = entries("skips")[rule].about(left.name)
             yield Skip(left.name, left.file, left.line, known.why, None, rule, known.fix)

@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from ctrace.inspector.model import Cost
+
 
 def plain(text: str) -> str:
     """Make foreign text safe for a terminal: control and direction characters are shown, not obeyed."""
@@ -44,6 +46,13 @@ def place(file: str, line: int | None, cwd: str) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Write `1 graph`, `2 graphs`, `no graphs`."""
     return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def cost(what: Cost) -> str:
+    """Write `3 ops in eager, +1 graph`; what was not measured, or is none, is left out."""
+    ops = f"{count(what.ops, 'op')} in eager" if what.ops else ""
+    graphs = f"+{count(what.graphs, 'graph')}" if what.graphs else ""
+    return ", ".join(part for part in (ops, graphs) if part)
 
 
 def seconds(value: float | None) -> str:

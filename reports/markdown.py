@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.model import Session
+from ctrace.inspector.views.breaks import ranked
 from ctrace.inspector.views.recompiles import groups
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.reports import format as fmt
@@ -17,18 +18,18 @@ def _lines(session: Session) -> Iterator[str]:
     environment, cwd = session.environment, session.environment.cwd
     name = session.target.path or session.target.name or "this run"
     yield f"### ctrace: {_text(name)}: **{str(session.verdict).replace('_', ' ')}**"
-    yield f"\n{_text(sentence(session))}"
+    yield f"\n{_prose(sentence(session))}"
     if session.breaks:
-        yield "\n| graph break | code | owner | times | why | what to do |\n|---|---|---|---|---|---|"
-        for each in session.breaks:
-            where = f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}"
-            yield _row(
-                _code(where), _code(each.source), str(each.owner), str(each.times), _text(each.reason), _text(each.fix)
-            )
+        yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
+        for found in ranked(session):
+            each = found.at
+            where = _code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
+            counts = str(each.owner), str(each.times), fmt.cost(found.cost)
+            yield _row(where, _code(each.source), *counts, _prose(each.reason), _prose(each.fix))
     if session.skips:
         yield "\n| left in eager | place | why |\n|---|---|---|"
         for skip in session.skips:
-            yield _row(_code(skip.function), _code(fmt.place(skip.file, skip.line, cwd)), _text(skip.reason))
+            yield _row(_code(skip.function), _code(fmt.place(skip.file, skip.line, cwd)), _prose(skip.reason))
     if recompiled := groups(session):
         yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
         for group in recompiled:
@@ -65,7 +66,7 @@ def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:
     texts = list(items)
     if texts:
         yield f"\n**{title}**\n"
-        yield from (f"- {_text(text)}" for text in texts)
+        yield from (f"- {_prose(text)}" for text in texts)
 
 
 def _row(*cells: str) -> str:
@@ -73,11 +74,23 @@ def _row(*cells: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape what Markdown or HTML would read as markup."""
-    escaped = fmt.one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Fold white space, and escape what Markdown or HTML would read as markup."""
+    return _escaped(fmt.one_line(text))
+
+
+def _escaped(text: str) -> str:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for letter in "\\`*_[]|":
         escaped = escaped.replace(letter, f"\\{letter}")
     return escaped
+
+
+def _prose(text: str) -> str:
+    """Escape text, but leave pairs of backticks what they are: code."""
+    parts = fmt.one_line(text).split("`")
+    if len(parts) % 2 == 0:
+        return _text(text)
+    return "".join(_code(part) if number % 2 else _escaped(part) for number, part in enumerate(parts))
 
 
 def _code(text: str) -> str:

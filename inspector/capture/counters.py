@@ -4,6 +4,7 @@ Source: `torch._dynamo.utils.counters` (2.13). Not one of them counts graph brea
 what the entries say.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -37,4 +38,13 @@ def _counts(utils: ModuleType) -> dict[str, Counter[str]]:
 
 def _record(recorder: Recorder, utils: Any, before: dict[str, Counter[str]]) -> None:
     counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils).items()}
-    recorder.record("counters", {**counts, "recompile_limit": utils.config.recompile_limit})
+    others = {"recompile_limit": utils.config.recompile_limit, "switched_off": _switched_off()}
+    recorder.record("counters", {**counts, **others})
+
+
+def _switched_off() -> str | None:
+    """Name what keeps Dynamo from being asked at all (2.13, _dynamo/eval_frame.py:1752 and `_stance`)."""
+    if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return "TORCHDYNAMO_DISABLE=1"
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    return 'torch.compiler.set_stance("force_eager")' if getattr(stance, "stance", "") == "force_eager" else None

@@ -107,7 +107,8 @@ def _why_nothing(session: Session) -> str:
         )
     if session.compilations:
         return "the compiled code holds no tensor operation."
-    return "no compiled function was called."
+    off = session.environment.switched_off
+    return f"torch.compile is switched off by {off}." if off else "no compiled function was called."
 
 
 def _why_failed(session: Session) -> str:

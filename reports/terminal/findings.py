@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from ctrace.inspector.model import BreakKind, Cost, Owner, Skip
+from ctrace.inspector.model import BreakKind, Owner, Skip
 from ctrace.inspector.views.breaks import RankedBreak
 from ctrace.reports import format as fmt
 
@@ -13,7 +13,7 @@ def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
     facts = [
         ", ".join(at.gb) or "no gb id",
         fmt.count(at.times, "time"),
-        cost(each.cost),
+        fmt.cost(each.cost),
         "" if at.owner is Owner.USER else f"in {at.owner} code",
         "disabled by its author" if at.kind is BreakKind.DISABLED else "",
     ]
@@ -26,14 +26,7 @@ def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
 
 def skip_line(skip: Skip, cwd: str) -> Text:
     """Write name, place and cost of a function that was left in eager."""
-    facts = f"  {cost(skip.cost)}" if cost(skip.cost) else ""
+    facts = f"  {fmt.cost(skip.cost)}" if fmt.cost(skip.cost) else ""
     return Text.assemble(
         (fmt.plain(skip.function), "bold"), f"  {fmt.place(skip.file, skip.line, cwd)}", (facts, "dim")
     )
-
-
-def cost(what: Cost) -> str:
-    """Say what a finding costs; what was not measured, or is none, is left out."""
-    ops = f"{fmt.count(what.ops, 'op')} in eager" if what.ops else ""
-    graphs = f"+{fmt.count(what.graphs, 'graph')}" if what.graphs else ""
-    return ", ".join(part for part in (ops, graphs) if part)
