@@ -82,8 +82,9 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
     """Leave out whoever started the program, down to the first of the user's frames, and torch's on the way."""
     owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
-    start = owners.index(Owner.USER) if Owner.USER in owners else 0
     last = len(frames) - 1
+    ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
+    start = owners.index(Owner.USER) if Owner.USER in owners else (ours[-1] + 1 if ours else 0)
     return tuple(
         frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
     )

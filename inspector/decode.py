@@ -88,6 +88,7 @@ def _started(entry: Entry) -> ev.Started:
         triton=data.maybe_text("triton"),
         cwd=data.text("cwd"),
         prefixes=_owned(data.table("prefixes")),
+        home=data.maybe_text("home") or "",
     )
 
 

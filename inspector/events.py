@@ -23,6 +23,8 @@ class Started:
     triton: str | None
     cwd: str
     prefixes: dict[str, str]
+    home: str = ""
+    """The folder of our code that runs the program."""
 
 
 @dataclass(frozen=True, slots=True)

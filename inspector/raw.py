@@ -20,6 +20,8 @@ class Raw:
 
     environment: dict[str, Any] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
+    home: str = ""
+    """The folder of our code that ran the program."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
@@ -153,6 +155,7 @@ class Raw:
             raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
         self.environment.update(ctrace=event.ctrace, python=event.python, triton=event.triton, cwd=event.cwd)
         self.prefixes.update(event.prefixes)
+        self.home = event.home
 
     def _meet(self, compile_id: str) -> None:
         if compile_id not in self.seen:

@@ -1,11 +1,14 @@
 """The one place where numbers, paths and foreign text become text to read."""
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePath
 
 from ctrace.inspector.model import Cost
+
+_INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
 
 def plain(text: str) -> str:
@@ -39,8 +42,9 @@ def file_name(file: str) -> str:
 
 
 def place(file: str, line: int | None, cwd: str) -> str:
-    """Write `file:line`, or the file alone."""
-    return path(file, cwd) if line is None else f"{path(file, cwd)}:{line}"
+    """Write `file:line`, or the file alone; of an installed package, from the package's name on."""
+    short = _INSTALLED.sub("", path(file, cwd))
+    return short if line is None else f"{short}:{line}"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -39,6 +39,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator
             "python": platform.python_version(),
             "triton": _triton_version(),
             "cwd": str(Path.cwd()),
+            "home": str(Path(__file__).resolve().parent),
             "prefixes": {**library_prefixes(), **owned},
         },
     )
