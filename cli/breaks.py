@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace breaks                      those of the last run, the costliest first
-  ctrace breaks model.py --all       run a model; show all paths to each break
-  ctrace breaks --owner user         leave out those inside of libraries
-  ctrace breaks --explain GB0170     what a kind of break is; needs no run
+  ctrace breaks                    those of the last run, the costliest first
+  ctrace breaks model.py --all     run a model; show all paths to each break
+  ctrace breaks --owner user       leave out those inside of libraries
+  ctrace breaks --explain GB0170   what a kind of break is; needs no run
 """
 
 All = Annotated[bool, typer.Option("--all", help="Show every break, and every path that led to it.")]

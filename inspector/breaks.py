@@ -1,5 +1,6 @@
 """Breaks of a run: torch's many reports folded into sites, each with its reason and what to do."""
 
+import re
 from dataclasses import dataclass
 
 from ctrace.inspector.advice import Entry, advice_on_break
@@ -10,6 +11,7 @@ from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
+_CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
@@ -57,8 +59,7 @@ def user_frame(frames: tuple[Frame, ...], raw: Raw) -> Frame:
 def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
     frame = user_frame(first.frames, raw)
-    branches = not _BRANCHES.isdisjoint(first.gb)
-    construct = construct_at(raw.listings.get(frame.file, ""), frame.line, frame.span, branches=branches)
+    construct = _construct(first, frame, raw)
     known = advice_on_break(first.gb, construct.kind)
     return Break(
         gb=first.gb,
@@ -77,6 +78,15 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         expression=construct.expression,
         advice=Advice(known.before, known.after, known.switch, known.risk) if known else Advice(),
     )
+
+
+def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
+    """Find the user's code that broke; where torch gives no columns (2.11), what it says of the call helps."""
+    text = raw.listings.get(frame.file, "")
+    callee = _CALLEE.match(parsed.context)
+    name = (callee["builtin"] or callee["method"]) if callee else ""
+    branches = not _BRANCHES.isdisjoint(parsed.gb)
+    return construct_at(text, frame.line, frame.span, branches=branches, callee=name)
 
 
 def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ctrace.inspector.breaks import Report, breaks_of, reports_of
+from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
 from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.functions import functions_of, total, with_coverage
@@ -57,8 +58,9 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
     failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
     reports = reports_of(raw)
+    codes = Codes(raw)
     breaks = breaks_of(raw, reports)
-    breaks, skips = with_costs(raw, reports, breaks, skips_of(raw, reports, breaks, failure))
+    breaks, skips = with_costs(raw, codes, reports, breaks, skips_of(raw, codes, reports, breaks, failure))
     scenarios = with_coverage(raw, _scenarios(raw))
     return Session(
         environment=_environment(raw),
@@ -66,7 +68,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         scenarios=scenarios,
         compilations=_compilations(raw),
         graphs=graphs,
-        functions=functions_of(raw, graphs),
+        functions=functions_of(raw, codes, graphs),
         coverage=total([each.coverage for each in scenarios]),
         breaks=breaks,
         skips=skips,

@@ -23,11 +23,13 @@ class Construct:
     """Columns of the expression in its line without indentation; None: it is on several lines, or not known."""
 
 
-def construct_at(text: str, line: int, span: tuple[int, int] | None, *, branches: bool = False) -> Construct:
+def construct_at(
+    text: str, line: int, span: tuple[int, int] | None, *, branches: bool = False, callee: str = ""
+) -> Construct:
     """Find what stands at a line of a file (1-based) and columns of that line without its indentation.
 
-    Where Python `branches` there, a conditional expression means its condition.
-    Text that does not parse, or has no such line, gives an empty construct.
+    Without columns it is the statement of the line; then it helps to know that Python `branches` there, which means a
+    condition, or the name of the `callee`. Text that does not parse, or has no such line, gives an empty construct.
     """
     tree = _parsed(text)
     lines = text.splitlines()
@@ -38,8 +40,10 @@ def construct_at(text: str, line: int, span: tuple[int, int] | None, *, branches
     if not chain:
         return Construct()
     node = _innermost_expression(chain, line)
-    if branches and isinstance(node, ast.IfExp):
-        chain, node = [*chain, node], node.test
+    if branches:
+        chain, node = _condition(chain, node, line)
+    elif columns is None:
+        node = _call_of(callee, node)
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 
 
@@ -123,6 +127,35 @@ def _acting_part(node: ast.stmt) -> ast.expr | None:
         case ast.With(items=[item, *_]):
             return item.context_expr
     return None
+
+
+def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast.AST], ast.AST]:
+    """Take the condition of a conditional expression, or of the statement that a one-liner's body belongs to."""
+    if isinstance(node, ast.IfExp):
+        return [*chain, node], node.test
+    for at in range(len(chain) - 1, -1, -1):
+        match chain[at]:
+            case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test) if _is_on(test, line):
+                return (chain, node) if _within(node, test) else (chain[: at + 1], test)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                break
+    return chain, node
+
+
+def _is_on(node: ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _call_of(callee: str, node: ast.AST) -> ast.AST:
+    """Take the one call of a name in a statement; with none, or several, the statement's own expression stays."""
+    calls = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call)
+        and callee
+        and callee in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
+    ]
+    return calls[0] if len(calls) == 1 else node
 
 
 def _kind(chain: list[ast.AST], node: ast.AST) -> str:

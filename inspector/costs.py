@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ctrace.inspector.breaks import Report
+from ctrace.inspector.codes import Codes, Key
 from ctrace.inspector.model import Break, Cost, Frame, Skip
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.roots import Key, keys_of, met_functions
-from ctrace.inspector.sites import Outcome, resumed
+from ctrace.inspector.sites import Outcome
 
 _Line = tuple[str, int]
 
@@ -22,6 +22,7 @@ _Line = tuple[str, int]
 class _Owners:
     """Who is to blame for what happens at a line, or in a function: the index of a break, or of a skip."""
 
+    codes: Codes
     breaks_at: dict[_Line, int] = field(default_factory=dict)
     breaks_in: dict[Key, int] = field(default_factory=dict)
     skips_in: dict[Key, int] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class _Bill:
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
         """Charge the innermost frame that has an owner; what none has is nobody's."""
         for frame in reversed(tuple(stack)):
-            key = frame.file, resumed(frame.function)[0]
+            key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
                 self.breaks[site] += number
                 return
@@ -50,15 +51,15 @@ class _Bill:
 
 
 def with_costs(
-    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
+    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
 ) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
     """Put its cost on each break and skip; ops are None where no eager run was counted."""
-    owners = _owners(raw, reports, skips)
+    owners = _owners(raw, codes, reports, skips)
     ops, graphs = _Bill(), _Bill()
     for counted in raw.ops:
         for left in counted.stacks:
             ops.add(owners, left.stack, left.ops)
-    for stack in _added_graphs(raw):
+    for stack in _added_graphs(raw, codes):
         graphs.add(owners, stack, 1)
     measured = any(counted.left is not None for counted in raw.ops)
 
@@ -71,13 +72,13 @@ def with_costs(
     )
 
 
-def _owners(raw: Raw, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
-    owners = _Owners()
+def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
+    owners = _Owners(codes)
     for at, skip in enumerate(skips):
-        owners.skips_in[skip.file, skip.function] = at
+        owners.skips_in[codes.key(Frame(skip.file, skip.line, skip.function))] = at
     for report in reports:
-        for frame in _inside(report, raw):
-            key = frame.file, frame.function
+        for frame in _inside(report, raw, codes):
+            key = codes.key(frame)
             if key not in owners.skips_in:
                 owners.breaks_at.setdefault((frame.file, frame.line), report.site)
                 if report.parsed.outcome is Outcome.REST_IN_EAGER:
@@ -85,21 +86,21 @@ def _owners(raw: Raw, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _
     return owners
 
 
-def _inside(report: Report, raw: Raw) -> tuple[Frame, ...]:
+def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
     """Give the frames of a report from the function that was being compiled inwards: its callers broke nothing."""
     place = place_of(raw, report.compilation)
+    root = codes.key(Frame(place.file, place.begins, place.function))
     frames = report.parsed.frames
-    roots = [at for at, frame in enumerate(frames) if (frame.file, frame.function) == (place.file, place.function)]
-    return frames[roots[0] :] if roots else frames[-1:]
+    start = next((at for at, frame in enumerate(frames) if codes.key(frame) == root), len(frames) - 1)
+    return frames[start:]
 
 
-def _added_graphs(raw: Raw) -> Iterable[tuple[Frame, ...]]:
+def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
     """Give, for each graph that is there only because of a break or skip, the stack of whoever called its function.
 
     Without any, all that one call runs would be one graph: the first that it leads to is not counted. Nor is a graph
     that a recompile made.
     """
-    met = met_functions(raw)
     seen: set[str] = set()
     entered: set[Key] = set()
     for compile_id in raw.graphs:
@@ -108,8 +109,8 @@ def _added_graphs(raw: Raw) -> Iterable[tuple[Frame, ...]]:
         if frame_id in seen or code is None:
             continue
         seen.add(frame_id)
-        stack = (*code.callers, Frame(code.file, code.line, code.name))
-        entry = next(key for key in keys_of(stack) if key in met or key == keys_of(stack)[-1])
+        mine = codes.key(Frame(code.file, code.line, code.name))
+        entry = next((key for key in codes.keys(code.callers) if codes.is_met(key)), mine)
         if entry in entered:
             yield code.callers
         entered.add(entry)

@@ -3,12 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from ctrace.inspector.codes import Codes, Key
 from ctrace.inspector.events import OpsCounted
 from ctrace.inspector.model import Coverage, Frame, Function, Graph, Owner, Scenario
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.roots import Key, is_root, keys_of, met_functions
 from ctrace.inspector.sites import resumed
 
 
@@ -22,7 +22,7 @@ class _Place:
 
     @property
     def key(self) -> Key:
-        return self.file, self.name.rpartition(".")[2]
+        return self.file, self.name.rpartition(".")[2], self.line
 
 
 def coverage_of(counted: OpsCounted) -> Coverage:
@@ -48,12 +48,11 @@ def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, 
     return tuple(replace(each, coverage=counted.get(each.name, Coverage())) for each in scenarios)
 
 
-def functions_of(raw: Raw, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
+def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
     """List the functions of code that is not torch's: those that Dynamo met, and those whose ops were counted."""
-    places = _places(raw)
-    ops, left = _eager_ops(raw), _left_ops(raw, places)
-    own_graphs = Counter((graph.file, graph.function) for graph in graphs)
-    roots = _roots(raw)
+    ops, left = _eager_ops(raw), _left_ops(raw, codes)
+    own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
+    roots = _roots(raw, codes)
     measured = any(each.left is not None for each in raw.ops)
     return tuple(
         Function(
@@ -61,10 +60,10 @@ def functions_of(raw: Raw, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
             file=place.file,
             line=place.line,
             graphs=own_graphs[place.key],
-            coverage=_coverage(ops[place], left[place]) if measured else Coverage(ops.get(place)),
+            coverage=_coverage(ops[place.key], left[place.key]) if measured else Coverage(ops.get(place.key)),
             compiled_for_itself=place.key in roots,
         )
-        for place in places
+        for place in _places(raw)
     )
 
 
@@ -82,40 +81,33 @@ def _places(raw: Raw) -> list[_Place]:
             code = raw.bytecode.get(compile_id)
             same = code is not None and (code.file, code.line) == (place.file, place.line)
             places.append(_Place(place.file, code.qualname if code and same else place.function, place.line))
-    found: dict[tuple[str, str, int], _Place] = {}
+    found: dict[Key, _Place] = {}
     for each in places:
         if owner_of(each.file, raw.prefixes) is not Owner.TORCH:
-            found.setdefault((*each.key, each.line), each)
+            found.setdefault(each.key, each)
     return list(found.values())
 
 
-def _eager_ops(raw: Raw) -> Counter[_Place]:
-    ops: Counter[_Place] = Counter()
+def _eager_ops(raw: Raw) -> Counter[Key]:
+    ops: Counter[Key] = Counter()
     for counted in raw.ops:
         for each in counted.functions:
-            ops[_Place(each.file, each.name, each.line)] += each.ops
+            ops[_Place(each.file, each.name, each.line).key] += each.ops
     return ops
 
 
-def _left_ops(raw: Raw, places: list[_Place]) -> Counter[_Place]:
-    """Count by innermost function; of several of one name in a file, the last that begins before the line."""
-    left: Counter[_Place] = Counter()
+def _left_ops(raw: Raw, codes: Codes) -> Counter[Key]:
+    """Count by innermost function."""
+    left: Counter[Key] = Counter()
     for counted in raw.ops:
         for each in counted.stacks:
-            if each.stack and (place := _place_at(each.stack[-1], places)) is not None:
-                left[place] += each.ops
+            if each.stack:
+                left[codes.key(each.stack[-1])] += each.ops
     return left
 
 
-def _place_at(frame: Frame, places: list[_Place]) -> _Place | None:
-    key = keys_of([frame])[0]
-    here = [place for place in places if place.key == key and place.line <= frame.line]
-    return max(here, key=lambda place: place.line, default=None)
-
-
-def _roots(raw: Raw) -> set[Key]:
-    met = met_functions(raw)
+def _roots(raw: Raw, codes: Codes) -> set[Key]:
     stacks = [(*code.callers, Frame(code.file, code.line, code.name)) for code in raw.bytecode.values()]
     stacks += [each.stack for each in raw.left if each.stack]
-    keyed = [keys_of(stack) for stack in stacks]
-    return {keys[-1] for keys in keyed if is_root(keys[-1], keys[:-1], met)}
+    keyed = [codes.keys(stack) for stack in stacks]
+    return {keys[-1] for keys in keyed if codes.is_root(keys[-1], keys[:-1])}

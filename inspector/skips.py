@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.breaks import Report
+from ctrace.inspector.codes import Codes
 from ctrace.inspector.constructs import construct_at
 from ctrace.inspector.events import Measured
 from ctrace.inspector.model import Break, Failure, Frame, Owner, Skip
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.recompiles import is_limit
-from ctrace.inspector.roots import is_root, keys_of, met_functions
 from ctrace.inspector.sites import resumed
 
 _ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
@@ -22,11 +22,11 @@ _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "sk
 
 
 def skips_of(
-    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> tuple[Skip, ...]:
     """Find the user's functions that Dynamo gave up or left alone; a failure that ended the run is not one of them."""
     skips: dict[tuple[str, str, int], Skip] = {}
-    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, failure)):
+    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, codes, failure)):
         skips.setdefault((skip.function, skip.file, skip.line), skip)
     return tuple(skips.values())
 
@@ -95,19 +95,18 @@ def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
     return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, rule, known.fix)
 
 
-def _left_alone(raw: Raw, failure: Failure | None) -> Iterator[Skip]:
+def _left_alone(raw: Raw, codes: Codes, failure: Failure | None) -> Iterator[Skip]:
     """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own.
 
     With `fullgraph`, torch may raise for one (2.13) or go on in eager all the same (2.11).
     """
-    met = met_functions(raw)
-    busy = {keys_of(each.stack)[-1] for counted in raw.ops for each in counted.stacks if each.stack}
+    busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     for left in raw.left:
-        key = left.file, left.name
+        key = codes.key(Frame(left.file, left.line, left.name))
         ended_run = left.fullgraph and failure is not None
         if ended_run or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
             continue
-        was_asked_for = left.rule in _HARMLESS and is_root(key, keys_of(left.stack[:-1]), met)
+        was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
         hidden = _HIDDEN.get(left.rule) if key in busy else None
         if left.rule in _ALWAYS or was_asked_for or hidden:
             rule = hidden or left.rule

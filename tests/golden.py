@@ -1,9 +1,23 @@
-"""Compare a screen with the expected one in tests/golden/; `CTRACE_UPDATE_GOLDEN=1 pytest` writes them anew."""
+"""Screens: draw one, and compare it with the expected one in tests/golden/; `CTRACE_UPDATE_GOLDEN=1 pytest` writes them."""
 
+import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from rich.console import Console, RenderableType
+
+from ctrace.reports.terminal import render
+
 _FOLDER = Path(__file__).parent / "golden"
+WIDTHS = (80, 140)
+
+
+def drawn(screen: Iterable[RenderableType], width: int, *, colours: bool = False) -> str:
+    """Print a screen as a terminal of some width would show it."""
+    text = io.StringIO()
+    render(screen, Console(file=text, width=width, force_terminal=colours, legacy_windows=False))
+    return text.getvalue()
 
 
 def assert_golden(name: str, text: str) -> None:

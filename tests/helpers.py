@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 PROJECT = "/home/user/project"
 MODEL = f"{PROJECT}/model.py"
 SITE = "/venv/lib/python3.11/site-packages"
+HOME = f"{SITE}/ctrace/inspector/capture"
 PREFIXES = {"/usr/lib/python3.11": "library", SITE: "library"}
 TORCH_PREFIXES = {f"{SITE}/torch": "torch"}
 CAUSE_KINDS = frozenset(
@@ -30,6 +31,18 @@ CAUSE_KINDS = frozenset(
     )
 )  # fmt: skip
 """The words for causes, all there are."""
+
+Place = tuple[str, int, str]
+"""File, line and function."""
+
+REST_IN_EAGER = (
+    "Encountered graph break that we cannot resume from. Compiling up to the previous resumable state, "
+    "then skipping the rest of the function. Graph break encountered:"
+)
+SKIPPED = (
+    "Failed to handle graph break gracefully. Skipping the function and falling back to eager. Graph break encountered:"
+)
+"""How torch begins a report of a break where the function is not cut and resumed (2.13)."""
 
 fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 """For property tests: the same examples on every run, so that a failure is never a matter of luck."""
@@ -83,7 +96,7 @@ class Log:
     def started(self, schema: int = 1) -> Self:
         """Add what a capture writes first: its own versions and folders, then torch's."""
         versions = {"schema": schema, "ctrace": "0.1.0", "python": "3.11.7", "triton": None}
-        self.ctrace("start", {**versions, "cwd": PROJECT, "prefixes": PREFIXES})
+        self.ctrace("start", {**versions, "cwd": PROJECT, "prefixes": PREFIXES, "home": HOME})
         return self.ctrace("torch", {"torch": "2.13.0", "prefixes": TORCH_PREFIXES})
 
     def ended(self) -> Self:
@@ -119,10 +132,39 @@ class Log:
         reason = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile too often"
         return self.frame(at).metrics(at, fail_type="Unsupported", fail_reason=reason)
 
-    def bytecode(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL) -> Self:
-        """Add what the bytecode hook saw."""
-        seen = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line}
+    def bytecode(
+        self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, callers: Iterable[Place] = ()
+    ) -> Self:
+        """Add what the bytecode hook saw, with who called the function, outermost first."""
+        seen = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line, "callers": stack_of(callers)}
         return self.ctrace("bytecode", {**seen, "bytes_before": 48, "bytes_after": 164}, at=at)
+
+    def gave_up(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, **values: Any) -> Self:
+        """Have Dynamo fail on a function."""
+        return self.frame(at, name, line, file).metrics(at, **{"fail_type": "Unsupported", **values})
+
+    def left_alone(
+        self,
+        name: str = "forward",
+        line: int = 8,
+        *,
+        rule: str = "no_tensor",
+        file: str = MODEL,
+        callers: Iterable[Place] = (),
+        fullgraph: bool = False,
+    ) -> Self:
+        """Have Dynamo leave a function as it is, without a try."""
+        code = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line}
+        stack = stack_of([*callers, (file, line, name)])
+        return self.ctrace("frame", {**code, "rule": rule, "reason": None, "fullgraph": fullgraph, "stack": stack})
+
+    def listing(self, text: str, file: str = MODEL) -> Self:
+        """Add the text of a file."""
+        return self.ctrace("listing", {"file": file, "text": text})
+
+    def counters(self, **counts: Any) -> Self:
+        """Add torch's counters: `frames`, `graph_break`, `stats` and `recompile_limit`."""
+        return self.ctrace("counters", counts)
 
     def breaks(self, at: str, **parts: Any) -> Self:
         """Report a break; `parts` are those of `break_text`."""
@@ -132,10 +174,27 @@ class Log:
         """Add the unmet guards of cache entries, newest first; `unmet` makes an entry."""
         return self.ctrace("recompile", {"entries": list(entries)}, at=at)
 
-    def scenario(self, name: str, calls: int = 2, eager: int | None = None, compiled: int | None = None) -> Self:
+    def scenario(self, name: str, calls: int = 2) -> Self:
         """End a scenario."""
-        counts = {"eager_ops": eager, "compiled_ops": compiled}
-        return self.ctrace("scenario", {"name": name, "calls": calls, **counts})
+        return self.ctrace("scenario", {"name": name, "calls": calls})
+
+    def ops(
+        self,
+        eager: int,
+        left: int | None = None,
+        *,
+        scenario: str = "base",
+        functions: Iterable[tuple[str, int, str, int]] = (),
+        stacks: Iterable[tuple[Sequence[Place], int]] = (),
+    ) -> Self:
+        """Count the ops of a scenario's call in eager, and those that were left in eager when it was compiled.
+
+        A function is its file, first line, qualified name and ops; a stack has its places and ops.
+        """
+        counted = [{"file": file, "line": line, "name": name, "ops": ops} for file, line, name, ops in functions]
+        found = [{"frames": stack_of(places), "ops": ops} for places, ops in stacks]
+        data = {"scenario": scenario, "eager": eager, "left": left, "functions": counted}
+        return self.ctrace("ops", data if left is None else {**data, "stacks": found})
 
     def kernel(self, at: str, name: str, stacks: Sequence[str] = (), ops: Sequence[str] = (), **more: str) -> Self:
         """Add a call of a kernel."""
@@ -156,6 +215,16 @@ class Log:
         return build(self.entries(), failure=failure, seconds=seconds)
 
 
+def whole() -> Log:
+    """A capture of one model, compiled whole, called twice."""
+    return Log().started().compiled("0/0").scenario("base").ops(5, 0).ended()
+
+
+def stack_of(places: Iterable[Place]) -> list[dict[str, Any]]:
+    """Write a stack as our own records have it."""
+    return [{"file": file, "line": line, "name": name} for file, line, name in places]
+
+
 def parsed(log: str | bytes) -> list[Entry | Broken]:
     """Read a log from memory, split into lines and decoded the way `read` does it."""
     data = log if isinstance(log, bytes) else log.encode("utf-8", "surrogatepass")
@@ -168,17 +237,25 @@ def break_text(
     title: str = "Failed to trace builtin operator",
     explanation: str = "Dynamo does not know how to trace `print`",
     hints: Sequence[str] = ("Avoid calling `print`.",),
-    frames: Sequence[tuple[str, int, str, str]] = ((MODEL, 10, "forward", "print(x)"),),
+    frames: Sequence[tuple[Any, ...]] = ((MODEL, 10, "forward", "print(x)"),),
+    lead: str = "Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):",
+    consequence: str = "",
 ) -> str:
-    """Word a break the way torch 2.13 does; frames are file, line, function and source, outermost first."""
+    """Word a break the way torch 2.13 does; frames are file, line, function and source, outermost first.
+
+    A fifth part of a frame is a line of carets below its source. `consequence` is the title of another break that this
+    one led to.
+    """
     file, line, *_ = frames[-1] if frames else (MODEL, 10)
     reason = [f"{title}", f"  Explanation: {explanation}", *(f"  Hint: {hint}" for hint in hints)]
     links = [f" For more details, please visit: https://example.org/break-site/gb/gb{id_}.html" for id_ in gb]
-    stack = [f'  File "{file}", line {line}, in {name}\n    {source}' for file, line, name, source in frames]
+    if consequence:
+        links += ["\n*** While handling this graph break, another graph break occurred: ***", f"\n{consequence}"]
+    stack = ["\n    ".join((f'  File "{file}", line {line}, in {name}', *texts)) for file, line, name, *texts in frames]
     return "\n".join(
         (
             f"Graph break in user code at {file}:{line}",
-            "Graph Break Reason: Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):",
+            f"Graph Break Reason: {lead}",
             "",
             *reason,
             "",

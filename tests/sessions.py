@@ -1,16 +1,22 @@
 """Hand-made sessions that every report renders."""
 
+from typing import Any
+
 from ctrace.inspector.model import (
+    Advice,
     Break,
     BreakKind,
     Bytecode,
     CacheUse,
     Cause,
     Compilation,
+    Cost,
     Coverage,
     Environment,
     Failure,
     FailurePhase,
+    Frame,
+    Function,
     Fusion,
     FusionRound,
     Graph,
@@ -33,10 +39,38 @@ ENVIRONMENT = Environment(
     ctrace="0.1.0", torch="2.13.0", triton="3.7.1", python="3.11.7", device="cpu", backend="inductor", cwd=CWD
 )
 
+SOURCE = '''\
+import torch
+from kept import side
+
+
+class Net(torch.nn.Module):
+    """A model that prints."""
+
+    def forward(self, x):
+        x = x.sin().cos()
+        print("mean", x.mean())
+        return slow(x)
+
+
+def loaded(rows):
+    for row in rows:
+        yield row * 2
+
+
+# Row by row, as the paper has it.
+
+def slow(x):
+    total = 0
+    for row in x:
+        total += side(row)
+    return total
+'''
+
 HEALTHY = Session(
     environment=ENVIRONMENT,
     target=Target("model.py", "model"),
-    scenarios=(Scenario("base", 2, 14, 14),),
+    scenarios=(Scenario("base", 2, Coverage(14, 14)),),
     compilations=(Compilation("0/0", "forward", MODEL, 8, guards=21, bytecode=Bytecode(120, 340), seconds=1.8),),
     graphs=(Graph("0/0", "forward", MODEL, 8, 7),),
     coverage=Coverage(14, 14),
@@ -69,17 +103,22 @@ HEALTHY = Session(
 PARTIAL = Session(
     environment=ENVIRONMENT,
     target=Target("model.py", "model"),
-    scenarios=(Scenario("base", 2, 14, 10), Scenario("wide", 2, 14, 10)),
+    scenarios=(Scenario("base", 2, Coverage(14, 10)), Scenario("wide", 2, Coverage(14, 10))),
     compilations=(
         Compilation("0/0", "forward", MODEL, 8, guards=21, bytecode=Bytecode(120, 340)),
         Compilation("1/0", "forward", MODEL, 8, resumes_at=10, guards=12, bytecode=Bytecode(80, 200)),
         Compilation("0/1", "forward", MODEL, 8, guards=22, bytecode=Bytecode(120, 340)),
-        Compilation("2/0", "slow", MODEL, 20, fail_type="Unsupported", fail_reason="a break in a loop"),
+        Compilation("2/0", "slow", MODEL, 21, fail_type="Unsupported", fail_reason="a break in a loop"),
     ),
     graphs=(
         Graph("0/0", "forward", MODEL, 8, 5),
         Graph("1/0", "forward", MODEL, 10, 2),
         Graph("0/1", "forward", MODEL, 8, 5),
+    ),
+    functions=(
+        Function("Net.forward", MODEL, 8, graphs=3, coverage=Coverage(18, 16), compiled_for_itself=True),
+        Function("slow", MODEL, 21, coverage=Coverage(8, 2), compiled_for_itself=True),
+        Function("side", f"{CWD}/kept.py", 3, coverage=Coverage(2, 2)),
     ),
     coverage=Coverage(28, 20),
     breaks=(
@@ -91,28 +130,62 @@ PARTIAL = Session(
             line=10,
             function="forward",
             source='print("mean", x.mean())',
-            reason="Dynamo cannot trace this built-in with these arguments.",
-            fix="Move a print or log call out of forward.",
+            reason='`print("mean", x.mean())` writes to the screen while the model runs.',
+            fix="Take it out, or guard it with `if not torch.compiler.is_compiling()`.",
             times=3,
             compilations=("0/0", "0/1"),
+            paths=(
+                (Frame(f"{CWD}/train.py", 31, "main"), Frame(MODEL, 10, "forward")),
+                (Frame(f"{CWD}/evaluate.py", 12, "<module>"), Frame(MODEL, 10, "forward")),
+            ),
+            span=(0, 23),
+            expression='print("mean", x.mean())',
+            advice=Advice(
+                'x = x + 1\nprint("mean", x.mean())\nreturn x * 2\n',
+                "x = x + 1\nreturn x * 2\n",
+                "torch._dynamo.config.reorderable_logging_functions.add(print)",
+                "Prints then come after the graph has run, later than in eager.",
+            ),
+            cost=Cost(2, 1),
         ),
         Break(
             gb=("GB0098",),
             kind=BreakKind.DISABLED,
             owner=Owner.LIBRARY,
             file=MODEL,
-            line=23,
+            line=24,
             function="slow",
-            source="side(x)",
-            reason="The function is kept out of compilation by torch.compiler.disable. Its author says: talks to redis.",
+            source="total += side(row)",
+            reason="What `side(row)` calls is kept out of compilation. Its author says: talks to redis.",
             fix="Remove the torch.compiler.disable.",
             times=1,
             compilations=("2/0",),
+            paths=((Frame(MODEL, 24, "slow"),),),
+            span=(9, 18),
+            expression="side(row)",
+            cost=Cost(0, 0),
         ),
     ),
     skips=(
-        Skip("slow", MODEL, 20, "The function is kept out of compilation by torch.compiler.disable.", 1),
-        Skip("load", f"{CWD}/data.py", 3, "Import failure", None),
+        Skip(
+            "slow",
+            MODEL,
+            21,
+            "The break (line 24) is inside of a loop: the whole function stays in eager.",
+            break_index=1,
+            rule="loop",
+            fix="Remove the torch.compiler.disable. Or move the body of the loop into a function of its own.",
+            cost=Cost(6, 1),
+        ),
+        Skip(
+            "loaded",
+            MODEL,
+            14,
+            "`loaded` is a generator, and Dynamo does not compile one by itself.",
+            rule="generator",
+            fix="Compile a function that consumes it, or return a list.",
+            cost=Cost(1),
+        ),
     ),
     recompiles=(
         Recompile(
@@ -136,30 +209,39 @@ PARTIAL = Session(
     time=Time(4.1, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
     problems=(Problem("the payload of 'artifact' is cut short or damaged", 812),),
     unknown={"artifact:new_thing": 2},
+    listings={MODEL: SOURCE},
 )
 
 HOSTILE_TEXT = "</script><b>|x|</b> `tick` \x1b[31mred\x1b[0m \u202eright to left\rgone"
+HOSTILE_FILE = f"{CWD}/{HOSTILE_TEXT}.py"
 HOSTILE = Session(
     environment=Environment(ctrace="0.1.0", torch="2.13.0", python="3.11.7", device="cpu", backend="eager", cwd=CWD),
     target=Target(f"{HOSTILE_TEXT}.py", "model"),
-    graphs=(Graph("0/0", HOSTILE_TEXT, f"{CWD}/{HOSTILE_TEXT}.py", 1, 1),),
+    graphs=(Graph("0/0", HOSTILE_TEXT, HOSTILE_FILE, 1, 1),),
+    functions=(Function(HOSTILE_TEXT, HOSTILE_FILE, 1, coverage=Coverage(3, 1), compiled_for_itself=True),),
     breaks=(
         Break(
-            (),
-            BreakKind.BREAK,
-            Owner.USER,
-            f"{CWD}/{HOSTILE_TEXT}.py",
-            1,
-            HOSTILE_TEXT,
-            HOSTILE_TEXT,
-            HOSTILE_TEXT,
-            "",
-            1,
-            (),
+            gb=(),
+            kind=BreakKind.BREAK,
+            owner=Owner.USER,
+            file=HOSTILE_FILE,
+            line=1,
+            function=HOSTILE_TEXT,
+            source=HOSTILE_TEXT,
+            reason=HOSTILE_TEXT,
+            fix="",
+            times=1,
+            compilations=(),
+            paths=((Frame(HOSTILE_FILE, 1, HOSTILE_TEXT), Frame(HOSTILE_FILE, 1, HOSTILE_TEXT)),),
+            span=(9, 12),
+            expression=HOSTILE_TEXT,
+            advice=Advice(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT),
         ),
     ),
+    skips=(Skip(HOSTILE_TEXT, HOSTILE_FILE, 1, HOSTILE_TEXT, rule=HOSTILE_TEXT, fix=HOSTILE_TEXT),),
     recompiles=(Recompile("0/1", HOSTILE_TEXT, MODEL, 1, False, (Cause("other", HOSTILE_TEXT, HOSTILE_TEXT, None),)),),
     problems=(Problem(HOSTILE_TEXT),),
+    listings={HOSTILE_FILE: f"{HOSTILE_TEXT}\n\t{HOSTILE_TEXT}\n"},
 )
 
 NOTHING = Session(environment=ENVIRONMENT, target=Target("model.py", "model"), time=Time(3.0))
@@ -186,6 +268,47 @@ CRASHED = Session(
     failure=Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed with SIGSEGV"),
     time=Time(12.0, {"dynamo": 0.4}),
 )
+
+
+def bare_break(**parts: Any) -> Break:
+    """A break of which little is known."""
+    known = {
+        "gb": ("GB0124",),
+        "kind": BreakKind.BREAK,
+        "owner": Owner.USER,
+        "file": MODEL,
+        "line": 10,
+        "function": "forward",
+        "source": "y = x.item()",
+        "reason": "`x.item()` turns a tensor into a Python number.",
+        "fix": "Keep the value a tensor.",
+        "times": 1,
+        "compilations": ("0/0",),
+    }
+    return Break(**{**known, **parts})
+
+
+MANY = Session(
+    environment=ENVIRONMENT,
+    target=Target("model.py", "model"),
+    graphs=(Graph("0/0", "forward", MODEL, 8, 7),),
+    coverage=Coverage(40, 12),
+    functions=tuple(Function(f"f{n}", MODEL, n, coverage=Coverage(n + 2, 1)) for n in range(1, 9)),
+    breaks=tuple(
+        bare_break(
+            owner=Owner.TORCH if line == 4 else Owner.USER,
+            line=line,
+            function=f"f{line}",
+            times=line,
+            paths=((Frame(MODEL, 3, "forward"), Frame(MODEL, line, f"f{line}")),),
+            expression="x.item()",
+            advice=Advice("y = x.item()", "y = x"),
+            cost=Cost(line),
+        )
+        for line in range(1, 9)
+    ),
+)
+"""More breaks than a screen shows, none of them with its source, all with the same advice."""
 
 ALL = {
     "healthy": HEALTHY, "partial": PARTIAL, "hostile": HOSTILE, "nothing": NOTHING, "failed": FAILED, "crashed": CRASHED,

@@ -59,10 +59,11 @@ def never_compiled(session: Session) -> tuple[Function, ...]:
 
 def _is_named(function: Function, session: Session) -> bool:
     """Whether a break or a skip is in the function: others, such as frames of a library, were only passed through."""
-    name = function.name.rpartition(".")[2]
-    places = {(each.file, each.function) for each in session.skips}
-    places |= {(frame.file, frame.function) for each in session.breaks for path in each.paths for frame in path}
-    return (function.file, name) in places
+    mine = function.file, function.name.rpartition(".")[2]
+    lines = [each.line for each in session.skips if (each.file, each.function) == mine]
+    frames = (frame for each in session.breaks for path in each.paths for frame in path)
+    lines += [frame.line for frame in frames if (frame.file, frame.function) == mine]
+    return any(line >= function.line for line in lines)
 
 
 def by_ops_left(session: Session) -> tuple[Function, ...]:

@@ -12,7 +12,7 @@ from ctrace.inspector.model import Target
 from ctrace.inspector.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("explain", "run", "runs", "doctor")
+COMMANDS = ("explain", "breaks", "run", "runs", "doctor")
 NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "
 
 
@@ -52,7 +52,19 @@ def test_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("explain",), ("explain", "--json"), ("explain", "--markdown"), ("runs",)]
+    "words",
+    [
+        ("--help",),
+        ("explain",),
+        ("explain", "--json"),
+        ("explain", "--markdown"),
+        ("breaks",),
+        ("breaks", "--all", "--owner", "user"),
+        ("breaks", "--json"),
+        ("breaks", "--explain", "GB0170"),
+        ("breaks", "--explain", "loop", "--json"),
+        ("runs",),
+    ],
 )
 def test_what_needs_no_torch_never_imports_it(words: tuple[str, ...], tmp_path: Path) -> None:
     _saved(tmp_path)
@@ -78,6 +90,108 @@ def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
     done = _ctrace("explain", "--json", "-o", "report.json", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "Wrote report.json\n")
     assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "not_compiled"
+
+
+class TestBreaks:
+    def test_those_of_the_last_run(self, tmp_path: Path) -> None:
+        name = _saved(tmp_path)
+        done = _ctrace("breaks", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("NOT COMPILED  model.py\n")
+        assert _ctrace("breaks", name, cwd=tmp_path).stdout == done.stdout
+
+    def test_as_json(self, tmp_path: Path) -> None:
+        _saved(tmp_path)
+        data = json.loads(_ctrace("breaks", "--json", cwd=tmp_path).stdout)
+        assert (data["verdict"], data["breaks"], data["skipped"]) == ("not_compiled", [], [])
+
+    @pytest.mark.parametrize("words", [("breaks",), ("breaks", "--json")])
+    def test_into_a_file(self, words: tuple[str, ...], tmp_path: Path) -> None:
+        _saved(tmp_path)
+        shown = _ctrace(*words, cwd=tmp_path).stdout
+        done = _ctrace(*words, "-o", "breaks.txt", cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote breaks.txt\n")
+        assert (tmp_path / "breaks.txt").read_text() == shown
+
+    def test_no_run_yet(self, tmp_path: Path) -> None:
+        done = _ctrace("breaks", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("ctrace: there is no run in .ctrace yet\n")
+
+    @pytest.mark.parametrize("owner", ["user", "Library", "TORCH"])
+    def test_those_of_an_owner(self, owner: str, tmp_path: Path) -> None:
+        _saved(tmp_path)
+        assert _ctrace("breaks", "--owner", owner, cwd=tmp_path).returncode == 0
+
+    def test_those_of_nobody(self, tmp_path: Path) -> None:
+        _saved(tmp_path)
+        done = _ctrace("breaks", "--owner", "bogus", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines() == [
+            "ctrace: --owner bogus: there is no such owner",
+            "  choose one of user, library, torch",
+        ]
+
+    def test_a_lesson_needs_no_run(self, tmp_path: Path) -> None:
+        done = _ctrace("breaks", "--explain", "gb170", cwd=tmp_path, code=NO_TORCH)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("GB0170  a branch on a tensor's value\n")
+        assert "Where it is an assert" in done.stdout
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_lesson_as_json(self, tmp_path: Path) -> None:
+        done = _ctrace("breaks", "--explain", "loop", "--json", "-o", "loop.json", cwd=tmp_path, code=NO_TORCH)
+        assert (done.returncode, done.stdout) == (0, "")
+        data = json.loads((tmp_path / "loop.json").read_text())
+        assert (data["id"], data["torch"]) == ("loop", None)
+
+    def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
+        done = _ctrace("breaks", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
+        assert (done.returncode, done.stdout) == (2, "")
+        first, second = done.stderr.splitlines()
+        assert first == "ctrace: nonsense is no kind of graph break that is known"
+        assert "GB0170" in second
+
+
+class TestDamaged:
+    """A run whose run.json cannot be read is not passed over in silence."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        damaged = tmp_path / ".ctrace" / "20260101-000000-old"
+        damaged.mkdir(parents=True)
+        (damaged / "run.json").write_text("{")
+        return tmp_path
+
+    @pytest.mark.parametrize("words", [("runs",), ("runs", "--json"), ("explain",), ("explain", "--json"), ("breaks",)])
+    def test_it_is_mentioned_beside_the_others(self, words: tuple[str, ...], folder: Path) -> None:
+        _saved(folder)
+        done = _ctrace(*words, cwd=folder)
+        assert done.returncode == 0
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("ctrace: .ctrace/20260101-000000-old/run.json cannot be read (")
+        assert line.endswith("; it is passed over")
+        assert "20260101-000000-old" not in done.stdout
+
+    @pytest.mark.parametrize(("command", "code"), [("runs", 0), ("explain", 2)])
+    def test_it_is_mentioned_where_there_is_no_other(self, command: str, code: int, folder: Path) -> None:
+        done = _ctrace(command, cwd=folder)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert "run.json cannot be read" in done.stderr.splitlines()[0]
+
+    def test_whoever_asks_for_it_is_told_what_to_do(self, folder: Path) -> None:
+        done = _ctrace("explain", "20260101-000000-old", cwd=folder)
+        assert done.returncode == 2
+        first, second = done.stderr.splitlines()
+        assert "run.json cannot be read" in first
+        assert "delete the folder" in second
+
+    def test_one_of_a_newer_ctrace_is_mentioned_too(self, folder: Path) -> None:
+        (folder / ".ctrace" / "20260101-000000-old" / "run.json").write_text('{"schema": 99}')
+        assert "newer ctrace" in _ctrace("runs", cwd=folder).stderr
+
+    def test_whoever_names_another_run_is_not_told(self, folder: Path) -> None:
+        assert _ctrace("explain", _saved(folder), cwd=folder).stderr == ""
 
 
 def test_runs_lists_and_prunes(tmp_path: Path) -> None:

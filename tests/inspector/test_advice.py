@@ -1,41 +1,147 @@
-"""What to do about a break or a cause."""
+"""What to do about a break, a skip or a cause."""
 
+import ast
 import re
+import textwrap
+from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.advice import advice
+from ctrace.inspector import advice as advice_module
+from ctrace.inspector.advice import Entry, advice, advice_on_break, entries
+from ctrace.inspector.registry import registered_ids
 from tests.helpers import CAUSE_KINDS
 
-BREAKS = advice("breaks")
+BREAKS = entries("breaks")
+SKIPS = entries("skips")
 CAUSES = advice("causes")
+BOTH = {**BREAKS, **{f"skips:{key}": entry for key, entry in SKIPS.items()}}
+CONSTRUCTS = {
+    "assert", "check", "if", "while", "ternary", "print", "log", "warn", "clock", "cast", "format", "import",
+}  # fmt: skip
+"""The kinds that `constructs.py` tells apart."""
+TABLES = Path(advice_module.__file__).parent
 
 
-@pytest.mark.parametrize("id_", BREAKS)
-def test_every_break_says_why_and_what_to_do(id_: str):
-    assert re.fullmatch(r"GB\d{4}", id_)
-    assert set(BREAKS[id_]) == {"why", "fix"}
+def sentences(entry: Entry) -> list[str]:
+    return [text for text in (entry.why, entry.fix, entry.risk) if text]
+
+
+def test_a_break_is_known_by_its_id_or_by_the_users_construct():
+    for key in BREAKS:
+        id_, _, case = key.partition("/")
+        assert re.fullmatch(r"GB\d{4}", id_) or id_ in CONSTRUCTS, key
+        assert not case or (case in CONSTRUCTS and id_ in BREAKS), key
+
+
+@pytest.mark.parametrize("table", ["breaks", "skips", "causes"])
+def test_no_key_is_written_twice(table: str):
+    keys = re.findall(r"^([^\s#][^:]*):", (TABLES / f"{table}.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(keys) == len(set(keys)) == len(advice(table))
+
+
+def test_there_is_advice_for_most_of_what_happens():
+    assert len({key.partition("/")[0] for key in (*BREAKS, *SKIPS)}) >= 40
+
+
+def test_every_id_is_one_of_torchs():
+    known = registered_ids()
+    if not known:
+        pytest.skip("torch is not installed")
+    assert {key.partition("/")[0] for key in BREAKS if key.startswith("GB")} <= set(known)
+
+
+def test_every_entry_has_a_title_and_says_why_and_what_to_do():
+    for key, entry in BOTH.items():
+        assert all((entry.title, entry.why, entry.fix)), key
+        assert entry.shows in ("", "explanation", "context"), key
+
+
+def test_a_title_is_a_phrase():
+    for key, entry in BOTH.items():
+        for text in (entry.title, entry.it):
+            assert text == " ".join(text.split()), key
+            assert not text.endswith("."), key
+
+
+def test_advice_is_made_of_plain_sentences():
+    for key, entry in BOTH.items():
+        for text in sentences(entry):
+            assert text == " ".join(text.split()), key
+            assert text.endswith("."), key
+            assert text[0].isupper() or text.startswith("{it}"), key
+
+
+def test_a_switch_has_a_risk():
+    for key, entry in BOTH.items():
+        assert bool(entry.switch) == bool(entry.risk), key
+        assert not entry.switch or entry.switch.startswith("torch."), key
+
+
+def test_before_and_after_come_together_and_are_code():
+    for key, entry in BOTH.items():
+        assert bool(entry.before) == bool(entry.after), key
+        assert not entry.before or entry.before != entry.after, key
+        for code in filter(None, (entry.before, entry.after)):
+            assert ast.parse(f"def forward(x):\n{textwrap.indent(code, '    ')}"), key
+
+
+def test_the_only_thing_to_fill_in_is_it():
+    for key, entry in BOTH.items():
+        for text in (entry.title, entry.it, entry.switch, *sentences(entry)):
+            assert set(re.findall(r"\{[^}]*\}", text)) <= {"{it}"}, key
+        assert "{it}" not in entry.title + entry.it + entry.switch + entry.risk, key
+
+
+@pytest.mark.parametrize("expression", ["x.item()", ""])
+def test_it_is_the_users_expression_or_what_it_is_called(expression: str):
+    for key, entry in BOTH.items():
+        about = entry.about(expression)
+        named = f"`{expression}`" if expression else entry.it
+        assert "{it}" not in about.why + about.fix, key
+        assert named.lower() in about.why.lower() or "{it}" not in entry.why, key
+        assert about.why[0] == about.why[0].upper(), key
+        assert about.fix[0] == about.fix[0].upper(), key
+        assert (about.title, about.before, about.after) == (entry.title, entry.before, entry.after), key
 
 
 def test_every_kind_of_cause_has_advice_and_nothing_else_has():
     assert set(CAUSES) == CAUSE_KINDS
 
 
-@pytest.mark.parametrize("kind", CAUSES)
-def test_every_cause_says_what_to_do(kind: str):
-    assert "fix" in CAUSES[kind]
-    assert set(CAUSES[kind]) <= {"why", "fix"}
+def test_every_cause_says_what_to_do_in_a_plain_sentence():
+    for kind, parts in CAUSES.items():
+        assert set(parts) == {"fix"}, kind
+        text = parts["fix"]
+        assert text == " ".join(text.split()), kind
+        assert text.endswith("."), kind
+        assert text[0].isupper(), kind
 
 
-@pytest.mark.parametrize("entry", [*BREAKS.values(), *CAUSES.values()], ids=[*BREAKS, *CAUSES])
-def test_advice_is_a_plain_sentence(entry: dict[str, str]):
-    for text in entry.values():
-        assert isinstance(text, str)
-        assert text == text.strip()
-        assert "\n" not in text
-        assert text.endswith(".")
-        assert text[0].isupper() or text[0] == "."
+@pytest.mark.parametrize(
+    ("gb", "kind", "key"),
+    [
+        (("GB0170",), "", "GB0170"),
+        (("GB0170",), "if", "GB0170"),
+        (("GB0170",), "assert", "GB0170/assert"),
+        (("GB0124",), "assert", "GB0124"),
+        (("GB0124",), "if", "GB0124/if"),
+        (("GB0059",), "print", "print"),
+        (("GB9999",), "print", "print"),
+        ((), "clock", "clock"),
+        (("GB9999", "GB0124"), "", "GB0124"),
+        (("GB9999", "GB0170"), "while", "GB0170/while"),
+    ],
+)
+def test_the_more_special_advice_goes_first(gb: tuple[str, ...], kind: str, key: str):
+    assert advice_on_break(gb, kind) is BREAKS[key]
+
+
+@pytest.mark.parametrize(("gb", "kind"), [((), ""), (("GB9999",), ""), (("GB9999",), "while"), ((), "format")])
+def test_on_other_breaks_there_is_none(gb: tuple[str, ...], kind: str):
+    assert advice_on_break(gb, kind) is None
 
 
 def test_tables_are_read_once():
-    assert advice("breaks") is BREAKS
+    assert entries("breaks") is BREAKS
+    assert advice("causes") is CAUSES

@@ -9,7 +9,7 @@ from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
 from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
 from ctrace.inspector.reader import Entry
-from tests.helpers import MODEL, Log, unmet
+from tests.helpers import HOME, MODEL, PROJECT, Log, unmet
 
 
 def event_of(log: Log) -> ev.Event:
@@ -30,7 +30,8 @@ def event_of(log: Log) -> ev.Event:
         (Log().ctrace("mode", {"build": True}), ev.ModeChosen(True)),
         (Log().ctrace("device", {"device": "cpu"}), ev.DeviceUsed("cpu")),
         (Log().ctrace("call", {"scenario": "base", "index": 1}), ev.CallBegan("base", 1)),
-        (Log().scenario("wide", 2, 7, 5), ev.ScenarioDone("wide", 2, 7, 5)),
+        (Log().scenario("wide", 2), ev.ScenarioDone("wide", 2)),
+        (Log().listing("x = 1", "a.py"), ev.Listing("a.py", "x = 1")),
         (
             Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3, "name": "f"}]}, at="0/1", attempt=2),
             ev.CompileStarted("0/1", 2, (ev.StackFrame(4, 3, "f"),)),
@@ -58,9 +59,10 @@ def event_of(log: Log) -> ev.Event:
             ev.KernelMade("0/0", Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",)),
         ),
         (
-            Log().ctrace("counters", {"frames": {"ok": 1}, "recompile_limit": 4}),
-            ev.Counted({"ok": 1}, {}, {}, 4),
+            Log().counters(frames={"ok": 1}, stats={"unique_graphs": 2}, recompile_limit=4),
+            ev.Counted({"ok": 1}, {}, {}, {"unique_graphs": 2}, 4),
         ),
+        (Log().counters(switched_off="X=1"), ev.Counted({}, {}, {}, {}, None, "X=1")),
         (
             Log().ctrace("failure", {"phase": "run", "type": "KeyError", "message": "'a'"}),
             ev.ProgramFailed(Failure(FailurePhase.RUN, "KeyError", "'a'")),
@@ -87,7 +89,15 @@ def test_start_holds_versions_and_folders():
     started = decode(entry)
     assert isinstance(started, ev.Started)
     assert (started.schema, started.ctrace, started.triton) == (1, "0.1.0", None)
+    assert (started.cwd, started.home) == (PROJECT, HOME)
     assert "library" in started.prefixes.values()
+
+
+def test_a_start_of_an_older_ctrace_says_not_where_it_is():
+    data = {"schema": 1, "ctrace": "0.1.0", "python": "3.11.7", "triton": None, "cwd": PROJECT, "prefixes": {}}
+    started = event_of(Log().ctrace("start", data))
+    assert isinstance(started, ev.Started)
+    assert started.home == ""
 
 
 def test_forward_metrics():
@@ -143,8 +153,44 @@ def test_fusion():
 
 
 def test_bytecode():
-    assert event_of(Log().bytecode("0/0", "forward", 8)) == ev.BytecodeSeen(
-        "0/0", "forward", "Net.forward", "/home/user/project/model.py", 8, 48, 164
+    assert event_of(Log().bytecode("0/0", "forward", 8, callers=[(MODEL, 50, "<module>")])) == ev.BytecodeSeen(
+        "0/0", "forward", "Net.forward", MODEL, 8, 48, 164, (Frame(MODEL, 50, "<module>"),)
+    )
+
+
+def test_bytecode_of_a_log_without_callers():
+    data = {"name": "f", "qualname": "f", "file": "a.py", "line": 1, "bytes_before": 2, "bytes_after": 3}
+    event = event_of(Log().ctrace("bytecode", data, at="0/0"))
+    assert event == ev.BytecodeSeen("0/0", "f", "f", "a.py", 1, 2, 3)
+
+
+def test_ops_by_function_and_by_stack():
+    log = Log().ops(5, 2, functions=[(MODEL, 8, "Net.forward", 5)], stacks=[([(MODEL, 10, "forward")], 2)])
+    assert event_of(log) == ev.OpsCounted(
+        "base",
+        5,
+        2,
+        (ev.FunctionOps(MODEL, "Net.forward", 8, 5),),
+        (ev.LeftOps((Frame(MODEL, 10, "forward"),), 2),),
+    )
+
+
+def test_ops_that_were_counted_in_eager_alone():
+    assert event_of(Log().ops(5)) == ev.OpsCounted("base", 5, None, (), ())
+
+
+def test_a_function_that_was_left_alone():
+    log = Log().left_alone("helper", 31, rule="no_ops", callers=[(MODEL, 10, "forward")], fullgraph=True)
+    assert event_of(log) == ev.FrameLeft(
+        id=None,
+        name="helper",
+        qualname="Net.helper",
+        file=MODEL,
+        line=31,
+        rule="no_ops",
+        reason="",
+        fullgraph=True,
+        stack=(Frame(MODEL, 10, "forward"), Frame(MODEL, 31, "helper")),
     )
 
 
@@ -207,6 +253,10 @@ def test_what_nobody_has_heard_of_is_unknown(log: Log, kind: str):
         (Log().ctrace("graph", {"backend": "eager"}, at="0/0"), KeyError),
         (Log().ctrace("recompile", {"entries": 3}, at="0/0"), TypeError),
         (Log().ctrace("scenario", {"name": "base"}), KeyError),
+        (Log().ctrace("ops", {"scenario": "base", "eager": 5}), KeyError),
+        (Log().ctrace("ops", {"scenario": "base", "eager": 5, "functions": [], "stacks": [{"ops": 1}]}), KeyError),
+        (Log().ctrace("frame", {"name": "f", "qualname": "f", "file": "f.py", "line": 1, "rule": "no_ops"}), KeyError),
+        (Log().ctrace("listing", {"file": "f.py", "text": None}), TypeError),
         (Log().artifact("torch_version", "{}"), KeyError),
         (Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3}]}, at="0/0"), KeyError),
         (Log().record("dynamo_start", {"stack": [{"filename": "4", "line": 3, "name": "f"}]}, at="0/0"), TypeError),
@@ -226,7 +276,8 @@ def test_what_nobody_has_heard_of_is_unknown(log: Log, kind: str):
     ids=[
         "file-without-number", "file-with-a-word", "file-no-pair", "start-without-id", "start-without-stack",
         "graph-without-id", "metrics-no-object", "no-json", "payload-no-object", "graph-without-ops",
-        "entries-no-list", "scenario-without-calls", "version-without-version", "frame-without-name",
+        "entries-no-list", "scenario-without-calls", "ops-without-functions", "ops-without-frames",
+        "frame-without-stack", "listing-without-text", "version-without-version", "frame-without-name",
         "frame-with-a-name-for-a-number", "count-a-text", "count-a-fraction", "seconds-a-text", "seconds-too-many",
         "flag-a-number", "recompile-without-entries", "entry-without-guards", "guard-without-text", "no-stage",
         "no-phase", "no-owner", "deep-list",

@@ -8,6 +8,7 @@ import pytest
 
 from ctrace.inspector.model import Coverage, Session
 from tests.helpers import DATA, PROJECT, SCRIPTS, recorded
+from tests.shapes import SHAPES
 
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))
 
@@ -86,7 +87,7 @@ FACTS = {
         recompiles=[("0/1", True, ["size"]), ("1/1", True, ["size"])],
         cache=[("forward", 2, 8), ("forward (from line 9)", 2, 8)],
     ),
-    "no_ops": Facts("not_compiled", []),
+    "no_ops": Facts("not_compiled", [], skips=[("add", None)]),
     "print_break": Facts(
         "partial",
         ["0/0", "1/0"],
@@ -147,7 +148,7 @@ def source(name: str, line: int) -> str:
 
 
 def test_there_are_facts_for_each_log():
-    assert sorted(FACTS) == LOGS
+    assert sorted([*FACTS, *SHAPES]) == LOGS
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -172,7 +173,8 @@ def test_lines_are_those_of_the_script(name: str):
         assert found.file == f"{PROJECT}/{name.partition('.')[0]}.py"
         assert source(name, found.line) == found.source
     for skip in session.skips:
-        assert source(name, skip.line).startswith(("@torch.compile", f"def {skip.function}("))
+        head = source(name, skip.line)
+        assert head.startswith(("@torch.compile", f"def {skip.function}(")) or skip.function == "<listcomp>"
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -201,7 +203,7 @@ def test_of_a_log_of_torch_alone_the_version_is_known(name: str):
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_is_small_and_names_no_path_of_the_machine_that_recorded_it(name: str):
     text = (DATA / f"{name}.log").read_text(encoding="utf-8")
-    assert len(text) < 60_000
+    assert len(text) < 150_000
     paths = re.findall(r"(?<![\w./:<])/(?:[\w.+-]+/)+[\w.+-]+", text)
     neutral = ("/home/user/", "/venv/lib/", "/usr/lib/", "/tmp/torchinductor_user")
     assert [path for path in paths if not path.startswith(neutral)] == []

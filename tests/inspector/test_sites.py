@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.model import Frame
-from ctrace.inspector.sites import parse_break, resumed
-from tests.helpers import MODEL, SITE, break_text, fuzzing
+from ctrace.inspector.sites import Outcome, parse_break, resumed
+from tests.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing
 
 IN_A_LOOP = """\
 Graph break in user code at /home/user/project/model.py:10
@@ -83,9 +83,30 @@ def test_frames_of_dynamo_itself_are_left_out():
     assert all(frame.file == MODEL for frame in parse_break(break_text()).frames)
 
 
-def test_markers_under_a_source_line_are_no_source():
-    text = break_text().replace("    print(x)", "    print(x)\n    ^^^^^^^^")
-    assert parse_break(text).frames[-1].source == "print(x)"
+@pytest.mark.parametrize(
+    ("source", "carets", "span"),
+    [
+        ("print(x)", "^^^^^^^^", (0, 8)),
+        ("y = x.item()", "    ^^^^^^^^", (4, 12)),
+        ("if total > 10:", "   ~~~~~~^~~~", (3, 13)),
+        ("y = xs[0]", "    ~~^^^", (4, 9)),
+        ("y = a @ b", "      ^", (6, 7)),
+    ],
+)
+def test_markers_under_a_source_line_are_its_columns_and_no_source(source: str, carets: str, span: tuple[int, int]):
+    (frame,) = parse_break(break_text(frames=[(MODEL, 10, "forward", source, carets)])).frames
+    assert frame == Frame(MODEL, 10, "forward", source, span)
+
+
+def test_each_frame_has_its_own_columns():
+    frames = ((MODEL, 20, "main", "y = f(x)", "    ^^^^"), (MODEL, 9, "f", "print(x)"))
+    assert [frame.span for frame in parse_break(break_text(frames=frames)).frames] == [(4, 8), None]
+
+
+@pytest.mark.parametrize("line", ["  ^^^^", "    ^^ ^^", "    ~~x~~", "    "])
+def test_other_lines_under_a_source_line_are_no_columns(line: str):
+    text = break_text().replace("    print(x)\n", f"    print(x)\n{line}\n")
+    assert parse_break(text).frames == (Frame(MODEL, 10, "forward", "print(x)"),)
 
 
 def test_a_frame_without_a_source_line():
@@ -115,8 +136,33 @@ def test_explanations_over_several_lines_are_one():
     assert parse_break(break_text(explanation="one\n    two   three")).explanation == "one two three"
 
 
-def test_a_disabled_function():
-    assert parse_break(break_text(gb=("0098",))).is_disabled
+@pytest.mark.parametrize("gb", [("0098",), ("0099",), ("0124", "0099")])
+def test_a_disabled_function(gb: tuple[str, ...]):
+    assert parse_break(break_text(gb=gb)).is_disabled
+
+
+def test_a_function_is_cut_where_torch_says_nothing_else():
+    assert parse_break(break_text()).outcome is Outcome.CUT
+    assert not parse_break(break_text()).in_loop
+
+
+@pytest.mark.parametrize(("lead", "outcome"), [(REST_IN_EAGER, Outcome.REST_IN_EAGER), (SKIPPED, Outcome.SKIPPED)])
+def test_a_function_that_is_not_cut(lead: str, outcome: Outcome):
+    parsed = parse_break(break_text(lead=lead, frames=[(MODEL, 10, "forward", "print(x)")]))
+    assert parsed.outcome is outcome
+    assert (parsed.title, parsed.gb) == ("Failed to trace builtin operator", ("GB0059",))
+
+
+def test_a_break_in_a_loop():
+    parsed = parse_break(IN_A_LOOP)
+    assert (parsed.outcome, parsed.in_loop) == (Outcome.SKIPPED, True)
+
+
+def test_a_loop_in_the_users_words_is_none():
+    frames = ((MODEL, 3, "forward", "graph break in loop"),)
+    assert not parse_break(break_text(title="graph break in loop", frames=frames)).in_loop
+    assert not parse_break(break_text(consequence="no graph break in loops")).in_loop
+    assert parse_break(break_text(consequence="graph break in loop")).in_loop
 
 
 def test_a_break_that_could_not_be_handled_has_the_stack_of_the_first():

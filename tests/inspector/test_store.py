@@ -88,6 +88,8 @@ def test_a_damaged_run_is_said_to_be_so(store: Store, text: str) -> None:
     with pytest.raises(RunError):
         store.load(run.name)
     assert store.runs() == []
+    (what,) = store.damaged()
+    assert what.startswith(f"{run.folder}/run.json cannot be read")
 
 
 def test_a_run_of_a_newer_ctrace_asks_for_an_upgrade(store: Store) -> None:
@@ -97,6 +99,13 @@ def test_a_run_of_a_newer_ctrace_asks_for_an_upgrade(store: Store) -> None:
     with pytest.raises(RunError, match="newer ctrace") as caught:
         store.load(run.name)
     assert "upgrade" in caught.value.todo
+
+
+def test_runs_that_can_be_read_are_not_damaged(store: Store) -> None:
+    assert store.damaged() == []
+    store.create(TARGET)
+    _made(store, 2)
+    assert store.damaged() == []
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import ctrace
 from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.model import Session
+from ctrace.inspector.registry import registered_ids
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +22,7 @@ CHECKSUM = zlib.crc32(b"abc") % 7
 FAST = None
 WEIGHT = torch.ones(3, requires_grad=True)
 @torch.compiler.disable
-def KEPT_OUT(x):
+def kept_out(x):
     return x.sin()
 """
 BREAKS = {key: entry for key, entry in entries("breaks").items() if entry.before}
@@ -49,6 +50,8 @@ def _session(code: str, folder: Path) -> Session:
 
 @pytest.mark.parametrize("key", BREAKS)
 def test_a_break_gets_the_advice_whose_example_it_is(key: str, tmp_path: Path) -> None:
+    if key.startswith("GB") and key[:6] not in registered_ids():
+        pytest.skip("this torch calls it otherwise")
     entry: Entry = BREAKS[key]
     broken = _session(entry.before, tmp_path).breaks
     assert entry.about(broken[0].expression).fix == broken[0].fix

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctrace.inspector.model import Cost
 from ctrace.reports import format as fmt
 
 
@@ -32,6 +33,20 @@ def test_count(number: int, text: str) -> None:
     assert fmt.count(number, "graph") == text
 
 
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Cost(), ""),
+        (Cost(0, 0), ""),
+        (Cost(1), "1 op in eager"),
+        (Cost(None, 2), "+2 graphs"),
+        (Cost(3, 1), "3 ops in eager, +1 graph"),
+    ],
+)
+def test_cost_leaves_out_what_is_none_or_was_not_measured(cost: Cost, text: str) -> None:
+    assert fmt.cost(cost) == text
+
+
 def test_plain_shows_control_characters_instead_of_obeying_them() -> None:
     assert fmt.plain("a\x1b[31mb\u202ec\rd\ne\tf") == "a\\x1b[31mb\\u202ec\\rd\ne\tf"
 
@@ -45,6 +60,22 @@ def test_path_is_relative_only_inside_the_working_directory() -> None:
     assert fmt.path("/home/user/project/a/b.py", "/home/user/project") == "a/b.py"
     assert fmt.path("/home/user/project2/b.py", "/home/user/project") == "/home/user/project2/b.py"
     assert fmt.path("b.py", "") == "b.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "text"),
+    [
+        ("/home/user/project/a/b.py", 3, "a/b.py:3"),
+        ("/home/user/project/a/b.py", None, "a/b.py"),
+        ("/venv/lib/python3.11/site-packages/einops/einops.py", 9, "einops/einops.py:9"),
+        ("/usr/lib/python3/dist-packages/einops/einops.py", None, "einops/einops.py"),
+        ("/home/user/project/.venv/lib/python3.11/site-packages/einops/einops.py", 9, "einops/einops.py:9"),
+        ("C:\\env\\Lib\\site-packages\\einops\\einops.py", 9, "einops\\einops.py:9"),
+        ("/srv/site-packages.py", 9, "/srv/site-packages.py:9"),
+    ],
+)
+def test_a_place_in_an_installed_package_begins_with_the_package(file: str, line: int | None, text: str) -> None:
+    assert fmt.place(file, line, "/home/user/project") == text
 
 
 def test_listed() -> None:

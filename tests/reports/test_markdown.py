@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from ctrace.inspector.model import Session
 from ctrace.reports.markdown import render_markdown
 from tests import sessions
 from tests.golden import assert_golden
@@ -18,6 +19,26 @@ def test_foreign_text_is_no_markup() -> None:
     text = re.sub(r"(`+).+?\1(?!`)", "", render_markdown(sessions.HOSTILE))  # code spans show text as it is
     assert "<b>" not in text
     assert "</script>" not in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("`a_b` turns <it> into *c*.", "`a_b` turns &lt;it&gt; into \\*c\\*."),
+        ("Guard with `if not x|y`.", "Guard with `if not x\\|y`."),
+        ("one ` alone, a_b", "one \\` alone, a\\_b"),
+        ("`a` and `b` and `c", "\\`a\\` and \\`b\\` and \\`c"),
+    ],
+)
+def test_code_in_our_sentences_stays_code(reason: str, shown: str) -> None:
+    report = render_markdown(Session(breaks=(sessions.bare_break(reason=reason),)))
+    assert f"| {shown} | Keep the value a tensor. |" in report
+
+
+def test_the_costliest_break_goes_first() -> None:
+    report = render_markdown(sessions.PARTIAL)
+    assert report.index("| `model.py:24 GB0098` |") < report.index("| `model.py:10 GB0059` |")
+    assert "| 6 ops in eager, +1 graph |" in report
 
 
 def test_every_row_of_a_table_has_its_columns() -> None:

@@ -1,29 +1,24 @@
-"""The terminal report: golden screens, and what it must never do."""
-
-import io
+"""`ctrace explain` on screen: golden screens, and what it must never do."""
 
 import pytest
-from rich.console import Console
 
 from ctrace.inspector.model import Session
-from ctrace.reports.terminal import render_terminal
+from ctrace.reports.terminal import explain_screen
 from tests import sessions
-from tests.golden import assert_golden
+from tests.golden import WIDTHS, assert_golden, drawn
 
 
 def _screen(session: Session, width: int, *, colours: bool = False) -> str:
-    text = io.StringIO()
-    render_terminal(session, Console(file=text, width=width, force_terminal=colours, legacy_windows=False))
-    return text.getvalue()
+    return drawn(explain_screen(session, width), width, colours=colours)
 
 
-@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", sessions.ALL)
 def test_screen(name: str, width: int) -> None:
     assert_golden(f"{name}-{width}.txt", _screen(sessions.ALL[name], width))
 
 
-@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", sessions.ALL)
 def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: int) -> None:
     for line in _screen(sessions.ALL[name], width).splitlines():
@@ -53,3 +48,9 @@ def test_what_was_not_measured_is_not_a_zero() -> None:
     screen = _screen(sessions.NOTHING, 80)
     assert "not measured" in screen
     assert " 0 " not in screen
+
+
+def test_breaks_that_do_not_fit_are_counted() -> None:
+    screen = _screen(sessions.MANY, 80)
+    assert screen.count("GB0124") == 6
+    assert "and 2 more breaks: see ctrace breaks --all" in screen

@@ -1,0 +1,164 @@
+"""Whatever a log holds, there is a session; what could not be read is a problem."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctrace.inspector.build import build
+from ctrace.inspector.decode import _DECODERS
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.model import Verdict
+from tests.helpers import HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
+
+SPECIMENS: dict[str, Any] = {
+    "str": ["a.py", 7],
+    "dynamo_start": {"stack": [{"filename": 0, "line": 8, "name": "forward"}]},
+    "dynamo_output_graph": {"sizes": {"x": [4]}},
+    "compilation_metrics": {
+        "co_name": "forward", "co_filename": MODEL, "co_firstlineno": 8, "guard_count": 9, "graph_op_count": 2,
+        "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.7, "inductor_compile_time_s": 0.4,
+        "fail_type": "Unsupported", "fail_reason": "no such thing",
+    },
+    "bwd_compilation_metrics": {"backward_cumulative_compile_time_us": 3, "inductor_compile_time_s": 0.4},
+    "artifact:torch_version": {"pytorch_version": "2.13.0"},
+    "artifact:recompile_reasons": ["0/0: L['n'] == 2"],
+    "artifact:ctrace_start": {
+        "schema": 1, "ctrace": "0.1.0", "python": "3.11.7", "triton": None, "cwd": PROJECT, "prefixes": {PROJECT: "user"},
+        "home": HOME,
+    },
+    "artifact:ctrace_torch": {"torch": "2.13.0", "prefixes": {PROJECT: "user"}},
+    "artifact:ctrace_mode": {"build": False},
+    "artifact:ctrace_device": {"device": "cpu"},
+    "artifact:ctrace_call": {"scenario": "base", "index": 0},
+    "artifact:ctrace_scenario": {"name": "base", "calls": 2},
+    "artifact:ctrace_ops": {
+        "scenario": "first", "eager": 5, "left": 3, "functions": [{"file": MODEL, "name": "f", "line": 8, "ops": 5}],
+        "stacks": [{"frames": stack_of([(MODEL, 10, "forward")]), "ops": 3}],
+    },
+    "artifact:ctrace_frame": {
+        "name": "helper", "qualname": "helper", "file": MODEL, "line": 31, "rule": "generator", "reason": None,
+        "fullgraph": False, "stack": stack_of([(MODEL, 10, "forward"), (MODEL, 31, "helper")]),
+    },
+    "artifact:ctrace_listing": {"file": MODEL, "text": "def forward(x):\n    print(x)\n"},
+    "artifact:ctrace_graph": {"backend": "eager", "ops": 3, "wraps": None},
+    "artifact:ctrace_bytecode": {
+        "name": "forward", "qualname": "forward", "file": MODEL, "line": 8, "bytes_before": 48, "bytes_after": 99,
+        "callers": stack_of([(MODEL, 50, "<module>")]),
+    },
+    "artifact:ctrace_recompile": {
+        "entries": [unmet("L['n'] == 2", lines=(9,), now="3"), {"id": "0/0", "unmet": [], "invalid": "gone"}],
+        "closure": ["n"],
+    },
+    "artifact:ctrace_fusion": {
+        "stage": "forward", "before": 3, "after": 2, "rounds": [{"before": 3, "after": 2, "fused": [["a", "b"]]}],
+        "refused": 0,
+    },
+    "artifact:ctrace_kernel": {
+        "stage": "forward", "name": "k0", "language": "cpp", "ops": ["aten.exp"],
+        "stacks": [f'File "{MODEL}", line 9, in forward'],
+    },
+    "artifact:ctrace_codegen_started": {"stage": "forward"},
+    "artifact:ctrace_codegen": {"stage": "forward", "seconds": 0.5},
+    "artifact:ctrace_codegen_failed": {"stage": "forward", "error": "ValueError: no"},
+    "artifact:ctrace_counters": {
+        "frames": {"total": 2, "ok": 1}, "graph_break": {"/gb/gb0059.html": 1}, "unimplemented": {},
+        "stats": {"unique_graphs": 2}, "recompile_limit": 8, "switched_off": None,
+    },
+    "artifact:ctrace_failure": {"phase": "run", "type": "KeyError", "message": "'a'", "file": MODEL, "line": 9, "todo": ""},
+    "artifact:ctrace_problem": {"what": "fusion could not be recorded"},
+    "artifact:ctrace_end": {},
+}  # fmt: skip
+"""A sound record of every kind that holds data."""
+
+ODD_VALUES = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
+
+NO_JSON = {
+    "nothing": "", "open": "{", "words": "no json", "not-a-number": "NaN", "infinity": "1e999", "long-number": "9" * 5000,
+    "deep-list": "[" * 100_000, "deep-object": '{"a": ' * 100_000, "string": '"x"', "list": "[{}]",
+}  # fmt: skip
+"""Payloads that hold no object, by name: some are too long to be shown."""
+
+
+def specimen_log(kind: str, data: Any) -> Log:
+    """Put one record of a kind into an otherwise sound log, at its end, where nothing replaces it."""
+    log = Log().started().compiled("0/0").compiled("0/1").breaks("0/1").scenario("first")
+    if kind.startswith("artifact:"):
+        text = json.dumps(data, indent=0 if isinstance(data, list) else None)
+        return log.artifact(kind.removeprefix("artifact:"), text, at="0/1").ended()
+    return log.record(kind, data, at="0/1").ended()
+
+
+def replaced(data: Any) -> Iterator[Any]:
+    """Replace every part of some data, one at a time, by every odd value."""
+    yield from ODD_VALUES
+    parts = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, part in parts:
+        for value in replaced(part):
+            copied = data.copy()
+            copied[key] = value
+            yield copied
+
+
+class TestDamage:
+    def test_a_log_cut_anywhere_gives_a_session_and_a_problem(self):
+        log = Log().started().frame("0/0").graph("0/0").breaks("0/0").scenario("base").ops(5, 0).ended()
+        data = log.text.encode()
+        lines = [number for number, line in enumerate(data.splitlines(), 1) if not line.startswith(b"\t")]
+        first = data.index(b"\n\t{") + 1
+        for end in range(len(data) - 1):
+            problems = build(parsed(data[:end])).problems
+            assert problems or end <= data.index(b"\nV", first), f"cut at byte {end}"
+            assert all(problem.line in [None, *lines] for problem in problems), f"cut at byte {end}"
+
+    @fuzzing
+    @given(st.lists(st.integers(0, 10**6), max_size=4), st.binary(max_size=4))
+    def test_bytes_changed_anywhere(self, places: list[int], replacement: bytes):
+        data = bytearray(whole().breaks("0/0").text.encode())
+        for place in places:
+            at = place % len(data)
+            data[at : at + len(replacement)] = replacement
+        build(parsed(bytes(data)))
+
+    def test_every_kind_with_data_has_a_specimen(self):
+        assert set(_DECODERS) - set(SPECIMENS) == {"artifact:dynamo_graph_break_reason"}
+
+    @pytest.mark.parametrize("kind", SPECIMENS)
+    def test_any_value_in_any_place(self, kind: str):
+        for damaged in replaced(SPECIMENS[kind]):
+            log = specimen_log(kind, damaged)
+            try:
+                session = log.session()
+            except RunError as error:
+                assert "newer" in error.what
+            except Exception as error:
+                pytest.fail(f"{type(error).__name__}: {error}; with {damaged}")
+            else:
+                assert session.verdict in Verdict
+
+    @pytest.mark.parametrize("kind", SPECIMENS)
+    def test_any_field_missing(self, kind: str):
+        for name in SPECIMENS[kind] if isinstance(SPECIMENS[kind], dict) else ():
+            rest = {key: value for key, value in SPECIMENS[kind].items() if key != name}
+            assert specimen_log(kind, rest).session()
+
+    @fuzzing
+    @given(st.sampled_from(list(SPECIMENS)), any_json)
+    def test_anything_else_in_a_record_of_a_known_kind(self, kind: str, data: Any):
+        try:
+            specimen_log(kind, data).session()
+        except RunError as error:
+            assert "newer" in error.what
+
+    @pytest.mark.parametrize("name", NO_JSON)
+    def test_payloads_that_hold_no_object(self, name: str):
+        for kind, specimen in SPECIMENS.items():
+            session = Log().artifact(kind.removeprefix("artifact:"), NO_JSON[name], at="0/0").session()
+            verdict, whats = session.verdict, [problem.what[:200] for problem in session.problems]
+            assert verdict in Verdict
+            if kind.startswith("artifact:") and isinstance(specimen, dict) and specimen:
+                assert len(whats) == 1
+                assert whats[0].startswith(f"a {kind} entry is not as expected")

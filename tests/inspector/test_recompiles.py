@@ -1,0 +1,161 @@
+"""Compilations beyond the first of a function, and how many there may be."""
+
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.model import CacheUse, Cause, Session
+from tests.helpers import MODEL, SITE, Log, unmet
+
+LIBRARY = f"{SITE}/einops/einops.py"
+
+
+def kinds(session: Session) -> list[list[str]]:
+    return [[cause.kind for cause in recompile.causes] for recompile in session.recompiles]
+
+
+class TestRecompiles:
+    SIZE = "tensor 'L['x']' size mismatch at index 0. expected 4, actual 8"
+
+    def again(self, *entries: dict[str, Any]) -> Log:
+        return Log().started().compiled("0/0").recompile("0/1", *entries).compiled("0/1")
+
+    def test_the_first_compilation_of_each_function_is_none(self):
+        assert Log().compiled("0/0").compiled("1/0", "helper", 30).session().recompiles == ()
+
+    def test_a_second_one_has_a_cause(self):
+        (recompile,) = self.again(unmet(self.SIZE)).session().recompiles
+        assert (recompile.compilation, recompile.function, recompile.file, recompile.line) == (
+            "0/1",
+            "forward",
+            MODEL,
+            8,
+        )
+        (cause,) = recompile.causes
+        assert (cause.kind, cause.subject, cause.was, cause.now) == ("size", "x.size(0)", "4", "8")
+        assert cause.fix
+
+    def test_the_nearest_entry_explains(self):
+        far, near = unmet("L['n'] == 1", self.SIZE, entry="0/1"), unmet("L['flag'] == True", entry="0/0")
+        assert kinds(self.again(far, near).session()) == [["argument_value"]]
+
+    def test_the_newer_entry_explains_on_a_tie(self):
+        newer, older = unmet("L['n'] == 2", entry="0/1"), unmet("L['n'] == 1", entry="0/0")
+        ((cause,),) = (recompile.causes for recompile in self.again(newer, older).session().recompiles)
+        assert cause.was == "2"
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_the_entry_whose_tensor_got_furthest_explains(self, swapped: bool):
+        other_dtype = unmet("tensor 'L['x']' dtype mismatch. expected Double, actual Float", entry="0/1")
+        other_stride = unmet("tensor 'L['x']' stride mismatch at index 0. expected 5, actual 1", entry="0/0")
+        entries = (other_stride, other_dtype) if swapped else (other_dtype, other_stride)
+        assert kinds(self.again(*entries).session()) == [["stride"]]
+
+    def test_fewer_unmet_guards_go_before_how_far_a_tensor_got(self):
+        two = unmet("tensor 'L['x']' stride mismatch at index 0. expected 5, actual 1", "L['n'] == 2", entry="0/1")
+        one = unmet("tensor 'L['x']' dtype mismatch. expected Double, actual Float", entry="0/0")
+        assert kinds(self.again(two, one).session()) == [["dtype"]]
+
+    def test_an_entry_for_none_is_nearer_than_one_for_a_tensor(self):
+        tensor = unmet("expected type of 'L['m']' to be a tensor type, ' but found <class 'NoneType'>", entry="0/1")
+        assert kinds(self.again(tensor, unmet(self.SIZE)).session()) == [["size"]]
+
+    def test_an_entry_that_torch_threw_away_explains_where_no_other_does(self):
+        gone = {"id": "0/0", "unmet": [], "invalid": "Cache line invalidated because L['self'] got deallocated"}
+        ((cause,),) = (recompile.causes for recompile in self.again(gone).session().recompiles)
+        assert (cause.kind, cause.subject) == ("identity", gone["invalid"])
+        assert kinds(self.again(gone, unmet(self.SIZE, entry="0/1")).session()) == [["size"]]
+
+    def test_a_value_of_an_enclosing_function(self):
+        data = {"entries": [unmet("L['rate'] == 0.5", now="1.5")], "closure": ["rate"]}
+        log = Log().started().compiled("0/0").ctrace("recompile", data, at="0/1").compiled("0/1")
+        assert kinds(log.session()) == [["closure_value"]]
+
+    def test_the_line_of_a_value_that_a_break_returned_is_that_of_the_call(self):
+        resumed, entry = "torch_dynamo_resume_in_forward_at_12", unmet("L['___stack0'] == 2.0", lines=(14,))
+        log = Log().started().compiled("1/0", resumed).recompile("1/1", entry).compiled("1/1", resumed)
+        ((cause,),) = (recompile.causes for recompile in log.session().recompiles)
+        assert (cause.kind, cause.line) == ("break_result", 12)
+
+    def test_an_entry_without_unmet_guards_explains_nothing(self):
+        assert kinds(self.again(unmet(), unmet(self.SIZE)).session()) == [["size"]]
+
+    def test_a_cause_is_told_once(self):
+        assert kinds(self.again(unmet("L['n'] == 2", "L['n'] == 2")).session()) == [["argument_value"]]
+
+    def test_the_line_is_the_innermost_of_the_user(self):
+        entry = unmet("L['n'] == 2", lines=(20, 9))
+        entry["stack"].append({"file": LIBRARY, "line": 3, "name": "rearrange"})
+        ((cause,),) = (recompile.causes for recompile in self.again(entry).session().recompiles)
+        assert cause.line == 9
+
+    def test_torchs_own_words_are_kept(self):
+        log = self.again(unmet(self.SIZE)).artifact("recompile_reasons", "0/0: because", at="0/1")
+        assert log.session().recompiles[0].reason == "0/0: because"
+
+    def test_torchs_own_words_explain_where_our_hook_was_not(self):
+        words = "0/0: L['n'] == 2                  # return x * n  # model.py:9 in forward"
+        log = Log().compiled("0/0").artifact("recompile_reasons", words, at="0/1").compiled("0/1")
+        assert log.session().recompiles[0].causes[0] == Cause(
+            "argument_value", "n", "2", fix=log.session().recompiles[0].causes[0].fix
+        )
+
+    def test_a_recompile_that_nobody_explains(self):
+        (recompile,) = Log().compiled("0/0").compiled("0/1").session().recompiles
+        assert (recompile.causes, recompile.reason, recompile.expected) == ((), "", False)
+
+    def test_a_refused_compilation_is_none(self):
+        assert Log().compiled("0/0").limit_hit("0/1").session().recompiles == ()
+
+    def test_a_compilation_after_a_failed_one_is_the_first(self):
+        log = Log().frame("0/0").metrics("0/0", fail_type="Unsupported").compiled("0/1")
+        assert log.session().recompiles == ()
+
+    def test_a_compilation_without_a_graph_counts_if_it_has_bytecode(self):
+        log = Log().frame("0/0").bytecode("0/0").frame("0/1").bytecode("0/1")
+        assert len(log.session().recompiles) == 1
+
+    @pytest.mark.parametrize(
+        ("guard", "expected"),
+        [
+            (SIZE, True),
+            ("L['self'].training == True", True),
+            ("GLOBAL_STATE changed: grad_mode", True),
+            ("L['n'] == 2", False),
+            ("tensor 'L['x']' size mismatch at index 0. expected 4, actual 1", False),
+        ],
+    )
+    def test_some_first_changes_are_expected(self, guard: str, expected: bool):
+        (recompile,) = self.again(unmet(guard)).session().recompiles
+        assert recompile.expected is expected
+
+    def test_a_second_change_of_a_size_is_not_expected(self):
+        log = self.again(unmet(self.SIZE)).recompile("0/2", unmet(self.SIZE)).compiled("0/2")
+        assert [recompile.expected for recompile in log.session().recompiles] == [True, False]
+
+    def test_a_mode_and_something_else_is_not_expected(self):
+        (recompile,) = self.again(unmet("GLOBAL_STATE changed: grad_mode", "L['n'] == 2")).session().recompiles
+        assert not recompile.expected
+
+
+class TestLimit:
+    def test_how_much_of_its_cache_a_function_used(self):
+        session = Log().compiled("0/0").compiled("0/1").compiled("1/0", "helper", 30).session()
+        assert not session.limit.hit
+        assert session.limit.functions == (CacheUse("forward", 2, 8), CacheUse("helper", 1, 8))
+
+    def test_a_refused_compilation_hits_it(self):
+        log = Log().compiled("0/0").limit_hit("0/1").counters(recompile_limit=1)
+        assert log.session().limit.hit
+        assert log.session().limit.functions == (CacheUse("forward", 1, 1),)
+
+    def test_parts_of_a_function_have_limits_of_their_own(self):
+        log = Log().compiled("0/0").compiled("1/0", "torch_dynamo_resume_in_forward_at_12", 8)
+        assert [use.function for use in log.session().limit.functions] == ["forward", "forward (from line 12)"]
+
+    def test_functions_that_never_compiled_use_nothing(self):
+        assert Log().frame("0/0").metrics("0/0", fail_type="Unsupported").session().limit.functions == ()
+
+    def test_frames_with_like_numbers_are_kept_apart(self):
+        log = Log().compiled("11/0", "forward", 8).compiled("11/1", "forward", 8).compiled("1/0", "helper", 30)
+        assert log.session().limit.functions == (CacheUse("forward", 2, 8), CacheUse("helper", 1, 8))
