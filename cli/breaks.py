@@ -55,7 +55,7 @@ def breaks(
         write_report(render_breaks_json(session, chosen), output)
     else:
         from ctrace.cli.show import show_screen
-        from ctrace.reports.terminal import breaks_screen
+        from ctrace.reports.terminal.breaks import breaks_screen
 
         show_screen(lambda width: breaks_screen(session, width, chosen, all_paths=all_paths), output)
     if is_new:
@@ -85,6 +85,6 @@ def _explain(name: str, *, json: bool, output: Path | None) -> None:
         write_report(render_lesson_json(found), output)
     else:
         from ctrace.cli.show import show_screen
-        from ctrace.reports.terminal import lesson_screen
+        from ctrace.reports.terminal.breaks import lesson_screen
 
         show_screen(lambda _width: lesson_screen(found), output)

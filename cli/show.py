@@ -54,7 +54,7 @@ def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool
 
 
 def _terminal(session: Session, output: Path | None, *, on_stderr: bool) -> None:
-    from ctrace.reports.terminal import explain_screen
+    from ctrace.reports.terminal.explain import explain_screen
 
     show_screen(lambda width: explain_screen(session, width), output, on_stderr=on_stderr)
 
@@ -68,7 +68,7 @@ def show_screen(
         RunError: the file cannot be written.
     """
     from ctrace.cli.console import PLAIN_WIDTH, console
-    from ctrace.reports.terminal import render
+    from ctrace.reports.terminal.parts import render
 
     if output is None or str(output) == "-":
         shown = console(stderr=on_stderr and output is None)

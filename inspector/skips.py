@@ -68,7 +68,7 @@ def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -
         reason=f"{why[:1].upper()}{why[1:]}",
         break_index=report.site,
         rule=rule,
-        fix=f"{cause.fix} {known.fix}".strip(),
+        fix=f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}" if cause.fix else known.fix,
     )
 
 

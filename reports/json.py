@@ -1,7 +1,7 @@
 """A Session as JSON, for programs. Names are fixed: they may be added to, never renamed."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.model import (
@@ -18,9 +18,11 @@ from ctrace.inspector.model import (
     Skip,
 )
 from ctrace.inspector.views.breaks import RankedBreak, ranked
-from ctrace.inspector.views.lessons import Lesson
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
+
+if TYPE_CHECKING:
+    from ctrace.inspector.views.lessons import Lesson
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
@@ -132,7 +134,7 @@ def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
     return {**_break(each.at, cwd), "break": number, "cost_with_skips": _cost(each.cost), "paths": paths}
 
 
-def render_lesson_json(lesson: Lesson) -> str:
+def render_lesson_json(lesson: "Lesson") -> str:
     """Write what is known of a kind of break, indented, with a final newline."""
     told = lesson.torch
     data = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from ctrace.reports.terminal import render
+from ctrace.reports.terminal.parts import render
 
 _FOLDER = Path(__file__).parent / "golden"
 WIDTHS = (80, 140)

@@ -44,8 +44,9 @@ def _with_skips(session: Session, index: int) -> RankedBreak:
 
 
 def lonely_skips(session: Session) -> tuple[Skip, ...]:
-    """Give the functions that were left in eager by a rule, and not because of a break."""
-    return tuple(skip for skip in session.skips if skip.break_index is None)
+    """Give the functions that were left in eager by a rule, and not because of a break, the costliest first."""
+    alone = (skip for skip in session.skips if skip.break_index is None)
+    return tuple(sorted(alone, key=lambda skip: -(skip.cost.ops or 0)))
 
 
 def never_compiled(session: Session) -> tuple[Function, ...]:
@@ -70,6 +71,15 @@ def by_ops_left(session: Session) -> tuple[Function, ...]:
     """Order functions by the ops of theirs that stay in eager; those with none are left out."""
     found = [each for each in session.functions if _left(each)]
     return tuple(sorted(found, key=lambda each: -_left(each)))
+
+
+def unclaimed_ops(session: Session) -> int:
+    """Count the ops in eager that no break and no skip accounts for; 0 where nothing was measured."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    if ops is None or compiled is None:
+        return 0
+    costs = [*(each.cost for each in session.breaks), *(skip.cost for skip in session.skips)]
+    return max(ops - compiled - sum(cost.ops or 0 for cost in costs), 0)
 
 
 def _left(function: Function) -> int:

@@ -17,16 +17,19 @@ from ctrace.inspector.views.breaks import (
     never_compiled,
     ranked,
     snippet,
+    unclaimed_ops,
 )
 from ctrace.inspector.views.lessons import Lesson
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line
 from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
 
+_FUNCTION_NUMBERS = 30
+"""Columns that the table of functions needs besides the function."""
+
 
 def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:
     """Show breaks and functions left in eager, the costliest first."""
-    del width
     yield headline(session)
     found = ranked(session, owner)
     shown = found if all_paths else found[:MOST]
@@ -39,7 +42,7 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
     if hidden := len(session.breaks) - len(found):
         yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
     yield from _left_alone(session)
-    yield from _functions(session)
+    yield from _functions(session, width)
     for problem in session.problems:
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
@@ -127,22 +130,24 @@ def _left_alone(session: Session) -> Iterator[RenderableType]:
         yield Text(fmt.plain(f"\nNever compiled, no graph came of it: {names}"), style="bold red")
 
 
-def _functions(session: Session) -> Iterator[RenderableType]:
+def _functions(session: Session, width: int) -> Iterator[RenderableType]:
     found = by_ops_left(session)
     if not found:
         return
     yield section("Ops in eager, by function")
     rows = table("function", "ops", "in graphs", "left")
     for each in found[:MOST]:
-        rows.add_row(*_row(each, session.environment.cwd))
+        rows.add_row(*_row(each, width - _FUNCTION_NUMBERS))
     yield item(rows)
     yield from more(len(found), "function")
+    if unclaimed := unclaimed_ops(session):
+        yield Text(f"  {fmt.count(unclaimed, 'op')} of these at no break and in no function left in eager", style="dim")
 
 
-def _row(function: Function, cwd: str) -> tuple[Text, str, str, str]:
+def _row(function: Function, width: int) -> tuple[Text, str, str, str]:
     ops, compiled = function.coverage.ops or 0, function.coverage.compiled or 0
-    where = f"  {fmt.place(function.file, function.line, cwd)}"
-    name = Text.assemble(fmt.one_line(function.name, 60), (where, "dim"))
+    name = Text.assemble(fmt.one_line(function.name, 40), (f"  {fmt.file_name(function.file)}:{function.line}", "dim"))
+    name.truncate(width, overflow="ellipsis")
     return name, str(ops), str(compiled), str(ops - compiled)
 
 

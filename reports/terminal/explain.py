@@ -160,8 +160,11 @@ def _endings(session: Session) -> Iterator[RenderableType]:
     guards = guard_count(session)
     facts = [("Time", _time(session))]
     if session.compilations or session.failure is None:
-        covered = fmt.share(session.coverage.compiled, session.coverage.ops)
-        facts = [("Ops in graphs", covered), ("Guards", "not measured" if guards is None else str(guards)), *facts]
+        facts = [
+            ("Ops in graphs", _coverage(session)),
+            ("Guards", "not measured" if guards is None else str(guards)),
+            *facts,
+        ]
     grid = Table.grid(padding=(0, 2))
     for name, value in facts:
         grid.add_row(Text(name, style="bold"), Text(value))
@@ -177,6 +180,15 @@ def _endings(session: Session) -> Iterator[RenderableType]:
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
         yield Text(f"Log entries that this version does not know: {names}", style="dim")
+
+
+def _coverage(session: Session) -> str:
+    """Write the share of ops in graphs, and of each scenario where they differ."""
+    whole = fmt.share(session.coverage.compiled, session.coverage.ops)
+    shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
+    if len(set(shares.values())) < 2:
+        return whole
+    return f"{whole}; {fmt.listed((f'{fmt.one_line(name, 30)} {share}' for name, share in shares.items()), 6)}"
 
 
 def _time(session: Session) -> str:

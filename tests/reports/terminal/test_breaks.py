@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from ctrace.inspector.model import Advice, Owner, Session
-from ctrace.reports.terminal import breaks_screen
+from ctrace.reports.terminal.breaks import breaks_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.model import Session
-from ctrace.reports.terminal import explain_screen
+from ctrace.reports.terminal.explain import explain_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn
 

@@ -5,7 +5,7 @@ import pytest
 from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.registry import Registered
 from ctrace.inspector.views.lessons import Lesson
-from ctrace.reports.terminal import lesson_screen
+from ctrace.reports.terminal.breaks import lesson_screen
 from tests.golden import WIDTHS, assert_golden, drawn
 from tests.sessions import HOSTILE_TEXT
 
