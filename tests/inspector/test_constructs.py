@@ -260,3 +260,40 @@ def test_any_place_in_sound_code_is_no_error(name: str, line: int, span: tuple[i
     tail = "    finally: x.item()\n" if name == "try" else ""
     text = f"class Net:\n  def forward(self, x):\n    {head}\n        y = [f(\n  w) for w in x]\n{tail}    print(x)\n"
     assert set(construct_at(text, line, span).around) <= {name, "comprehension"}
+
+
+BODY = """\
+for y in x:
+    if y.sum() > 0: out.append(y)
+while x.any(): x = x - 1
+z = x * x.sum().item() + 2 if x.max() > 1 else 3
+w = x.item() + y.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "expression"),
+    [(2, "if", "y.sum() > 0"), (3, "while", "x.any()"), (4, "ternary", "x.max() > 1"), (5, "", "x.item() + y.item()")],
+)
+def test_a_branch_without_columns_is_the_condition_of_its_line(line: int, kind: str, expression: str):
+    found = construct_at(BODY, line, None, branches=True)
+    assert (found.kind, found.expression) == (kind, expression)
+
+
+@pytest.mark.parametrize(
+    ("line", "callee", "expression"),
+    [
+        (4, "item", "x.sum().item()"),
+        (5, "item", "x.item() + y.item()"),
+        (2, "append", "out.append(y)"),
+        (5, "", "x.item() + y.item()"),
+    ],
+)
+def test_a_call_without_columns_is_the_only_one_of_its_name(line: int, callee: str, expression: str):
+    assert construct_at(BODY, line, None, callee=callee).expression == expression
+
+
+def test_columns_that_reach_beyond_the_condition_are_cut():
+    # Torch's columns of a branch end where what is executed ends (2.13).
+    found = construct_at("if x.sum() > 0: x = x / 2\n", 1, (3, 25))
+    assert (found.kind, found.expression, found.span) == ("if", "x.sum() > 0", (3, 14))

@@ -5,7 +5,15 @@ import dataclasses
 import pytest
 
 from ctrace.inspector.model import Break, Cost, Coverage, Frame, Function, Graph, Owner, Session, Skip
-from ctrace.inspector.views.breaks import Snippet, by_ops_left, lonely_skips, never_compiled, ranked, snippet
+from ctrace.inspector.views.breaks import (
+    Snippet,
+    by_ops_left,
+    lonely_skips,
+    never_compiled,
+    ranked,
+    snippet,
+    unclaimed_ops,
+)
 from tests.helpers import MODEL
 from tests.sessions import bare_break
 
@@ -142,3 +150,16 @@ class TestSnippet:
     @pytest.mark.parametrize("listings", [{}, {MODEL: ""}, {"other.py": TEXT}])
     def test_a_file_that_nobody_has(self, listings: dict[str, str]):
         assert snippet(Session(listings=listings), broken(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("coverage", "left"), [(Coverage(20, 10), 3), (Coverage(20, 13), 0), (Coverage(20, 20), 0), (Coverage(20), 0)]
+)
+def test_ops_that_no_break_and_no_skip_accounts_for(coverage: Coverage, left: int):
+    session = Session(coverage=coverage, breaks=(broken(ops=5), broken(ops=None)), skips=(skipped(ops=2),))
+    assert unclaimed_ops(session) == left
+
+
+def test_functions_left_in_eager_by_a_rule_are_ranked_too():
+    session = Session(skips=(skipped("f"), skipped("g", ops=2), skipped("h", cause=0, ops=9), skipped("i", ops=5)))
+    assert [skip.function for skip in lonely_skips(session)] == ["i", "g", "f"]

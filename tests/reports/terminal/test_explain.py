@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model import Session
+from ctrace.inspector.model import Coverage, Scenario, Session
 from ctrace.reports.terminal.explain import explain_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn
@@ -54,3 +54,12 @@ def test_breaks_that_do_not_fit_are_counted() -> None:
     screen = _screen(sessions.MANY, 80)
     assert screen.count("GB0124") == 6
     assert "and 2 more breaks: see ctrace breaks --all" in screen
+
+
+def test_coverage_of_scenarios_is_named_where_it_differs() -> None:
+    whole = Coverage(20, 15)
+    alike = Scenario("a", 2, Coverage(10, 8)), Scenario("b", 2, Coverage(10, 8))
+    apart = Scenario("a", 2, Coverage(10, 10)), Scenario("b", 2, Coverage(10, 5))
+    assert "; a" not in _screen(Session(coverage=whole, scenarios=alike), 80)
+    screen = " ".join(_screen(Session(coverage=whole, scenarios=apart), 80).split())
+    assert "15 of 20 (75 %); a 10 of 10 (100 %), b 5 of 10 (50 %)" in screen
