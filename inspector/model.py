@@ -261,6 +261,10 @@ class Recompile:
     causes: tuple[Cause, ...]
     reason: str = ""
     """Torch's own words."""
+    scenario: str | None = None
+    """The scenario that was being called; None for a program."""
+    call: int | None = None
+    """Which call of the scenario, from 0."""
 
 
 @dataclass(frozen=True, slots=True)

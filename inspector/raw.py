@@ -30,6 +30,8 @@ class Raw:
     listings: dict[str, str] = field(default_factory=dict)
     """Source text by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
+    during: dict[str, ev.CallBegan] = field(default_factory=dict)
+    """Which call of which scenario a compilation began in; a program has none."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in the order they were first met."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
@@ -53,6 +55,8 @@ class Raw:
     ended: bool = False
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
+    _call: ev.CallBegan | None = None
+    """The call under way, or the last."""
     _generation: int = 1
     """One more after each torch._dynamo.reset(), which lets compile ids begin anew."""
     _started: set[str] = field(default_factory=set)
@@ -102,6 +106,7 @@ class Raw:
                 self.environment["device"] = event.device
             case ev.CallBegan():
                 self.calls[event.scenario] += 1
+                self._call = event
             case ev.ScenarioDone():
                 self.scenarios.append(Scenario(event.name, event.calls))
             case ev.OpsCounted():
@@ -113,6 +118,8 @@ class Raw:
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
+                if self._call is not None:
+                    self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
                 self.breaks.append(event)
             case ev.GraphMade():

@@ -31,7 +31,20 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
             causes = _causes(raw, compile_id, place)
             reason = next(iter(raw.reasons.get(compile_id, ())), "")
             expected = _is_expected(compile_id, causes)
-            found.append(Recompile(compile_id, place.function, place.file, place.begins, expected, causes, reason))
+            during = raw.during.get(compile_id)
+            found.append(
+                Recompile(
+                    compilation=compile_id,
+                    function=place.function,
+                    file=place.file,
+                    line=place.begins,
+                    expected=expected,
+                    causes=causes,
+                    reason=reason,
+                    scenario=during and during.scenario,
+                    call=during and during.index,
+                )
+            )
         if made:
             earlier.add(frame)
     return tuple(found)

@@ -228,6 +228,8 @@ def _recompile(each: Recompile, cwd: str) -> dict[str, Any]:
         "file": fmt.path(each.file, cwd),
         "line": each.line,
         "expected": each.expected,
+        "scenario": each.scenario,
+        "call": each.call,
         "causes": [_cause(cause) for cause in each.causes],
     }
 
