@@ -7,6 +7,7 @@ from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
 from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.functions import functions_of, total, with_coverage
+from ctrace.inspector.guards import GuardText
 from ctrace.inspector.model import (
     Bytecode,
     CacheUse,
@@ -81,6 +82,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         problems=(*raw.problems, *_problems(raw, reports, failure)),
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
+        guards=_guards(raw),
     )
 
 
@@ -138,6 +140,19 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
             )
         )
     return tuple(made)
+
+
+def _guards(raw: Raw) -> dict[str, GuardText]:
+    found = {}
+    for compile_id, printed in raw.guards.items():
+        placed, timed = raw.guard_places.get(compile_id), raw.guard_costs.get(compile_id)
+        found[compile_id] = GuardText(
+            text=printed.text,
+            stacks=placed.stacks if placed else None,
+            without_effect=placed.without_effect if placed else {},
+            cost=timed.cost if timed else None,
+        )
+    return found
 
 
 def _limit(raw: Raw) -> Limit:

@@ -14,13 +14,13 @@ from ctrace.inspector.names import user_name
 
 _PARAMETER_HINT = ". Guard failed on a parameter, "
 _TENSOR = re.compile(
-    r"tensor '(?P<name>.*?)' (?:Tensor )?(?P<what>size|stride|dtype|device|requires_grad|dispatch key set|rank)"
+    r"tensor '(?P<name>.*?)' (?:Tensor )?(?P<what>size|stride|dtype|device|layout|requires_grad|dispatch key set|rank)"
     r"(?: index)? mismatch(?: at index (?P<index>\d+))?\. "
     r"[Ee]xpected (?:device index to be )?(?P<was>.*?)(?:, actual (?P<now>.*))?$"
 )
 _TENSOR_KINDS = {
     "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
-    "dispatch key set": "dispatch_keys", "rank": "size",
+    "dispatch key set": "dispatch_keys", "rank": "size", "layout": "layout",
 }  # fmt: skip
 _BOUNDS = re.compile(
     r"^(?:(?P<low>-?\d+) <=? )?(?P<subject>[^<>=]+?)(?: (?:<=?) (?P<high>-?\d+)| >= (?P<least>-?\d+))?$"
@@ -28,14 +28,13 @@ _BOUNDS = re.compile(
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (?P<was>.+)$")
 
 
-def cause_of(guard: UnmetGuard, line: int | None, closure: Container[str] = ()) -> Cause:
-    """Classify one unmet guard as our recompile hook wrote it.
+def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
+    """Classify one unmet guard as our recompile hook wrote it; which line made it is for the caller to say.
 
-    `line` is the user's line that made the guard, `closure` the names that the function takes from an enclosing one.
+    `closure` holds the names that the function takes from an enclosing one.
     """
     text = guard.text.strip().partition(_PARAMETER_HINT)[0]
-    now = guard.now
-    cause = _tensor(text) or _global_state(text) or _expression(text, now, line) or Cause("other", text, line=line)
+    cause = _tensor(text) or _global_state(text) or _expression(text, guard.now) or Cause("other", text)
     if cause.kind == "argument_value" and cause.subject.partition(".")[0] in closure:
         return replace(cause, kind="closure_value")
     return cause
@@ -53,7 +52,7 @@ def _tensor(text: str) -> Cause | None:
     if what == "stride":
         return Cause("stride", f"{name}.stride({match['index']})", was, now)
     now = now or "?"
-    attribute = {"rank": "dim()", "dispatch key set": "dispatch keys", "device": "device.index"}.get(what, what)
+    attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
 
@@ -61,25 +60,23 @@ def _size_kind(was: str, now: str) -> str:
     return "zero_one" if {was, now} & {"0", "1"} else "size"
 
 
+_GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>[^\s.]+)(?:\. expected (?P<was>.*), actual (?P<now>.*))?")
+
+
 def _global_state(text: str) -> Cause | None:
-    match = re.match(r"GLOBAL_STATE changed: (?P<what>\S+)", text)
+    match = _GLOBAL_STATE.match(text)
     if match is None:
         return None
     what = match["what"]
     kind = "autocast" if what.startswith("autocast") else "grad_mode" if what == "grad_mode" else "global_state"
-    return Cause(kind, what)
+    return Cause(kind, what, match["was"], match["now"])
 
 
-def _expression(text: str, now: str | None, line: int | None) -> Cause | None:
-    return (
-        _bounds(text, now, line)
-        or _container(text, now, line)
-        or _check(text, now, line)
-        or _comparison(text, now, line)
-    )
+def _expression(text: str, now: str | None) -> Cause | None:
+    return _bounds(text, now) or _container(text, now) or _check(text, now) or _comparison(text, now)
 
 
-def _bounds(text: str, now: str | None, line: int | None) -> Cause | None:
+def _bounds(text: str, now: str | None) -> Cause | None:
     """Read `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch itself sets 0 and 1 apart, other bounds come from a condition."""
     match = _BOUNDS.match(text)
     if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
@@ -88,7 +85,7 @@ def _bounds(text: str, now: str | None, line: int | None) -> Cause | None:
     is_size = "size()[" in subject or "stride()[" in subject
     apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
     bounds = _bound_words(low, match["high"])
-    return Cause("zero_one" if apart else "range", user_name(subject), bounds, now, None if apart else line)
+    return Cause("zero_one" if apart else "range", user_name(subject), bounds, now)
 
 
 def _bound_words(low: str | None, high: str | None) -> str:
@@ -97,13 +94,15 @@ def _bound_words(low: str | None, high: str | None) -> str:
     return f"{low} or more" if low else f"{high} or less"
 
 
-def _container(text: str, now: str | None, line: int | None) -> Cause | None:
+def _container(text: str, now: str | None) -> Cause | None:
     if match := _EMPTY.match(text):
-        return Cause("length", f"len({user_name(match['container'])})", "0", "1 or more", line)
+        return Cause(
+            "length", f"len({user_name(match['container'])})", "0", now if now and now.isdecimal() else "1 or more"
+        )
     if text.startswith("len("):
-        return _compared("length", text, now, line)
+        return _compared("length", text, now)
     if text.startswith("list(dict.keys("):
-        return Cause("key_order", f"{user_name(text[len('list(dict.keys(') :].partition(')')[0])}", None, now, line)
+        return Cause("key_order", f"{user_name(text[len('list(dict.keys(') :].partition(')')[0])}", None, now)
     return None
 
 
@@ -111,21 +110,34 @@ _EMPTY = re.compile(r"not (?P<container>[^\s()]+)$")
 """Guard `SEQUENCE_LENGTH` of a container without items; every other `not` is that of a call."""
 
 
-def _check(text: str, now: str | None, line: int | None) -> Cause | None:
+def _check(text: str, now: str | None) -> Cause | None:
     if match := _WANTED_TENSOR.match(text):
         is_none = "NoneType" in match["found"]
-        return Cause("none" if is_none else "type", user_name(match["name"]), "Tensor", match["found"], line)
+        found = _CLASS.sub(r"\1", match["found"])
+        return Cause("none" if is_none else "type", user_name(match["name"]), match["was"] or "Tensor", found)
     if text.startswith(("Duplicate tensor found", "check_no_aliasing(")):
-        return Cause("aliasing", user_name(text), None, None, line)
+        return Cause("aliasing", user_name(text), None, None)
     if match := _CONTAINS.match(text):
-        return Cause("key_order", user_name(match["dict"]), None, None, line)
+        return Cause("key_order", user_name(match["dict"]), None, None)
     for prefix, kind in _CHECKS:
         if text.startswith(prefix):
-            return Cause(kind, user_name(text[len(prefix) :].split(",")[0].rstrip(")")), None, now, line)
+            subject = user_name(text[len(prefix) :].split(",")[0].rstrip(")"))
+            wanted = _CLASS.search(text) if kind == "type" else None
+            was = _type_name(wanted[1]) if wanted else None
+            return Cause(kind, subject.removesuffix(".__code__"), was, now and _type_name(now))
     return None
 
 
-_WANTED_TENSOR = re.compile(r"expected type of '(?P<name>.*?)' to be a tensor type, ?'? but found (?P<found>.*)$")
+_CLASS = re.compile(r"<class '(?P<name>[^']*)'>")
+
+
+def _type_name(qualified: str) -> str:
+    return qualified.removeprefix("builtins.").removeprefix("__main__.")
+
+
+_WANTED_TENSOR = re.compile(
+    r"expected type of '(?P<name>.*?)' to be a tensor type, ?'?(?P<was>\w+)?'? but found (?P<found>.*)$"
+)
 _CONTAINS = re.compile(r"(?:not )?___dict_contains\([^,]+, (?P<dict>.+)\)$")
 _CHECKS = (
     ("___check_type_id(", "type"),
@@ -137,19 +149,22 @@ _CHECKS = (
 )
 
 
-def _comparison(text: str, now: str | None, line: int | None) -> Cause | None:
+def _comparison(text: str, now: str | None) -> Cause | None:
     match = _COMPARISON.match(text)
-    return _compared(_comparison_kind(*match.groups()), text, now, line) if match else None
+    return _compared(_comparison_kind(*match.groups()), text, now) if match else None
 
 
-def _compared(kind: str, text: str, now: str | None, line: int | None) -> Cause:
+def _compared(kind: str, text: str, now: str | None) -> Cause:
     match = _COMPARISON.match(text)
     if match is None:
-        return Cause(kind, user_name(text), None, now, line)
-    was = user_name(match["was"]) if kind in ("duck_shape", "aliasing", "range") else match["was"]
+        return Cause(kind, user_name(text), None, now)
+    if kind == "aliasing":
+        apart = match["op"] == "is"
+        return Cause(kind, f"{user_name(match['subject'])} is {user_name(match['was'])}", str(apart), str(not apart))
+    was = user_name(match["was"]) if kind in ("duck_shape", "range") else match["was"]
     if kind == "range":
         was = _RANGE_WORDS[match["op"]].format(was)
-    return Cause(kind, user_name(match["subject"]), was, now, line)
+    return Cause(kind, user_name(match["subject"]), was, now)
 
 
 _RANGE_WORDS = {
@@ -197,5 +212,5 @@ def check_order(guard: UnmetGuard) -> int:
     return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
 
 
-_TENSOR_ORDER = ("type", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
+_TENSOR_ORDER = ("type", "layout", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
 """TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""

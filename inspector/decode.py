@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields
+from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
 from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Owner, Stage
 from ctrace.inspector.reader import Entry
 
@@ -170,12 +171,40 @@ def _bytecode(entry: Entry) -> ev.BytecodeSeen:
 def _guards_failed(entry: Entry) -> ev.GuardsFailed:
     data = _payload(entry)
     held = tuple(_held(each) for each in data.objects("entries"))
-    return ev.GuardsFailed(_id(entry), held, frozenset(data.maybe_texts("closure")))
+    return ev.GuardsFailed(_id(entry), held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
 
 
 def _held(data: Fields) -> ev.EntryHeld:
-    unmet = tuple(ev.UnmetGuard(each.text("guard"), each.maybe_text("now")) for each in data.objects("unmet"))
-    return ev.EntryHeld(data.text("id"), unmet, _frames(data.maybe_objects("stack")), data.maybe_text("invalid"))
+    unmet = tuple(
+        ev.UnmetGuard(each.text("guard"), each.maybe_text("now"), _frames(each.maybe_objects("stack")))
+        for each in data.objects("unmet")
+    )
+    return ev.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
+
+
+def _guards_placed(entry: Entry) -> ev.GuardsPlaced:
+    data = _payload(entry)
+    known = tuple(_frames(each.objects("frames")) for each in data.objects("stacks"))
+    stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
+    counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
+    return ev.GuardsPlaced(_id(entry), stacks, counts)
+
+
+def _guards_timed(entry: Entry) -> ev.GuardsTimed:
+    data = _payload(entry)
+    parts = tuple(
+        PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
+        for each in data.objects("parts")
+    )
+    kinds = tuple(
+        KindCost(each.text("kind"), each.integer("number"), each.number("warm")) for each in data.objects("kinds")
+    )
+    cost = GuardCost(_duration(data), _duration(data.object("root")), data.number("epilogue"), parts, kinds)
+    return ev.GuardsTimed(_id(entry), cost)
+
+
+def _duration(data: Fields) -> Duration:
+    return Duration(data.number("cold"), data.number("warm"))
 
 
 def _fusion(entry: Entry) -> ev.FusionDone:
@@ -258,6 +287,9 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
     "artifact:ctrace_recompile": _guards_failed,
+    "dynamo_cpp_guards_str": lambda entry: ev.GuardsPrinted(_id(entry), entry.payload),
+    "artifact:ctrace_guards": _guards_placed,
+    "artifact:ctrace_guard_cost": _guards_timed,
     "artifact:ctrace_fusion": _fusion,
     "artifact:ctrace_kernel": _kernel,
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
@@ -274,7 +306,7 @@ _IGNORED = frozenset(
     (
         "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "create_symbol",
         "create_unbacked_symbol", "symbolic_shape_specialization", "guard_added", "guard_added_fast", "dynamo_guards",
-        "dynamo_cpp_guards_str", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
+        "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
         "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",

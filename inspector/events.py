@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ctrace.inspector.guards import GuardCost
 from ctrace.inspector.model import Failure, Frame, Fusion, Stage
 
 
@@ -204,6 +205,8 @@ class UnmetGuard:
 
     text: str
     now: str | None = None
+    stack: tuple[Frame, ...] = ()
+    """Where the user's code made the guard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +215,8 @@ class EntryHeld:
 
     id: str
     unmet: tuple[UnmetGuard, ...] = ()
-    stack: tuple[Frame, ...] = ()
-    """Where the user's code made the first unmet guard."""
+    number: int = 0
+    """Of all unmet guards; `unmet` may hold fewer."""
     invalid: str | None = None
     """Why torch had thrown the entry away."""
 
@@ -226,6 +229,34 @@ class GuardsFailed:
     entries: tuple[EntryHeld, ...]
     closure: frozenset[str] = frozenset()
     """Names that the function takes from an enclosing one."""
+    seconds: float | None = None
+    """What finding this out took."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsPrinted:
+    """A compilation's guard tree as torch prints it."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsPlaced:
+    """Where a compilation's guards come from: for each of torch's lines a stack, outermost frame first, or None."""
+
+    id: str
+    stacks: tuple[tuple[Frame, ...] | None, ...]
+    without_effect: dict[str, int]
+    """Guards that Dynamo asked for and that check nothing, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsTimed:
+    """What a compilation's guards cost."""
+
+    id: str
+    cost: GuardCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +344,7 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | Listing | CompileStarted | BreakReported
-    | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
+    | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | GuardsPrinted
+    | GuardsPlaced | GuardsTimed | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -36,9 +36,21 @@ class Fields:
         """Give a number, or None for null and for a missing field."""
         return None if self._data.get(name) is None else float(self._get(name, int | float))
 
+    def number(self, name: str) -> float:
+        """Give a number."""
+        return float(self._get(name, int | float))
+
     def flag(self, name: str) -> bool:
         """Give a truth value."""
         return bool(self._get(name, bool))
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Give whole numbers."""
+        return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
+
+    def object(self, name: str) -> "Fields":
+        """Give an object."""
+        return Fields(self._data[name], f"{self._what}: {name}")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Give strings."""

@@ -8,6 +8,10 @@ compilation handed to the backend, a *break* is a place where a function was cut
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctrace.inspector.guards import GuardText
 
 
 class Verdict(StrEnum):
@@ -246,7 +250,12 @@ class Cause:
     was: str | None = None
     now: str | None = None
     line: int | None = None
+    """Where the user's code fixed the value."""
     fix: str = ""
+    file: str | None = None
+    """The file of `line`."""
+    others: int = 0
+    """How many more guards were unmet in the same way, such as the dtype of every parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +270,11 @@ class Recompile:
     causes: tuple[Cause, ...]
     reason: str = ""
     """Torch's own words."""
+    why_expected: str = ""
+    nearest: str | None = None
+    """The cache entry that the causes are seen from."""
+    distances: Mapping[str, int] = field(default_factory=dict)
+    """How many guards of each cache entry the call did not meet."""
     scenario: str | None = None
     """The scenario that was being called; None for a program."""
     call: int | None = None
@@ -378,6 +392,8 @@ class Session:
     """Log entries of kinds that ctrace does not know, and how many of each."""
     listings: Mapping[str, str] = field(default_factory=dict)
     """Source text by file, as it was when it ran."""
+    guards: Mapping[str, "GuardText"] = field(default_factory=dict)
+    """Guards by compilation."""
 
     @property
     def verdict(self) -> Verdict:

@@ -17,6 +17,8 @@ class Options:
     fullgraph: bool = False
     backend: str | None = None
     build: bool = False
+    guard_cost: bool = False
+    """Whether to measure what guards cost."""
 
 
 @dataclass(frozen=True, slots=True)

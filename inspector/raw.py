@@ -40,7 +40,10 @@ class Raw:
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    guards: dict[str, ev.GuardsFailed] = field(default_factory=dict)
+    unmet: dict[str, ev.GuardsFailed] = field(default_factory=dict)
+    guards: dict[str, ev.GuardsPrinted] = field(default_factory=dict)
+    guard_places: dict[str, ev.GuardsPlaced] = field(default_factory=dict)
+    guard_costs: dict[str, ev.GuardsTimed] = field(default_factory=dict)
     fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
@@ -133,7 +136,13 @@ class Raw:
             case ev.RecompileExplained():
                 self.reasons[event.id] = event.reasons
             case ev.GuardsFailed():
+                self.unmet[event.id] = event
+            case ev.GuardsPrinted():
                 self.guards[event.id] = event
+            case ev.GuardsPlaced():
+                self.guard_places[event.id] = event
+            case ev.GuardsTimed():
+                self.guard_costs[event.id] = event
             case ev.FusionDone():
                 self.fusions.append(event.fusion)
             case ev.KernelMade():

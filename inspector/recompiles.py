@@ -1,17 +1,20 @@
 """Recompiles of a run, each with its causes seen from the nearest cache entry."""
 
+import re
 from dataclasses import replace
 
 from ctrace.inspector.advice import advice
 from ctrace.inspector.causes import cause_of, check_order
-from ctrace.inspector.events import EntryHeld, Measured, UnmetGuard
+from ctrace.inspector.dynamic import dynamic_sizes
+from ctrace.inspector.events import EntryHeld, GuardsFailed, Measured, UnmetGuard
+from ctrace.inspector.expected import why_expected
 from ctrace.inspector.model import Cause, Frame, Owner, Recompile
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
 
-_EXPECTED = frozenset(("training_mode", "grad_mode", "autocast"))
-"""Kinds that every model meets once: one graph for each mode."""
+_ALIKE = 3
+"""Causes of one kind with the same values that are listed; the rest is counted."""
 
 
 def is_limit(measured: Measured) -> bool:
@@ -27,74 +30,110 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
         frame = compile_id.partition("/")[0]
         made = compile_id in raw.graphs or compile_id in raw.bytecode
         if made and frame in earlier:
-            place = place_of(raw, compile_id)
-            causes = _causes(raw, compile_id, place)
-            reason = next(iter(raw.reasons.get(compile_id, ())), "")
-            expected = _is_expected(compile_id, causes)
-            during = raw.during.get(compile_id)
-            found.append(
-                Recompile(
-                    compilation=compile_id,
-                    function=place.function,
-                    file=place.file,
-                    line=place.begins,
-                    expected=expected,
-                    causes=causes,
-                    reason=reason,
-                    scenario=during and during.scenario,
-                    call=during and during.index,
-                )
-            )
+            found.append(_recompile(raw, compile_id))
         if made:
             earlier.add(frame)
     return tuple(found)
 
 
-def _is_expected(compile_id: str, causes: tuple[Cause, ...]) -> bool:
-    """The first change of a size makes it dynamic and is the price of dynamic shapes; modes come in pairs."""
-    kinds = {cause.kind for cause in causes}
-    return bool(kinds) and (kinds <= _EXPECTED or (kinds == {"size"} and compile_id.endswith("/1")))
+def _recompile(raw: Raw, compile_id: str) -> Recompile:
+    place = place_of(raw, compile_id)
+    failed = raw.unmet.get(compile_id)
+    nearest = _nearest(raw, failed) if failed else None
+    seen_from = nearest.id if nearest else _named_first(raw, compile_id)
+    causes = _causes(raw, compile_id, place, failed, nearest)
+    why = why_expected(raw, compile_id, seen_from, causes)
+    during = raw.during.get(compile_id)
+    return Recompile(
+        compilation=compile_id,
+        function=place.function,
+        file=place.file,
+        line=place.begins,
+        expected=bool(why),
+        causes=causes,
+        reason=next(iter(raw.reasons.get(compile_id, ())), ""),
+        why_expected=why,
+        nearest=seen_from,
+        distances={entry.id: entry.number for entry in failed.entries} if failed else {},
+        scenario=during and during.scenario,
+        call=during and during.index,
+    )
 
 
-def _causes(raw: Raw, compile_id: str, place: Place) -> tuple[Cause, ...]:
-    failed = raw.guards.get(compile_id)
-    held = failed.entries if failed else ()
-    unmet = [entry for entry in held if entry.unmet]
-    if failed is None or not unmet:
+def _named_first(raw: Raw, compile_id: str) -> str | None:
+    """For a log without our hook: the entry that torch names first, which is the newest."""
+    named = re.match(r"(\S+/\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
+    return named[1] if named else None
+
+
+def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
+    """Take the entry with the fewest unmet guards; on a tie the more general one, then the newer one.
+
+    Entries are newest first.
+    """
+    unmet = [entry for entry in failed.entries if entry.unmet]
+    return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
+
+
+def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, int, int]:
+    """Say how far a call is from an entry.
+
+    Torch itself names only the first unmet guard, and a log of torch's alone has no more: then a call that got further
+    through the checks of a tensor is nearer, as one that differs in strides has the entry's dtype.
+    """
+    order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
+    sizes = dynamic_sizes(raw, entry.id).values()
+    return entry.number, order, -sum(size is None for each in sizes for size in each)
+
+
+def _causes(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
+) -> tuple[Cause, ...]:
+    if failed is None or nearest is None:
+        held = failed.entries if failed else ()
         gone = [_with_fix(Cause("identity", entry.invalid)) for entry in held if entry.invalid]
         return tuple(gone[:1] or map(_from_text, raw.reasons.get(compile_id, ())[:1]))
-    nearest = min(unmet, key=_distance)
-    line = _user_line(nearest.stack, raw)
-    causes = [cause_of(guard, line, failed.closure) for guard in nearest.unmet]
-    return tuple(dict.fromkeys(_with_fix(_placed(cause, place)) for cause in causes))
+    causes = [_placed(cause_of(guard, failed.closure), guard, place, raw) for guard in nearest.unmet]
+    return _folded(tuple(dict.fromkeys(map(_with_fix, causes))), nearest.number - len(nearest.unmet))
 
 
-def _distance(entry: EntryHeld) -> tuple[int, int]:
-    """Say how far a call is from an entry: unmet guards, then how early torch met the first of them.
+def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
+    """Count causes that are alike beyond the first few: a model cast to another dtype differs in every parameter."""
+    alike: dict[tuple[str, str | None, str | None], list[Cause]] = {}
+    for cause in causes:
+        alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
+    largest = max(alike.values(), key=len, default=[])
+    folded = []
+    for members in alike.values():
+        more = len(members) - _ALIKE + (unlisted if members is largest else 0)
+        folded += members if more <= 0 else [replace(members[0], others=more + _ALIKE - 1)]
+    return tuple(folded)
 
-    Torch names only the first unmet guard of an entry. A call that got further through the checks of a tensor is
-    nearer: one that differs in strides has the entry's dtype, one that differs in dtype may differ in all else. Entries
-    are newest first, and the newer one wins a tie.
-    """
-    return len(entry.unmet), -max(map(check_order, entry.unmet))
+
+_SAYS_WHERE = frozenset(("size", "zero_one", "duck_shape", "stride", "dtype", "device", "requires_grad"))
+"""Kinds whose guard is made where a tensor is first used, which is not what fixed its property."""
 
 
-def _placed(cause: Cause, place: Place) -> Cause:
-    """A value that a break returned is fixed where the broken call is: that is where the function goes on."""
-    return replace(cause, line=place.resumes_at) if cause.kind == "break_result" and place.resumes_at else cause
+def _placed(cause: Cause, guard: UnmetGuard, place: Place, raw: Raw) -> Cause:
+    """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
+    if cause.kind == "break_result" and place.resumes_at:
+        return replace(cause, line=place.resumes_at, file=place.file)
+    frame = _user_frame(guard.stack, raw)
+    if frame is None or cause.kind in _SAYS_WHERE:
+        return cause
+    return replace(cause, line=frame.line, file=frame.file)
+
+
+def _user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
+    return next((frame for frame in reversed(stack) if owner_of(frame.file, raw.prefixes) is Owner.USER), None)
 
 
 def _from_text(reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
     guard = reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip()
-    return _with_fix(cause_of(UnmetGuard(guard), None))
+    return _with_fix(cause_of(UnmetGuard(guard)))
 
 
 def _with_fix(cause: Cause) -> Cause:
     fix = advice("causes").get(cause.kind, {}).get("fix", "")
     return replace(cause, fix=fix)
-
-
-def _user_line(stack: tuple[Frame, ...], raw: Raw) -> int | None:
-    mine = [frame.line for frame in stack if owner_of(frame.file, raw.prefixes) is Owner.USER]
-    return mine[-1] if mine else None

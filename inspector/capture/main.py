@@ -32,7 +32,10 @@ def main() -> None:
     """Carry out the order whose file is the only argument, and end as the program ends."""
     order = Order.from_file(Path(sys.argv[1]))
     ops = OpCounter() if order.kind == "model" else None
-    with capturing(Path(order.log), build=order.options.build, ops=ops, owned=order.owned) as recorder:
+    options = order.options
+    with capturing(
+        Path(order.log), build=options.build, cost=options.guard_cost, ops=ops, owned=order.owned
+    ) as recorder:
         status = _run(order, recorder, ops)
     sys.stdout.flush()
     sys.exit(status)

@@ -13,6 +13,7 @@ from ctrace.inspector.capture.environment import environment
 from ctrace.inspector.capture.frames import frames
 from ctrace.inspector.capture.fusion import fusion
 from ctrace.inspector.capture.graphs import graphs
+from ctrace.inspector.capture.guards import guards
 from ctrace.inspector.capture.imports import watch_imports
 from ctrace.inspector.capture.kernels import kernels
 from ctrace.inspector.capture.listings import listings
@@ -21,14 +22,18 @@ from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recompiles import recompiles
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
+from ctrace.inspector.capture.stacks import GuardStacks
 from ctrace.inspector.capture.structured import structured
 
 
 @contextmanager
-def capturing(log: Path, *, build: bool, ops: OpCounter | None = None, owned: Iterable[str] = ()) -> Iterator[Recorder]:
+def capturing(
+    log: Path, *, build: bool, cost: bool = False, ops: OpCounter | None = None, owned: Iterable[str] = ()
+) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
     With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
+    With `cost`, the time that guards take is measured, some seconds for each compilation.
     `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
     """
     recorder = Recorder(TraceLog(log))
@@ -36,7 +41,7 @@ def capturing(log: Path, *, build: bool, ops: OpCounter | None = None, owned: It
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build})
-            for source in _sources(build, ops, owned):
+            for source in _sources(build=build, cost=cost, ops=ops, owned=owned):
                 active.enter_context(source(recorder, when))
             yield recorder
         recorder.record("end", {})
@@ -57,8 +62,9 @@ def _guarded(when: When, recorder: Recorder) -> When:
     return guarded
 
 
-def _sources(build: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
-    yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode, recompiles)
-    yield from (graphs(ops), fusion, kernels)
+def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
+    stacks = GuardStacks()
+    yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
+    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), fusion, kernels)
     if not build:
         yield emit

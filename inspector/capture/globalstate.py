@@ -1,0 +1,46 @@
+"""What of torch's global state differs from the state that a graph was compiled in.
+
+Source: `GlobalStateGuard` (torch/csrc/dynamo/guards.cpp, 2.11 to 2.13): `reason()` names what changed, and the guard's
+own text holds the old state as JSON.
+"""
+
+import json
+import re
+from typing import Any
+
+_DTYPES = {5: "torch.float16", 6: "torch.float32", 7: "torch.float64", 15: "torch.bfloat16"}
+"""c10::ScalarType, for the dtypes that can be the default."""
+_AUTOCAST = re.compile(r"autocast\((?P<device>\w+)\)_enabled")
+
+
+def changes(reason: str, guarded: str) -> list[str]:
+    """Word each change by itself, from torch's reason (`GLOBAL_STATE changed: a b`) and the guard's text."""
+    from torch._C._dynamo.guards import GlobalStateGuard
+
+    before = _state(guarded.partition("against ")[2])
+    now = _state(str(GlobalStateGuard().__getstate__()))
+    names = reason.partition("changed:")[2].split()
+    return [f"GLOBAL_STATE changed: {name}{_values(name, before, now)}" for name in names] or [reason]
+
+
+def _state(text: str) -> dict[str, Any]:
+    try:
+        state = json.loads(text.partition("  #")[0])
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def _values(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:
+    import torch
+
+    if match := _AUTOCAST.fullmatch(name):
+        is_on = torch.is_autocast_enabled(match["device"])
+        return f". expected {not is_on}, actual {is_on}"
+    if name not in before or name not in now or before[name] == now[name]:
+        return ""
+    return f". expected {_shown(name, before[name])}, actual {_shown(name, now[name])}"
+
+
+def _shown(name: str, value: Any) -> str:
+    return _DTYPES.get(value, str(value)) if name == "default_dtype" else str(value)

@@ -1,0 +1,153 @@
+"""What guards cost: time of the whole tree, of its larger parts, and of each kind of leaf guard.
+
+The whole is measured as torch measures it, with the processor's caches emptied before (`profile_guard_manager`,
+torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model again and again. A part is
+measured in a tree that holds nothing else (`RootGuardManager.clone_manager`): the time of that tree, less that of the
+nodes on the way to the part. Kinds are measured by calling each leaf guard, less what a call from Python costs.
+"""
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from ctrace.inspector.capture.guardtree import children, is_relational
+from ctrace.inspector.capture.unmet import MISSING, Scope
+
+_COLD_TIMES = 7
+"""Measurements of which the median counts; one takes 25 ms, the time to empty the caches."""
+_WARM_SECONDS = 0.005
+_MOST_DEEPER = 24
+"""How many parts of parts are measured."""
+_LARGE = 10
+"""A part with more than one in so many of all leaf guards is looked into."""
+_CALLS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    cold: float
+    warm: float
+
+
+def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
+    """Measure a guard tree on the call that it was made for; times in microseconds."""
+    root = manager.root
+    whole = _timed(root, f_locals)
+    base = _timed(_only(root, {root.get_source()}), f_locals)
+    parts = list(_parts(root, f_locals, base))
+    kinds = _kinds(root, Scope.of(manager, f_locals))
+    epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
+    return {
+        "cold": whole.cold,
+        "warm": whole.warm,
+        "root": {"cold": base.cold, "warm": base.warm},
+        "parts": parts,
+        "kinds": kinds,
+        "epilogue": epilogue if root.get_epilogue_lambda_guards() else 0.0,
+    }
+
+
+def _timed(root: Any, f_locals: dict[str, Any]) -> _Timed:
+    from torch._C._dynamo.guards import profile_guard_manager
+
+    cold = statistics.median(profile_guard_manager(root, f_locals, 1) for _ in range(_COLD_TIMES))
+    return _Timed(cold, _called(lambda: root.check(f_locals)))
+
+
+def _called(function: Callable[[], Any]) -> float:
+    """Give the least time of a call over several rounds, in microseconds: all that disturbs only adds."""
+    began = time.perf_counter()
+    function()
+    rounds = max(int(_WARM_SECONDS / 5 / max(time.perf_counter() - began, 1e-7)), 1)
+    return min(_round(function, rounds) for _ in range(5))
+
+
+def _round(function: Callable[[], Any], times: int) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        function()
+    return (time.perf_counter() - began) / times * 1e6
+
+
+def _only(root: Any, sources: set[str]) -> Any:
+    """Copy the tree with the nodes of these sources; leaf guards come with their nodes, the epilogue does not."""
+    return root.clone_manager(lambda node: node.get_source() in sources)
+
+
+def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[str, Any]]:
+    """Measure what is under the root, then what is under the largest of these, and so on.
+
+    The parts of depth 0 and the root itself make up the whole; deeper ones are parts of parts.
+    """
+    top = (root.get_source(),)
+    todo = [(node, top, base, 0) for node in children(root)]
+    large = _leaves_below(root) / _LARGE
+    deeper = 0
+    while todo:
+        node, path, above, depth = todo.pop(0)
+        number = _leaves_below(node)
+        timed = _timed(_only(root, {*path, *_sources(node)}), f_locals)
+        cost = {"cold": timed.cold - above.cold, "warm": timed.warm - above.warm}
+        yield {"source": node.get_source(), "depth": depth, "guards": number, **cost}
+        if number > large and deeper < _MOST_DEEPER:
+            here = (*path, node.get_source())
+            below = sorted(children(node), key=lambda child: -_leaves_below(child))[: _MOST_DEEPER - deeper]
+            deeper += len(below)
+            way = _timed(_only(root, set(here)), f_locals)
+            todo += [(child, here, way, depth + 1) for child in below]
+
+
+def _sources(node: Any) -> Iterator[str]:
+    yield node.get_source()
+    for child in children(node):
+        yield from _sources(child)
+
+
+def _leaves_below(node: Any) -> int:
+    return len(node.get_leaf_guards()) + sum(map(_leaves_below, children(node)))
+
+
+def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
+    """Add up by kind what calling each leaf guard costs, in microseconds, and how many there are."""
+    of_a_call = _call_alone()
+    numbers: dict[str, int] = defaultdict(int)
+    costs: dict[str, float] = defaultdict(float)
+    for guard, value in _with_values(root, scope):
+        kind = type(guard).__name__
+        numbers[kind] += 1
+        costs[kind] += max(_fastest(guard, value) - of_a_call, 0.0)
+    return [{"kind": kind, "number": number, "warm": costs[kind]} for kind, number in numbers.items()]
+
+
+def _with_values(node: Any, scope: Scope) -> Iterator[tuple[Any, Any]]:
+    """Pair leaf guards with what they look at; those on several values at once cannot be called alone."""
+    source = node.get_source()
+    value = scope.names["L"] if source == "L" else scope.value(source)
+    if value is not MISSING:
+        yield from ((guard, value) for guard in node.get_leaf_guards() if not is_relational(guard))
+    for child in children(node):
+        yield from _with_values(child, scope)
+
+
+def _fastest(guard: Any, value: Any) -> float:
+    return min(_loop(guard, value) for _ in range(3))
+
+
+def _loop(guard: Any, value: Any) -> float:
+    began = time.perf_counter()
+    for _ in repeat(None, _CALLS):
+        guard(value)
+    return (time.perf_counter() - began) / _CALLS * 1e6
+
+
+def _call_alone() -> float:
+    """Measure a leaf guard that does next to nothing: what remains is the call from Python."""
+    from torch._C._dynamo.guards import RootGuardManager
+
+    root = RootGuardManager()
+    root.add_none_match_guard(["x is None"], None)
+    return _fastest(root.get_leaf_guards()[0], None)

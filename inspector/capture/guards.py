@@ -1,0 +1,106 @@
+"""What torch's own guard entry leaves out: whose line made each guard, and which guards were made without effect.
+
+The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552), with one line a leaf guard;
+each names the innermost frame only, in a shortened file name. We keep the stack of each, in the same order.
+Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
+(guards.py:202), called once a tree is finished. Both are the same in 2.11.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.guardcost import cost_of
+from ctrace.inspector.capture.guardtree import children, is_relational
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import Source, When
+from ctrace.inspector.capture.stacks import GuardStacks, Stack, frames
+
+
+def guards(stacks: GuardStacks, *, cost: bool) -> Source:
+    """Make the source that keeps in `stacks` where guards come from, records it, and with `cost` how long they take."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+            when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, cost=cost))
+            yield
+
+    return source
+
+
+def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
+    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - torch's, and mypy need not know it
+
+    def worded(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
+        parts = original(code_parts, guard, *args, **kwargs)
+        if guard is not None and guard.user_stack:
+            stacks.add(parts, guard.user_stack)
+        return parts
+
+    def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
+        with recorder.watching("where guards come from"):
+            recorder.record("guards", _describe(manager.root, stacks, builder))
+        if cost:
+            with recorder.watching("what guards cost"):
+                recorder.record("guard_cost", cost_of(manager, f_locals))
+
+    with recorder.watching("guards"):
+        patches.enter_context(patched(module, "get_verbose_code_parts", worded))
+        patches.enter_context(patched(module, "guard_manager_testing_hook_fn", finished))
+
+
+def _describe(root: Any, stacks: GuardStacks, builder: Any) -> dict[str, Any]:
+    """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
+    known: dict[Stack, int] = {}
+    parts = [*_printed(root, set())]
+    for guard in root.get_epilogue_lambda_guards():
+        parts += guard.verbose_code_parts()
+    lines = [_number(stacks.of(part), known) for part in parts]
+    return {
+        "stacks": [{"frames": frames(stack)} for stack in known],
+        "lines": lines,
+        "without_effect": _without_effect(builder),
+    }
+
+
+def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
+    """Go through leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
+    for guard in node.get_leaf_guards():
+        if is_relational(guard):
+            if guard in seen:
+                yield ""
+                continue
+            seen.add(guard)
+        yield from guard.verbose_code_parts()
+    for child in children(node):
+        yield from _printed(child, seen)
+
+
+def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
+    return -1 if stack is None else known.setdefault(stack, len(known))
+
+
+_BY_OTHER_MEANS = frozenset(
+    (
+        "SHAPE_ENV", "DETERMINISTIC_ALGORITHMS", "GRAD_MODE", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "CLOSURE_MATCH",
+        "NOT_PRESENT_IN_GENERIC_DICT", "DICT_NOT_CONTAINS", "DICT_CONTAINS", "HASATTR", "DEFAULT_DEVICE",
+        "TENSOR_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "MAPPING_KEYS_CHECK", "DICT_KEYS_MATCH", "DUAL_LEVEL",
+        "FUNCTORCH_STACK_MATCH", "FSDP_TRAINING_STATE", "GLOBAL_STATE_GUARD", "NN_MODULE", "BUILTIN_MATCH", "GRAD",
+    )
+)  # fmt: skip
+"""Kinds that leave no code of their own although they are in the tree, as another guard or as part of one."""
+
+
+def _without_effect(builder: Any) -> list[dict[str, Any]]:
+    """Count by kind the guards that Dynamo asked for and that left nothing to check.
+
+    `guard.code_list` is what a guard put into the tree (`_set_guard_export_info`, guards.py, 2.11 to 2.13). Hooks of
+    modules are the common case: `torch._dynamo.config.skip_nnmodule_hook_guards` is on by default.
+    """
+    asked = builder.check_fn_manager.output_graph.guards
+    names = Counter(guard.create_fn_name() for guard in asked if not guard.code_list)
+    return [{"kind": kind, "number": number} for kind, number in names.items() if kind not in _BY_OTHER_MEANS]

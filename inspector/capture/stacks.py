@@ -1,0 +1,34 @@
+"""Where the user's code made each guard: torch keeps it while it builds guards, and then only the innermost frame."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Stack = tuple[tuple[str, int, str], ...]
+"""File, line and function of each frame, outermost first."""
+
+
+@dataclass
+class GuardStacks:
+    """The stack behind each guard's wording, over all compilations of a run."""
+
+    _of: dict[str, Stack] = field(default_factory=dict)
+    _known: dict[Stack, Stack] = field(default_factory=dict)
+
+    def add(self, parts: list[str], user_stack: Any) -> None:
+        """Keep the stack (a `traceback.StackSummary`) of a guard that is worded so."""
+        stack = tuple((frame.filename, frame.lineno or 0, frame.name) for frame in user_stack)
+        self._of.update(dict.fromkeys(map(_without_hint, parts), self._known.setdefault(stack, stack)))
+
+    def of(self, part: str) -> Stack | None:
+        """Give the stack of a guard; None: torch made it for itself."""
+        return self._of.get(_without_hint(part))
+
+
+def _without_hint(part: str) -> str:
+    """Cut off what some kinds of guards add after they are worded (`EQUALS_MATCH`, guards.py, 2.13)."""
+    return part.partition(" (HINT: ")[0]
+
+
+def frames(stack: Stack | None) -> list[dict[str, Any]]:
+    """Write a stack for the log."""
+    return [{"file": file, "line": line, "name": name} for file, line, name in stack or ()]

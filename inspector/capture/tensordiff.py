@@ -1,0 +1,116 @@
+"""What differs between a tensor and the one that a guard was made for: all of it, not only the first."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_CHECKED = re.compile(
+    r"check_tensor\((?P<name>.*), (?P<type>\w+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
+    r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
+    r"stride=\[(?P<stride>[^\]]*)\]\)"
+)
+"""TENSOR_MATCH of guards.py:3560 (2.13): None among sizes and strides is one that may vary."""
+
+
+def differences(code: str, value: Any) -> list[str]:
+    """Say what of a value is not as the guard `code` wants it, each in torch's own wording; none: it cannot be told."""
+    import torch
+
+    match = _CHECKED.match(code)
+    if match is None:
+        return []
+    name = match["name"]
+    told = []
+    if not isinstance(value, torch.Tensor) or type(value).__name__ != match["type"]:
+        told.append(f"expected type of '{name}' to be a tensor type, '{match['type']}' but found {type(value)}")
+    if isinstance(value, torch.Tensor):
+        told += [f"tensor '{name}' {what} mismatch{was}, actual {now}" for what, was, now in _properties(match, value)]
+    return told
+
+
+def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, object]]:
+    import torch
+
+    keys, actual = match["keys"], str(torch._C._dispatch_keys(value)).partition("(")[2].rstrip(")")
+    layout = _layout_of(keys)
+    backend = _backend_of(actual)
+    if layout != str(value.layout).removeprefix("torch."):
+        yield "layout", f". expected {layout}", str(value.layout).removeprefix("torch.")
+    elif backend and backend not in _names(keys):
+        yield "device", f". expected {_backend_of(keys).lower() or '?'}", value.device
+    elif _kinds(keys) != _kinds(actual) and type(value).__name__ == match["type"]:
+        yield "dispatch key set", f". expected DispatchKeySet({keys})", f"DispatchKeySet({actual})"
+    elif match["device"] != str(value.device.index):
+        yield "device", f". expected {value.device.type}:{match['device']}", value.device
+    if match["dtype"] != str(value.dtype):
+        yield "dtype", f". expected {match['dtype']}", value.dtype
+    if match["grad"] != str(value.requires_grad):
+        yield "requires_grad", f". expected {match['grad']}", value.requires_grad
+    yield from _shape(_numbers(match["size"]), _numbers(match["stride"]), value)
+
+
+def _names(keys: str) -> list[str]:
+    return [key.strip() for key in keys.split(",")]
+
+
+def _kinds(keys: str) -> set[str]:
+    """Leave out what the mode of the call decides and not the tensor: autocast, and what no_grad turns off."""
+    return {key for key in _names(keys) if not key.startswith(("Autocast", "BackendSelect"))}
+
+
+def _backend_of(keys: str) -> str:
+    known = ("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA")
+    return next((name for name in known for key in _names(keys) if key.removeprefix("Sparse") == name), "")
+
+
+def _layout_of(keys: str) -> str:
+    """Name the layout that dispatch keys stand for; of the sparse ones keys tell two apart."""
+    if any(key.startswith("SparseCsr") for key in _names(keys)):
+        return "sparse_csr"
+    if any(key.startswith("Sparse") for key in _names(keys)):
+        return "sparse_coo"
+    return "_mkldnn" if any(key.startswith("Mkldnn") for key in _names(keys)) else "strided"
+
+
+def _numbers(text: str) -> list[int | None]:
+    return [None if each.strip() == "None" else int(each) for each in text.split(",") if each.strip()]
+
+
+def _shape(sizes: list[int | None], strides: list[int | None], value: Any) -> Iterator[tuple[str, str, object]]:
+    if len(sizes) != value.dim():
+        yield "rank", f". expected {len(sizes)}", value.dim()
+        return
+    for index, (was, now) in enumerate(zip(sizes, value.shape, strict=True)):
+        if was is not None and was != now:
+            yield "size", f" at index {index}. expected {was}", now
+    if not strides or not _has_strides(value):
+        return
+    if _follows(sizes, strides, list(value.shape), list(value.stride())):
+        return
+    for index, (was, now) in enumerate(zip(strides, value.stride(), strict=True)):
+        if was is not None and was != now:
+            yield "stride", f" at index {index}. expected {was}", now
+
+
+def _has_strides(value: Any) -> bool:
+    return str(value.layout) == "torch.strided"
+
+
+def _follows(sizes: list[int | None], strides: list[int | None], new: list[int], actual: list[int]) -> bool:
+    """Whether other strides only follow from other sizes: both tensors are dense in the same order of dimensions."""
+    return list(sizes) != new and _dense(new, actual) and _same_order(strides, actual, new)
+
+
+def _dense(sizes: list[int], strides: list[int]) -> bool:
+    step = 1
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _same_order(strides: list[int | None], actual: list[int], sizes: list[int]) -> bool:
+    """Compare the order of dimensions by stride; one of size 1 has no place, and a varying stride is not known."""
+    known = [index for index, stride in enumerate(strides) if stride is not None and sizes[index] != 1]
+    return sorted(known, key=lambda index: strides[index] or 0) == sorted(known, key=lambda index: actual[index])

@@ -1,0 +1,225 @@
+"""Hold a call against one cache entry: all guards that it does not meet, not only the first.
+
+Torch stops at the first unmet guard (`RootGuardManager::check_verbose`, torch/csrc/dynamo/guards.cpp, 2.13). We walk
+the same tree, look up the value of each node by its source, and ask each leaf guard by itself. Below a guard that is
+not met nothing is asked: what hangs on it follows from it. What is written about a tensor has torch's own wording.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from ctrace.inspector.capture.globalstate import changes
+from ctrace.inspector.capture.guardtree import children, is_relational
+from ctrace.inspector.capture.tensordiff import differences
+
+_SHORT = 200
+_MOST = 60
+"""How many unmet guards of an entry are written down; all are counted."""
+_GONE = (AttributeError, KeyError, IndexError)
+
+
+class Missing:
+    """Stands for the value of an expression that has none."""
+
+
+MISSING = Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A guard that a call does not meet."""
+
+    guard: str
+    """What is not met, as torch would say it."""
+    now: str | None = None
+    """The value that the call has, where it can be named."""
+    verbose: str = ""
+    """The whole leaf guard with torch's comment."""
+
+
+@dataclass
+class Scope:
+    """What a guard's expression can name: `L`, the call's locals, `G`, its globals, and torch's helpers."""
+
+    names: dict[str, Any]
+    unread: list[str] = field(default_factory=list)
+    """Sources that cannot be looked up from outside of torch."""
+
+    @classmethod
+    def of(cls, manager: Any, f_locals: dict[str, Any]) -> "Scope":
+        """Take the names that torch gives to a guard manager's own checks (guards.py, 2.13)."""
+        known = {**manager.global_scope, **manager.closure_vars}
+        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})})
+
+    def value(self, expression: str) -> Any:
+        """Evaluate one of torch's own expressions, in this process, as torch does; MISSING where it has no value."""
+        try:
+            return eval(_compiled(expression), self.names)
+        except Exception as error:
+            if not isinstance(error, _GONE):
+                self.unread.append(expression)
+            return MISSING
+
+
+@lru_cache(maxsize=10_000)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression.strip(), "<guard>", "eval")
+
+
+def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> tuple[list[Unmet], int]:
+    """Give the unmet guards of an entry, each as text and value, and the number of all of them."""
+    scope = Scope.of(manager, f_locals)
+    found = list(_below(manager.root, scope))
+    for guard in manager.root.get_epilogue_lambda_guards():
+        found += _expressions(guard, scope)
+    found = _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope)
+    return found[:_MOST], len(found)
+
+
+def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
+    """Add what torch itself names first, unless it is there: some guards cannot be asked from outside."""
+    parts = list(info.verbose_code_parts)
+    if found or info.result or not parts:
+        return found
+    return [_judged(part, scope) for part in _failing(parts, scope)]
+
+
+def _failing(parts: list[str], scope: Scope) -> list[str]:
+    """Pick those that are false of a guard that has several parts; where none can be judged, the first."""
+    if len(parts) == 1:
+        return parts
+    return [part for part in parts if _fails(part, scope)] or parts[:1]
+
+
+def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
+    source = node.get_source()
+    leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
+    value = scope.value(source) if source != "L" else scope.names["L"]
+    if value is MISSING:
+        if source not in scope.unread:
+            yield Unmet(f"getattr failed on source {source}")
+        return
+    unmet = [found for guard in leaves for found in _asked(guard, value, scope)]
+    yield from unmet
+    yield from _related(node, scope)
+    if unmet and source not in ("L", "G"):
+        return
+    if other := _other_key(node, scope):
+        yield other  # values are looked up by position in the dict, so they would all differ because of this
+        return
+    for child in children(node):
+        yield from _below(child, scope)
+
+
+def _other_key(node: Any, scope: Scope) -> Unmet | None:
+    """Find the first key of a dict that is not what it was, at its position."""
+    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
+    for keys, _ in pairs.values():
+        if keys is not None and (unmet := next(_below(keys, scope), None)):
+            return unmet
+    return None
+
+
+def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
+    """Ask one leaf guard about a value."""
+    if guard(value):
+        return
+    kind = type(guard).__name__
+    parts = list(guard.verbose_code_parts())
+    if kind == "TENSOR_MATCH":
+        texts = differences(_code(parts[0]), value) or [_code(parts[0])]
+        yield from (Unmet(text, verbose=parts[0]) for text in texts)
+    elif kind == "GLOBAL_STATE":
+        for reason in guard.check_verbose(value).verbose_code_parts:
+            yield from map(Unmet, changes(reason, parts[0]))
+    else:
+        yield from (_judged(part, scope) for part in _failing(parts, scope))
+
+
+def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
+    """Judge guards on several values at once by their expressions: asking them would change what they remember."""
+    for guard in node.get_leaf_guards():
+        if is_relational(guard):
+            yield from _expressions(guard, scope)
+
+
+def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
+    found: list[Unmet] = []
+    for part in guard.verbose_code_parts():
+        if match := _NO_ALIASING.match(_code(part)):
+            found += _same(_arguments(match["sources"]), scope, part)
+        elif _fails(part, scope):
+            found.append(_judged(part, scope))
+    return found
+
+
+def _fails(part: str, scope: Scope) -> bool:
+    value = scope.value(_code(part))
+    return value is not MISSING and not value
+
+
+_NO_ALIASING = re.compile(r"check_no_aliasing\((?P<sources>.*)\)$")
+
+
+def _same(sources: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
+    """Find tensors that are one and should be several."""
+    first: dict[int, str] = {}
+    for source in sources:
+        value = scope.value(source)
+        other = first.setdefault(id(value), source)
+        if value is not MISSING and other != source:
+            yield Unmet(f"{other} is not {source}", verbose=part)
+
+
+def _arguments(text: str) -> list[str]:
+    """Split `L['x'], L['y'][0]` at its commas; a source holds none outside of brackets and quotes."""
+    call = ast.parse(f"f({text})", mode="eval").body
+    return [ast.unparse(each) for each in getattr(call, "args", ())]
+
+
+def _code(part: str) -> str:
+    return part.partition("  # ")[0].strip()
+
+
+def _judged(part: str, scope: Scope) -> Unmet:
+    """Describe an unmet guard that torch words so, with the value that the call has."""
+    code = _code(part)
+    subject = _subject(code)
+    value = MISSING if subject is None else scope.value(subject)
+    return Unmet(code, None if value is MISSING else _shown(code, value), part)
+
+
+def _subject(code: str) -> str | None:
+    """Find what a comparison is about: the left side of `L['x'] == 3`, or the argument of a check."""
+    try:
+        tree = ast.parse(code.strip(), mode="eval").body
+    except SyntaxError:
+        match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the type behind it is no Python
+        return match["source"] if match else None
+    match tree:
+        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]) | ast.Compare(left=subject):
+            return ast.unparse(subject)
+        case ast.Call(args=[first, *_]) | ast.Tuple(elts=[ast.Call(args=[first, *_]), *_]):
+            return ast.unparse(first)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ast.unparse(operand)
+    return None
+
+
+def _shown(code: str, value: Any) -> str:
+    """Write the value of a call; of a container that should be empty, its length; of an object, what kind it is."""
+    if isinstance(value, bool | int | float | str | bytes | None):
+        return repr(value)[:_SHORT]
+    if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):
+        return str(len(value))
+    if isinstance(value, CodeType):
+        return f"{value.co_qualname} ({Path(value.co_filename).name}:{value.co_firstlineno})"
+    if code.startswith("___check_obj_id") and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"[:_SHORT]
+    return f"{type(value).__module__}.{type(value).__qualname__}"
