@@ -124,6 +124,7 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
         measured = raw.metrics.get(compile_id)
         code = raw.bytecode.get(compile_id)
         start = raw.starts.get(compile_id)
+        placed, during = raw.guard_places.get(compile_id), raw.during.get(compile_id)
         made.append(
             Compilation(
                 id=compile_id,
@@ -137,6 +138,9 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
                 seconds=measured.frame_seconds if measured else None,
                 fail_type=measured.fail_type if measured else None,
                 fail_reason=measured.fail_reason if measured else None,
+                of_object=placed.of_object if placed else None,
+                scenario=during.scenario if during else None,
+                call=during.index if during else None,
             )
         )
     return tuple(made)
@@ -159,11 +163,13 @@ def _limit(raw: Raw) -> Limit:
     limit = (raw.counted.recompile_limit if raw.counted else None) or _DEFAULT_LIMIT
     hit = False
     used: dict[str, int] = {}
+    refused: set[str] = set()
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
         used.setdefault(frame, 0)
         if compile_id in raw.metrics and is_limit(raw.metrics[compile_id]):
             hit = True
+            refused.add(frame)
         elif compile_id in raw.graphs or compile_id in raw.bytecode:
             used[frame] += 1
     functions = []
@@ -171,7 +177,7 @@ def _limit(raw: Raw) -> Limit:
         place = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
         if count and owner_of(place.file, raw.prefixes) is Owner.USER:
             resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
-            functions.append(CacheUse(f"{place.function}{resumes}", count, limit))
+            functions.append(CacheUse(f"{place.function}{resumes}", count, limit, frame, frame in refused))
     return Limit(hit, tuple(functions))
 
 

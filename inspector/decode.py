@@ -187,7 +187,7 @@ def _guards_placed(entry: Entry) -> ev.GuardsPlaced:
     known = tuple(_frames(each.objects("frames")) for each in data.objects("stacks"))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
-    return ev.GuardsPlaced(_id(entry), stacks, counts)
+    return ev.GuardsPlaced(_id(entry), stacks, counts, data.maybe_text("object"))
 
 
 def _guards_timed(entry: Entry) -> ev.GuardsTimed:

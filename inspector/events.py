@@ -249,6 +249,8 @@ class GuardsPlaced:
     stacks: tuple[tuple[Frame, ...] | None, ...]
     without_effect: dict[str, int]
     """Guards that Dynamo asked for and that check nothing, by kind."""
+    of_object: str | None = None
+    """The module whose method was compiled, as class and number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,12 @@ class Compilation:
     seconds: float | None = None
     fail_type: str | None = None
     fail_reason: str | None = None
+    of_object: str | None = None
+    """The module whose method was compiled, as class and number; several share the cache of their code."""
+    scenario: str | None = None
+    """The scenario that was being called; None for a program."""
+    call: int | None = None
+    """Which call of the scenario, from 0."""
 
     @property
     def frame(self) -> str:
@@ -288,6 +294,10 @@ class CacheUse:
     function: str
     used: int
     of: int
+    frame: str = ""
+    """Dynamo's number of the code object."""
+    refused: bool = False
+    """Whether a call found it full."""
 
 
 @dataclass(frozen=True, slots=True)

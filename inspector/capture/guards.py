@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ctrace.inspector.capture.guardcost import cost_of
 from ctrace.inspector.capture.guardtree import children, is_relational
@@ -41,9 +42,12 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
             stacks.add(parts, guard.user_stack)
         return parts
 
+    objects = _Objects()
+
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
-            recorder.record("guards", _describe(manager.root, stacks, builder))
+            described = _describe(manager.root, stacks, builder)
+            recorder.record("guards", {**described, "object": objects.named(f_locals)})
         if cost:
             with recorder.watching("what guards cost"):
                 recorder.record("guard_cost", cost_of(manager, f_locals))
@@ -51,6 +55,23 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
     with recorder.watching("guards"):
         patches.enter_context(patched(module, "get_verbose_code_parts", worded))
         patches.enter_context(patched(module, "guard_manager_testing_hook_fn", finished))
+
+
+class _Objects:
+    """Numbers the modules whose methods are compiled: they share one cache, that of the code."""
+
+    def __init__(self) -> None:
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+    def named(self, f_locals: dict[str, Any]) -> str | None:
+        """Name the module that a frame is a method of, as `Block 2`; None: it is none."""
+        import torch
+
+        first = next(iter(f_locals.values()), None)
+        if not isinstance(first, torch.nn.Module):
+            return None
+        number = self._numbers.setdefault(first, len(self._numbers))
+        return f"{type(first).__name__} {number}"
 
 
 def _describe(root: Any, stacks: GuardStacks, builder: Any) -> dict[str, Any]:

@@ -78,8 +78,16 @@ def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> tuple[list[Unmet], i
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
-    found = _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope)
+    found = _without_autocast(list(dict.fromkeys(found)))
+    found = _with_first(found, manager.check_verbose(f_locals), scope)
     return found[:_MOST], len(found)
+
+
+def _without_autocast(found: list[Unmet]) -> list[Unmet]:
+    """Leave out tensors that differ in nothing of their own: under autocast every tensor has one dispatch key more."""
+    if not any(unmet.guard.startswith("GLOBAL_STATE changed: autocast") for unmet in found):
+        return found
+    return [unmet for unmet in found if not unmet.guard.startswith("check_tensor(")]
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:

@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 from ctrace.inspector.model import Break, Cost, Function, Owner, Session, Skip, Verdict
 
-AROUND = 2
-"""Lines of source shown before and after the one that broke."""
-
 
 @dataclass(frozen=True, slots=True)
 class RankedBreak:
@@ -15,17 +12,6 @@ class RankedBreak:
     at: Break
     cost: Cost
     skips: tuple[Skip, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """Lines of a file around one of them."""
-
-    lines: tuple[tuple[int, str], ...]
-    """Number and text."""
-    line: int
-    columns: tuple[int, int] | None
-    """First column of `line` that is meant, and the one after the last; None: all of it."""
 
 
 def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
@@ -85,18 +71,3 @@ def unclaimed_ops(session: Session) -> int:
 def _left(function: Function) -> int:
     ops, compiled = function.coverage.ops, function.coverage.compiled
     return 0 if ops is None or compiled is None else ops - compiled
-
-
-def snippet(session: Session, at: Break) -> Snippet | None:
-    """Cut the lines around a break out of the file, as it was when it ran; None where its text is not known."""
-    lines = session.listings.get(at.file, "").splitlines()
-    if not 0 < at.line <= len(lines):
-        return None
-    first = max(at.line - AROUND, 1)
-    shown = tuple(enumerate(lines[first - 1 : at.line + AROUND], first))
-    columns = None
-    if at.span is not None:
-        source = lines[at.line - 1]
-        indent = len(source) - len(source.lstrip())
-        columns = (at.span[0] + indent, at.span[1] + indent)
-    return Snippet(shown, at.line, columns)

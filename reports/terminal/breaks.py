@@ -11,17 +11,16 @@ from ctrace.inspector.model import Advice, Frame, Function, Owner, Session
 from ctrace.inspector.registry import Registered
 from ctrace.inspector.views.breaks import (
     RankedBreak,
-    Snippet,
     by_ops_left,
     lonely_skips,
     never_compiled,
     ranked,
-    snippet,
     unclaimed_ops,
 )
 from ctrace.inspector.views.lessons import Lesson
+from ctrace.inspector.views.snippets import snippet
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.findings import break_head, skip_line
+from ctrace.reports.terminal.findings import break_head, example, skip_line, source
 from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 30
@@ -52,9 +51,9 @@ def _break(
 ) -> Iterator[RenderableType]:
     at, cwd = each.at, session.environment.cwd
     yield break_head(number, each, cwd)
-    cut = snippet(session, at)
+    cut = snippet(session, at.file, at.line, at.span)
     if cut is not None:
-        yield _source(cut)
+        yield source(cut)
     elif at.source:
         yield Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")
     yield hanging(at.reason)
@@ -65,45 +64,8 @@ def _break(
         yield fix(skip.fix.removeprefix(at.fix).strip())
     if at.advice not in taught:
         taught.add(at.advice)
-        yield from _example(at.advice)
+        yield from example(at.advice)
     yield from _paths(at.paths, cwd, all_paths=all_paths)
-
-
-def _source(cut: Snippet) -> RenderableType:
-    """Number the lines, point at the one that broke, and underline what broke in it."""
-    wide = len(str(cut.lines[-1][0]))
-    indent = min((len(text) - len(text.lstrip()) for _, text in cut.lines if text.strip()), default=0)
-    text = Text()
-    for number, source in cut.lines:
-        here = number == cut.line
-        line = fmt.plain(source[indent:].replace("\t", " "))
-        text.append(f"   {'>' if here else ' '} {number:>{wide}} │ ", style="dim")
-        text.append(f"{line}\n", style="cyan" if here else "dim")
-        if here and cut.columns is not None:
-            begin, end = (column - indent for column in cut.columns)
-            text.append(f"     {'':>{wide}} │ ", style="dim")
-            text.append(f"{' ' * begin}{'^' * max(min(end, len(line)) - begin, 1)}\n", style="bold cyan")
-    text.rstrip()
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
-
-
-def _example(advice: Advice) -> Iterator[RenderableType]:
-    if advice.before and advice.after:
-        yield _code("before", advice.before)
-        yield _code("after", advice.after)
-    if advice.switch:
-        yield hanging(f"Or switch: {advice.switch}")
-        yield hanging(f"   Risk: {advice.risk}")
-
-
-def _code(title: str, code: str) -> RenderableType:
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for number, line in enumerate(code.rstrip().splitlines()):
-        text.append(f"{title if not number else '':>6} ", style="dim")
-        text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
-    text.rstrip()
-    return Padding(text, (0, 0, 0, 3))
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:
@@ -178,7 +140,7 @@ _CASES = {
 def _taught(entry: Entry) -> Iterator[RenderableType]:
     yield hanging(entry.why)
     yield fix(entry.fix)
-    yield from _example(Advice(entry.before, entry.after, entry.switch, entry.risk))
+    yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
 
 
 def _told(told: Registered) -> Iterator[RenderableType]:

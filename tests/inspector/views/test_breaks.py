@@ -5,13 +5,12 @@ import dataclasses
 import pytest
 
 from ctrace.inspector.model import Break, Cost, Coverage, Frame, Function, Graph, Owner, Session, Skip
+from ctrace.inspector.views.snippets import Snippet, snippet
 from ctrace.inspector.views.breaks import (
-    Snippet,
     by_ops_left,
     lonely_skips,
     never_compiled,
     ranked,
-    snippet,
     unclaimed_ops,
 )
 from tests.helpers import MODEL
