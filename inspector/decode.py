@@ -174,8 +174,13 @@ def _guards_failed(entry: Entry) -> ev.GuardsFailed:
 
 
 def _held(data: Fields) -> ev.EntryHeld:
-    unmet = tuple(ev.UnmetGuard(each.text("guard"), each.maybe_text("now")) for each in data.objects("unmet"))
+    unmet = tuple(map(_unmet, data.objects("unmet")))
     return ev.EntryHeld(data.text("id"), unmet, _frames(data.maybe_objects("stack")), data.maybe_text("invalid"))
+
+
+def _unmet(data: Fields) -> ev.UnmetGuard:
+    _, marked, hint = (data.maybe_text("comment") or "").rpartition("(HINT: ")
+    return ev.UnmetGuard(data.text("guard"), data.maybe_text("now"), hint if marked else "")
 
 
 def _fusion(entry: Entry) -> ev.FusionDone:

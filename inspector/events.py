@@ -204,6 +204,8 @@ class UnmetGuard:
 
     text: str
     now: str | None = None
+    hint: str = ""
+    """What torch advises along with it."""
 
 
 @dataclass(frozen=True, slots=True)

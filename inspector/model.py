@@ -247,6 +247,11 @@ class Cause:
     now: str | None = None
     line: int | None = None
     fix: str = ""
+    reason: str = ""
+    """What torch does about it, in plain words."""
+    expected: str = ""
+    """Why it is normal, where it is."""
+    advice: Advice = Advice()
 
 
 @dataclass(frozen=True, slots=True)

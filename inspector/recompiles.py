@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from ctrace.inspector.advice import advice
+from ctrace.inspector.advice import advice_on_cause
+from ctrace.inspector.causecases import Facts, case_of
 from ctrace.inspector.causes import cause_of, check_order
 from ctrace.inspector.events import EntryHeld, Measured, UnmetGuard
-from ctrace.inspector.model import Cause, Frame, Owner, Recompile
+from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
@@ -65,8 +66,12 @@ def _causes(raw: Raw, compile_id: str, place: Place) -> tuple[Cause, ...]:
         return tuple(gone[:1] or map(_from_text, raw.reasons.get(compile_id, ())[:1]))
     nearest = min(unmet, key=_distance)
     line = _user_line(nearest.stack, raw)
-    causes = [cause_of(guard, line, failed.closure) for guard in nearest.unmet]
-    return tuple(dict.fromkeys(_with_fix(_placed(cause, place)) for cause in causes))
+    first = nearest.id.endswith("/0")
+    causes = [
+        _with_fix(_placed(cause_of(guard, line, failed.closure), place), guard, is_first=first)
+        for guard in nearest.unmet
+    ]
+    return tuple(dict.fromkeys(causes))
 
 
 def _distance(entry: EntryHeld) -> tuple[int, int]:
@@ -87,12 +92,15 @@ def _placed(cause: Cause, place: Place) -> Cause:
 def _from_text(reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
     guard = reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip()
-    return _with_fix(cause_of(UnmetGuard(guard), None))
+    return _with_fix(cause_of(UnmetGuard(guard), None), UnmetGuard(guard))
 
 
-def _with_fix(cause: Cause) -> Cause:
-    fix = advice("causes").get(cause.kind, {}).get("fix", "")
-    return replace(cause, fix=fix)
+def _with_fix(cause: Cause, guard: UnmetGuard | None = None, *, is_first: bool = False) -> Cause:
+    text, hint = (guard.text, guard.hint) if guard else ("", "")
+    facts = Facts(cause.kind, cause.subject, cause.was, cause.now, text, hint, is_first=is_first)
+    entry = advice_on_cause(cause.kind, case_of(facts)).about(cause.subject)
+    advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
+    return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)
 
 
 def _user_line(stack: tuple[Frame, ...], raw: Raw) -> int | None:
