@@ -198,11 +198,13 @@ def _holder(facts: Facts) -> str:
     """Say what holds an attribute; torch names it where it gives a hint on an integer or goes through a module."""
     if facts.holder:
         return facts.holder
-    if ".param_groups[" in facts.guard or ".state[" in facts.guard:
+    if ".param_groups[" in facts.guard or _STATE in facts.guard:
         return "optimizer"
     return "module" if _MODULE_HINT in facts.hint else "object"
 
 
+_STATE = ".state[list(dict.keys("
+"""How a guard reads an optimizer's state, whose keys are parameters."""
 _MODULE_HINT = "integer attributes of the nn.Module"
 """Part of torch's hint where an integer of a module is compiled in (2.11 to 2.13, _dynamo/variables/builder.py)."""
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import ctrace
-from ctrace.inspector.advice import Entry, entries
-from ctrace.inspector.model import Cause
+from ctrace.inspector.advice import entries
 
 pytestmark = pytest.mark.integration
 
@@ -20,9 +19,7 @@ _NOT_TOLD_APART = (
     "type/number", "other/backend",
 )  # fmt: skip
 """What the reader does not recognize yet."""
-BEFORE = [
-    pytest.param(key, marks=pytest.mark.xfail(strict=True)) if key in _NOT_TOLD_APART else key for key in CAUSES
-]
+BEFORE = [pytest.param(key, marks=pytest.mark.xfail(strict=True)) if key in _NOT_TOLD_APART else key for key in CAUSES]
 
 
 @pytest.fixture(autouse=True)
@@ -62,13 +59,8 @@ def test_the_example_is_compiled_again_for_this_cause(key: str, tmp_path: Path) 
     with ctrace.trace() as traced:
         _run(entry.before, tmp_path)
     causes = [cause for recompile in traced.session.recompiles for cause in recompile.causes]
-    assert causes
-    assert {(cause.kind, cause.fix) for cause in causes} == {(key.partition("/")[0], _fix(entry, causes[0]))}
+    assert {(cause.kind, cause.advice.before) for cause in causes} == {(key.partition("/")[0], entry.before)}
     assert traced.session.problems == ()
-
-
-def _fix(entry: Entry, cause: Cause) -> str:
-    return entry.about(cause.subject).fix
 
 
 @pytest.mark.parametrize("key", CAUSES)
