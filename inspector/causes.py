@@ -204,6 +204,14 @@ _SOURCES = (
 )
 
 
+def size_source(text: str) -> str | None:
+    """Name the size or stride that an unmet guard is about as torch does, such as `L['x'].size()[0]`; None: no size."""
+    match = _TENSOR.match(text)
+    if match is None or match["index"] is None:
+        return None
+    return f"{match['name']}.{match['what']}()[{match['index']}]"
+
+
 def check_order(guard: UnmetGuard) -> int:
     """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
     if _WANTED_TENSOR.match(guard.text):

@@ -175,10 +175,7 @@ def _guards_failed(entry: Entry) -> ev.GuardsFailed:
 
 
 def _held(data: Fields) -> ev.EntryHeld:
-    unmet = tuple(
-        ev.UnmetGuard(each.text("guard"), each.maybe_text("now"), _frames(each.maybe_objects("stack")))
-        for each in data.objects("unmet")
-    )
+    unmet = tuple(map(_unmet, data.objects("unmet")))
     return ev.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
 
 
@@ -205,6 +202,11 @@ def _guards_timed(entry: Entry) -> ev.GuardsTimed:
 
 def _duration(data: Fields) -> Duration:
     return Duration(data.number("cold"), data.number("warm"))
+
+
+def _unmet(data: Fields) -> ev.UnmetGuard:
+    stack = _frames(data.maybe_objects("stack"))
+    return ev.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")
 
 
 def _fusion(entry: Entry) -> ev.FusionDone:

@@ -207,6 +207,8 @@ class UnmetGuard:
     now: str | None = None
     stack: tuple[Frame, ...] = ()
     """Where the user's code made the guard."""
+    hint: str = ""
+    """What torch advises along with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,6 +262,11 @@ class Cause:
     """The file of `line`."""
     others: int = 0
     """How many more guards were unmet in the same way, such as the dtype of every parameter."""
+    reason: str = ""
+    """What torch does about it, in plain words."""
+    expected: str = ""
+    """Why it is normal, where it is."""
+    advice: Advice = Advice()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 import re
 from dataclasses import replace
 
-from ctrace.inspector.advice import advice
-from ctrace.inspector.causes import cause_of, check_order
+from ctrace.inspector.advice import advice_on_cause
+from ctrace.inspector.causecases import Facts, case_of
+from ctrace.inspector.causes import cause_of, check_order, size_source
 from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import EntryHeld, GuardsFailed, Measured, UnmetGuard
 from ctrace.inspector.expected import why_expected
-from ctrace.inspector.model import Cause, Frame, Owner, Recompile
+from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
+from ctrace.inspector.symbols import Fixed, fixed_at
 
 _ALIKE = 3
 """Causes of one kind with the same values that are listed; the rest is counted."""
@@ -91,10 +93,14 @@ def _causes(
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
         held = failed.entries if failed else ()
-        gone = [_with_fix(Cause("identity", entry.invalid)) for entry in held if entry.invalid]
+        gone = [_advised(Cause("identity", entry.invalid), UnmetGuard("")) for entry in held if entry.invalid]
         return tuple(gone[:1] or map(_from_text, raw.reasons.get(compile_id, ())[:1]))
-    causes = [_placed(cause_of(guard, failed.closure), guard, place, raw) for guard in nearest.unmet]
-    return _folded(tuple(dict.fromkeys(map(_with_fix, causes))), nearest.number - len(nearest.unmet))
+    causes = []
+    for guard in nearest.unmet:
+        fixed = fixed_at(raw, nearest.id, source) if (source := size_source(guard.text)) else None
+        cause = _placed(cause_of(guard, failed.closure), guard, fixed, place, raw)
+        causes.append(_advised(cause, guard, is_first=nearest.id.endswith("/0"), is_fixed=fixed is not None))
+    return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
 
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
@@ -110,30 +116,38 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     return tuple(folded)
 
 
-_SAYS_WHERE = frozenset(("size", "zero_one", "duck_shape", "stride", "dtype", "device", "requires_grad"))
+_BY_FIRST_USE = frozenset(("size", "zero_one", "duck_shape", "stride", "dtype", "device", "requires_grad"))
 """Kinds whose guard is made where a tensor is first used, which is not what fixed its property."""
 
 
-def _placed(cause: Cause, guard: UnmetGuard, place: Place, raw: Raw) -> Cause:
+def _placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, raw: Raw) -> Cause:
     """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
     if cause.kind == "break_result" and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
-    frame = _user_frame(guard.stack, raw)
-    if frame is None or cause.kind in _SAYS_WHERE:
-        return cause
-    return replace(cause, line=frame.line, file=frame.file)
+    if cause.kind in _BY_FIRST_USE:
+        frame = fixed.frame if fixed else None
+    else:
+        frame = user_frame(guard.stack, raw)
+    return cause if frame is None else replace(cause, line=frame.line, file=frame.file)
 
 
-def _user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
+def user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
+    """Find the innermost frame of the user's code."""
     return next((frame for frame in reversed(stack) if owner_of(frame.file, raw.prefixes) is Owner.USER), None)
 
 
 def _from_text(reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
-    guard = reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip()
-    return _with_fix(cause_of(UnmetGuard(guard)))
+    guard = UnmetGuard(reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip())
+    return _advised(cause_of(guard), guard)
 
 
-def _with_fix(cause: Cause) -> Cause:
-    fix = advice("causes").get(cause.kind, {}).get("fix", "")
-    return replace(cause, fix=fix)
+def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:
+    case = case_of(
+        Facts(
+            cause.kind, cause.subject, cause.was, cause.now, guard.text, guard.hint, is_first=is_first, is_fixed=is_fixed
+        )
+    )
+    entry = advice_on_cause(cause.kind, case).about(cause.subject)
+    advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
+    return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)

@@ -242,6 +242,9 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "now": cause.now,
         "line": cause.line,
         "fix": cause.fix,
+        "reason": cause.reason,
+        "expected": cause.expected,
+        "advice": _advice(cause.advice),
     }
 
 

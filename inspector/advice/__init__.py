@@ -2,7 +2,7 @@
 
 `breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
 user's code is a print, whatever torch calls it); `skips.yaml` has the rules by which Dynamo leaves a function alone;
-`causes.yaml` has the kinds of causes of recompiles.
+`causes.yaml` has the kinds of causes of recompiles, such as `size`, and their special cases, such as `size/parameter`.
 """
 
 from collections.abc import Iterable
@@ -28,6 +28,8 @@ class Entry:
     risk: str = ""
     shows: str = ""
     """Which of torch's own words say more about a single case: `explanation`, `context`, or neither."""
+    expected: str = ""
+    """Why a cause of a recompile is normal, where it is."""
 
     def about(self, expression: str) -> "Entry":
         """Name the user's expression."""
@@ -38,14 +40,8 @@ class Entry:
 
 @cache
 def entries(table: str) -> dict[str, Entry]:
-    """Load a table: `breaks` or `skips`."""
+    """Load a table: `breaks`, `skips` or `causes`."""
     return {key: Entry(**value) for key, value in _load(table).items()}
-
-
-@cache
-def advice(table: str) -> dict[str, dict[str, str]]:
-    """Load a table whose entries are plain: `causes`, kind -> `fix`."""
-    return _load(table)
 
 
 def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
@@ -54,6 +50,13 @@ def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
     ids = tuple(gb)
     keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
     return next((known[key] for key in keys if key in known), None)
+
+
+def advice_on_cause(kind: str, case: str) -> Entry:
+    """Find the entry for a cause: that of the special case, else of the kind, else of all others."""
+    known = entries("causes")
+    keys = (f"{kind}/{case}", kind, "other")
+    return next(known[key] for key in keys if key in known)
 
 
 def _load(table: str) -> dict[str, dict[str, str]]:

@@ -74,4 +74,10 @@ def _held(entry: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str
 
 
 def _with_stack(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
-    return {"guard": unmet.guard, "now": unmet.now, "stack": frames(stacks.of(unmet.verbose))}
+    hint = unmet.verbose.rpartition(" (HINT: ")
+    return {
+        "guard": unmet.guard,
+        "now": unmet.now,
+        "stack": frames(stacks.of(unmet.verbose)),
+        "hint": hint[2] if hint[1] else "",
+    }

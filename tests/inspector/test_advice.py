@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector import advice as advice_module
-from ctrace.inspector.advice import Entry, advice, advice_on_break, entries
+from ctrace.inspector.advice import Entry, advice_on_break, advice_on_cause, entries
 from ctrace.inspector.registry import registered_ids
 from tests.helpers import CAUSE_KINDS
 
 BREAKS = entries("breaks")
 SKIPS = entries("skips")
-CAUSES = advice("causes")
-BOTH = {**BREAKS, **{f"skips:{key}": entry for key, entry in SKIPS.items()}}
+CAUSES = entries("causes")
+ALL = {
+    f"{table}:{key}": entry
+    for table, known in (("breaks", BREAKS), ("skips", SKIPS), ("causes", CAUSES))
+    for key, entry in known.items()
+}
 CONSTRUCTS = {
     "assert", "check", "if", "while", "ternary", "print", "log", "warn", "clock", "cast", "format", "import",
 }  # fmt: skip
@@ -24,7 +28,7 @@ TABLES = Path(advice_module.__file__).parent
 
 
 def sentences(entry: Entry) -> list[str]:
-    return [text for text in (entry.why, entry.fix, entry.risk) if text]
+    return [text for text in (entry.why, entry.fix, entry.risk, entry.expected) if text]
 
 
 def test_a_break_is_known_by_its_id_or_by_the_users_construct():
@@ -37,7 +41,7 @@ def test_a_break_is_known_by_its_id_or_by_the_users_construct():
 @pytest.mark.parametrize("table", ["breaks", "skips", "causes"])
 def test_no_key_is_written_twice(table: str):
     keys = re.findall(r"^([^\s#][^:]*):", (TABLES / f"{table}.yaml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(keys) == len(set(keys)) == len(advice(table))
+    assert len(keys) == len(set(keys)) == len(entries(table))
 
 
 def test_there_is_advice_for_most_of_what_happens():
@@ -52,20 +56,20 @@ def test_every_id_is_one_of_torchs():
 
 
 def test_every_entry_has_a_title_and_says_why_and_what_to_do():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         assert all((entry.title, entry.why, entry.fix)), key
         assert entry.shows in ("", "explanation", "context"), key
 
 
 def test_a_title_is_a_phrase():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         for text in (entry.title, entry.it):
             assert text == " ".join(text.split()), key
             assert not text.endswith("."), key
 
 
 def test_advice_is_made_of_plain_sentences():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         for text in sentences(entry):
             assert text == " ".join(text.split()), key
             assert text.endswith("."), key
@@ -73,29 +77,30 @@ def test_advice_is_made_of_plain_sentences():
 
 
 def test_a_switch_has_a_risk():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         assert bool(entry.switch) == bool(entry.risk), key
         assert not entry.switch or entry.switch.startswith("torch."), key
 
 
 def test_before_and_after_come_together_and_are_code():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         assert bool(entry.before) == bool(entry.after), key
         assert not entry.before or entry.before != entry.after, key
+        assert entry.before == entry.before.lstrip(), key
         for code in filter(None, (entry.before, entry.after)):
             assert ast.parse(f"def forward(x):\n{textwrap.indent(code, '    ')}"), key
 
 
 def test_the_only_thing_to_fill_in_is_it():
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         for text in (entry.title, entry.it, entry.switch, *sentences(entry)):
             assert set(re.findall(r"\{[^}]*\}", text)) <= {"{it}"}, key
-        assert "{it}" not in entry.title + entry.it + entry.switch + entry.risk, key
+        assert "{it}" not in entry.title + entry.it + entry.switch + entry.risk + entry.expected, key
 
 
 @pytest.mark.parametrize("expression", ["x.item()", ""])
 def test_it_is_the_users_expression_or_what_it_is_called(expression: str):
-    for key, entry in BOTH.items():
+    for key, entry in ALL.items():
         about = entry.about(expression)
         named = f"`{expression}`" if expression else entry.it
         assert "{it}" not in about.why + about.fix, key
@@ -106,16 +111,38 @@ def test_it_is_the_users_expression_or_what_it_is_called(expression: str):
 
 
 def test_every_kind_of_cause_has_advice_and_nothing_else_has():
-    assert set(CAUSES) == CAUSE_KINDS
+    assert {key.partition("/")[0] for key in CAUSES} == CAUSE_KINDS
+    assert set(CAUSES) >= CAUSE_KINDS
 
 
-def test_every_cause_says_what_to_do_in_a_plain_sentence():
-    for kind, parts in CAUSES.items():
-        assert set(parts) == {"fix"}, kind
-        text = parts["fix"]
-        assert text == " ".join(text.split()), kind
-        assert text.endswith("."), kind
-        assert text[0].isupper(), kind
+def test_every_kind_of_cause_has_an_example():
+    assert {key.partition("/")[0] for key, entry in CAUSES.items() if entry.before} == CAUSE_KINDS
+
+
+@pytest.mark.parametrize("part", ["title", "before"])
+def test_no_two_causes_are_the_same(part: str):
+    texts = [text for entry in CAUSES.values() if (text := getattr(entry, part))]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_mode_is_expected():
+    assert all(CAUSES[kind].expected for kind in ("training_mode", "grad_mode", "autocast"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "case", "key"),
+    [
+        ("size", "", "size"),
+        ("size", "parameter", "size/parameter"),
+        ("size", "no such case", "size"),
+        ("dtype", "parameter", "dtype"),
+        ("no such kind", "", "other"),
+        ("no such kind", "nan", "other"),
+        ("other", "nan", "other/nan"),
+    ],
+)
+def test_advice_on_a_cause_is_that_of_its_case_or_kind(kind: str, case: str, key: str):
+    assert advice_on_cause(kind, case) is CAUSES[key]
 
 
 @pytest.mark.parametrize(
@@ -144,4 +171,4 @@ def test_on_other_breaks_there_is_none(gb: tuple[str, ...], kind: str):
 
 def test_tables_are_read_once():
     assert entries("breaks") is BREAKS
-    assert advice("causes") is CAUSES
+    assert entries("causes") is CAUSES

@@ -1,0 +1,235 @@
+"""Special cases of causes, where the right fix differs: which entry `kind/case` of advice/causes.yaml fits.
+
+Decided by facts alone: the cause, torch's text of the unmet guard, and what the reader knows of the cache entry. Guard
+texts are those of 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_NUMBERS = frozenset(("int", "float", "bool"))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a cause; what is left out is not known, and then counts as no."""
+
+    kind: str
+    subject: str
+    was: str | None = None
+    now: str | None = None
+    guard: str = ""
+    """Torch's own text, such as `L['self'].step == 1`, without the user's line that it quotes."""
+    hint: str = ""
+    """What torch advises along with it."""
+    holder: str = ""
+    """What holds the attribute or container: `module`, `optimizer` or `object`; empty: as torch's words let know."""
+    is_first: bool = False
+    """Whether the call was held against the function's first entry."""
+    is_fixed: bool = False
+    """Whether the user's code made a constant of a size or number that torch had left open."""
+    is_dynamic_off: bool = False
+    """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
+
+
+def case_of(facts: Facts) -> str:
+    """Name the special case of a cause; empty where the advice on its kind fits."""
+    return _CASES.get(facts.kind, _plain)(facts)
+
+
+def _plain(_facts: Facts) -> str:
+    return ""
+
+
+def _size(facts: Facts) -> str:
+    if facts.subject.endswith(".dim()"):
+        return "rank"
+    if _is_weight(facts):
+        return "parameter"
+    if facts.is_fixed:
+        return "fixed"
+    return "dynamic_off" if facts.is_dynamic_off else ""
+
+
+def _zero_one(facts: Facts) -> str:
+    return "first" if facts.is_first and facts.was in ("0", "1") and facts.now not in ("0", "1") else ""
+
+
+def _range(facts: Facts) -> str:
+    return "modulo" if "%" in facts.subject or "Mod(" in facts.subject else ""
+
+
+def _stride(facts: Facts) -> str:
+    return "expanded" if "0" in (facts.was, facts.now) else ""
+
+
+def _requires_grad(facts: Facts) -> str:
+    return "parameter" if _is_weight(facts) else ""
+
+
+def _dispatch_keys(facts: Facts) -> str:
+    differ = _keys(facts.was) ^ _keys(facts.now)
+    if any(key.startswith("FuncTorch") for key in differ):
+        return "functorch"
+    if differ & {"Conjugate", "Negative"}:
+        return "lazy_view"
+    return "inference" if differ and all(key.startswith("Autograd") for key in differ) else ""
+
+
+def _autocast(facts: Facts) -> str:
+    return "dtype" if facts.subject.endswith("_dtype") else ""
+
+
+def _global_state(facts: Facts) -> str:
+    return next((case for begin, case in _STATES.items() if facts.subject.startswith(begin)), "")
+
+
+_STATES = {
+    "num_threads": "num_threads",
+    "deterministic_algorithms": "deterministic",
+    "default_dtype": "default_dtype",
+    "allow_": "matmul_precision",
+    "torch_function": "function_mode",
+    "___check_torch_function_mode_stack": "function_mode",
+    "utils_device.CURRENT_DEVICE": "function_mode",
+}
+"""Beginnings of what GlobalStateGuard and the guards on modes call a setting."""
+
+
+def _attribute(facts: Facts) -> str:
+    if "hasattr(" in facts.guard:
+        return "missing"
+    if _holder(facts) == "optimizer":
+        return "optimizer"
+    case = _value(facts)
+    return "object_int" if case == "int" and _holder(facts) == "object" else case
+
+
+def _argument(facts: Facts) -> str:
+    case = _value(facts)
+    return "fixed" if facts.is_fixed and case in ("int", "float") else case
+
+
+def _value(facts: Facts) -> str:
+    """Tell the kind of value that was compiled in; flags and strings of globals and closures have no special case."""
+    case = _literal(facts.was)
+    return "" if case in ("bool", "str") and facts.kind in ("global_value", "closure_value") else case
+
+
+def _length(facts: Facts) -> str:
+    inner = facts.subject.removeprefix("len(").removesuffix(")")
+    if "._modules" in inner:
+        return "module"
+    if _holder(facts) == "optimizer":
+        return "optimizer"
+    return "held" if "." in inner else ""
+
+
+def _key_order(facts: Facts) -> str:
+    return "contains" if "___dict_contains(" in facts.guard else ""
+
+
+def _none(facts: Facts) -> str:
+    if facts.subject.endswith(".grad"):
+        return "gradient"
+    return "attribute" if "." in facts.subject else ""
+
+
+def _type(facts: Facts) -> str:
+    names = {_class_name(facts.was), _class_name(facts.now)}
+    if names <= _NUMBERS:
+        return "number"
+    if "._modules[" in facts.guard:
+        return "module"
+    if "Tensor" not in names:
+        return ""
+    if "Parameter" in names:
+        return "parameter"
+    return "tensor" if names & _NO_TENSORS else "subclass"
+
+
+_NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
+"""Classes that are no tensors for sure."""
+
+
+def _identity(facts: Facts) -> str:
+    if "__code__" in facts.subject or "__code__" in facts.guard:
+        return "function"
+    if "<class 'torch.Tensor'>" in facts.guard:
+        return "tensor"
+    return "" if facts.guard else "gone"
+
+
+def _other(facts: Facts) -> str:
+    text = facts.guard or facts.subject
+    if text.startswith("BACKEND_MATCH"):
+        return "backend"
+    return "nan" if text.startswith("not math.isnan(") else ""
+
+
+_CASES: dict[str, Callable[[Facts], str]] = {
+    "size": _size,
+    "zero_one": _zero_one,
+    "range": _range,
+    "stride": _stride,
+    "requires_grad": _requires_grad,
+    "dispatch_keys": _dispatch_keys,
+    "autocast": _autocast,
+    "global_state": _global_state,
+    "attribute_value": _attribute,
+    "argument_value": _argument,
+    "global_value": _value,
+    "closure_value": _value,
+    "length": _length,
+    "key_order": _key_order,
+    "none": _none,
+    "type": _type,
+    "identity": _identity,
+    "other": _other,
+}
+
+
+def _is_weight(facts: Facts) -> bool:
+    return any(sign in facts.guard for sign in ("._parameters[", "._buffers[", "Guard failed on a parameter"))
+
+
+def _holder(facts: Facts) -> str:
+    """Say what holds an attribute; torch names it where it gives a hint on an integer or goes through a module."""
+    if facts.holder:
+        return facts.holder
+    if ".param_groups[" in facts.guard or _STATE in facts.guard:
+        return "optimizer"
+    return "module" if _MODULE_HINT in facts.hint else "object"
+
+
+_STATE = ".state[list(dict.keys("
+"""How a guard reads an optimizer's state, whose keys are parameters."""
+_MODULE_HINT = "integer attributes of the nn.Module"
+"""Part of torch's hint where an integer of a module is compiled in (2.11 to 2.13, _dynamo/variables/builder.py)."""
+
+
+def _keys(text: str | None) -> frozenset[str]:
+    """Read `DispatchKeySet(CPU, AutogradCPU)`."""
+    inside = (text or "").partition("(")[2].rpartition(")")[0]
+    return frozenset(filter(None, inside.split(", ")))
+
+
+def _literal(text: str | None) -> str:
+    """Name the type of a value as Python writes it: `int`, `float`, `bool`, `str`; empty for any other."""
+    return next((name for name, pattern in _LITERALS.items() if pattern.fullmatch(text or "")), "")
+
+
+_LITERALS = {
+    "int": re.compile(r"-?\d+"),
+    "float": re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)"),
+    "bool": re.compile(r"True|False"),
+    "str": re.compile(r"'.*'|\".*\"", re.DOTALL),
+}
+
+
+def _class_name(text: str | None) -> str:
+    """Name a class without its module, from `<class 'a.B'>` or `a.B`; a number stands for its class."""
+    text = text or ""
+    inner = text.removeprefix("<class '").removesuffix("'>")
+    return _literal(text) or inner.rpartition(".")[2]
