@@ -6,6 +6,7 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 import json
 from collections.abc import Callable, Iterable
 
+from ctrace.inspector import decode_shapes
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields
 from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Owner, Stage
@@ -237,10 +238,23 @@ def _failed(entry: Entry) -> ev.ProgramFailed:
     return ev.ProgramFailed(failure)
 
 
+def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
+    """Type an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
+
+    def typed(entry: Entry) -> ev.Event:
+        return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
+
+    return typed
+
+
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
     "dynamo_output_graph": lambda entry: ev.GraphMade(_id(entry), None, None),
+    "create_symbol": _on_sizes(decode_shapes.symbol_made),
+    "create_unbacked_symbol": _on_sizes(decode_shapes.unbacked_made),
+    "symbolic_shape_specialization": _on_sizes(decode_shapes.symbol_fixed),
+    "guard_added_fast": _on_sizes(decode_shapes.condition_met),
     "compilation_metrics": _measured,
     "bwd_compilation_metrics": _measured,
     "artifact:torch_version": _torch,
@@ -258,6 +272,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
     "artifact:ctrace_recompile": _guards_failed,
+    "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_fusion": _fusion,
     "artifact:ctrace_kernel": _kernel,
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
@@ -272,8 +287,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 # What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
 _IGNORED = frozenset(
     (
-        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "create_symbol",
-        "create_unbacked_symbol", "symbolic_shape_specialization", "guard_added", "guard_added_fast", "dynamo_guards",
+        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
+        "dynamo_guards",
         "dynamo_cpp_guards_str", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
         "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ctrace.inspector.model import Failure, Frame, Fusion, Stage
+from ctrace.inspector.shape_events import ShapeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,5 +315,5 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | Listing | CompileStarted | BreakReported
     | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
-    | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -40,6 +40,14 @@ class Fields:
         """Give a truth value."""
         return bool(self._get(name, bool))
 
+    def is_null(self, name: str) -> bool:
+        """Whether a field is null or missing."""
+        return self._data.get(name) is None
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Give whole numbers."""
+        return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Give strings."""
         return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))

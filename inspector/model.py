@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ctrace.inspector.dimensions import Shaped
+
 
 class Verdict(StrEnum):
     """Whether `torch.compile` took the model."""
@@ -369,6 +371,7 @@ class Session:
     skips: tuple[Skip, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     limit: Limit = Limit()
+    shapes: tuple[Shaped, ...] = ()
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     time: Time = Time()

@@ -9,6 +9,7 @@ from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Failure, FailurePhase, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
+from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
 LOG_SCHEMA = 1
 """Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
@@ -41,6 +42,9 @@ class Raw:
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
     guards: dict[str, ev.GuardsFailed] = field(default_factory=dict)
+    symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
+    """What torch says of sizes in a compilation's last attempt, in its order."""
+    shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
@@ -118,6 +122,7 @@ class Raw:
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
+                self.symbols.pop(event.id, None)
                 if self._call is not None:
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
@@ -134,6 +139,10 @@ class Raw:
                 self.reasons[event.id] = event.reasons
             case ev.GuardsFailed():
                 self.guards[event.id] = event
+            case SymbolMade() | UnbackedMade() | SymbolFixed() | ConditionMet():
+                self.symbols.setdefault(event.id, []).append(event)
+            case ShapesSeen():
+                self.shapes[event.id] = event
             case ev.FusionDone():
                 self.fusions.append(event.fusion)
             case ev.KernelMade():

@@ -20,6 +20,7 @@ from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recompiles import recompiles
 from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.shapes import shapes
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.structured import structured
 
@@ -59,6 +60,6 @@ def _guarded(when: When, recorder: Recorder) -> When:
 
 def _sources(build: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode, recompiles)
-    yield from (graphs(ops), fusion, kernels)
+    yield from (graphs(ops), shapes, fusion, kernels)
     if not build:
         yield emit
