@@ -60,7 +60,7 @@ class Condition:
     file: str | None = None
     line: int | None = None
     source: str = ""
-    """The user's code."""
+    """The user's code; of a condition that torch could not know, the condition alone."""
     value: str | None = None
     """The one value that is left, if it is only one."""
 
@@ -129,4 +129,4 @@ class Shaped:
     """False: a log of torch's own, which says nothing of what is static."""
     fail_type: str | None = None
     needed: tuple[Condition, ...] = ()
-    """Conditions that torch had to know, could not, and failed for."""
+    """Conditions on data that torch had to know and could not: it failed for them, or broke the graph."""

@@ -1,7 +1,6 @@
 """Sizes of a run: what each dimension of each compilation became, and why."""
 
 import re
-from collections.abc import Iterable
 
 from ctrace.inspector.dimensions import (
     Condition,
@@ -13,6 +12,7 @@ from ctrace.inspector.dimensions import (
     Unbacked,
 )
 from ctrace.inspector.names import user_name
+from ctrace.inspector.needed import needed_by
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.shape_events import Dim, NumberSeen, ShapesSeen, Symbol, TensorSeen, UnbackedMade
@@ -42,6 +42,7 @@ def _shaped(raw: Raw, compile_id: str) -> Shaped:
         unbacked=_unbacked(raw, compile_id, seen, symbols),
         complete=seen is not None,
         fail_type=measured.fail_type if measured else None,
+        needed=needed_by(raw, compile_id),
     )
 
 
@@ -205,7 +206,3 @@ def _data_size(name: str, known: Symbol | None, symbols: Symbols) -> Unbacked:
     low, high = (known.low, _bound(known.high)) if known else (None, None)
     return Unbacked(name, low, high, at.file if at else None, at.line if at else None, at.source if at else "")
 
-
-def names_of(shapes: Iterable[Shaped]) -> tuple[str, ...]:
-    """Give the names of all functions, each once."""
-    return tuple(dict.fromkeys(each.function for each in shapes))
