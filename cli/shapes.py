@@ -38,6 +38,6 @@ def shapes(
         from ctrace.cli.show import show_screen
         from ctrace.reports.terminal.shapes import shapes_screen
 
-        show_screen(lambda _width: shapes_screen(session, function, everything=everything), output)
+        show_screen(lambda width: shapes_screen(session, width, function, everything=everything), output)
     if is_new:
         raise typer.Exit(exit_code(session))

@@ -48,7 +48,7 @@ def _as_python(expression: str) -> str:
 class _Python(ast.NodeTransformer):
     """Turns sympy's functions into operators."""
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802 - the name that ast wants
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         match node:
             case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _COMPARED:

@@ -125,6 +125,8 @@ class Shaped:
     line: int
     tensors: tuple[ShapedTensor, ...] = ()
     unbacked: tuple[Unbacked, ...] = ()
+    resumes: bool = False
+    """Whether it goes on after a break: what it reads then was made by the function itself."""
     complete: bool = True
     """False: a log of torch's own, which says nothing of what is static."""
     fail_type: str | None = None

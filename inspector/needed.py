@@ -9,7 +9,9 @@ from ctrace.inspector.model import Frame
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import frames_in
 
-_UNKNOWN = re.compile(r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.+?) \(")
+_UNKNOWN = re.compile(
+    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.+?) \("
+)
 """`ShapeEnv._make_data_dependent_error` (2.13, fx/experimental/symbolic_shapes.py:7400)."""
 _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback):\n(?P<frames>(?: .*\n?)+)")
 

@@ -40,6 +40,7 @@ def _shaped(raw: Raw, compile_id: str) -> Shaped:
         line=place.begins,
         tensors=_tensors(seen, symbols) if seen else _known_to_torch(symbols),
         unbacked=_unbacked(raw, compile_id, seen, symbols),
+        resumes=place.resumes_at is not None,
         complete=seen is not None,
         fail_type=measured.fail_type if measured else None,
         needed=needed_by(raw, compile_id),
@@ -205,4 +206,3 @@ def _data_size(name: str, known: Symbol | None, symbols: Symbols) -> Unbacked:
     at = symbols.origin(name)
     low, high = (known.low, _bound(known.high)) if known else (None, None)
     return Unbacked(name, low, high, at.file if at else None, at.line if at else None, at.source if at else "")
-

@@ -93,8 +93,10 @@ class Symbols:
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
-        first = {each.expression: each for each in reversed(found)}
-        ordered = sorted(reversed(first.values()), key=lambda each: _asked(each.asked) is not Asked.CONDITION)
+        first: dict[str, ConditionMet] = {}
+        for each in found:
+            first.setdefault(each.expression, each)
+        ordered = sorted(first.values(), key=lambda each: _asked(each.asked) is not Asked.CONDITION)
         return tuple(self._condition(each, source) for each in ordered)
 
     def origin(self, symbol: str) -> Frame | None:
@@ -162,7 +164,9 @@ class Symbols:
 
     def _constant(self, event: SymbolFixed, source: str) -> Fixed:
         before = self._events[: self._events.index(event)]
-        met = [each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)]
+        met = [
+            each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
+        ]
         asked = _asked((met[-1] if met else event).asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)

@@ -27,7 +27,8 @@ class Mark:
 def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
     """Offer lines for dimensions that varied; `torch` is the version that ran."""
     functions = tuple(shown)
-    found = [mark for function in functions for each in function.tensors for mark in _of_tensor(each)]
+    whole = [function for function in functions if not function.latest.resumes]  # no mark reaches what others make
+    found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each)]
     found += _environment_line(functions, torch)
     found += [mark for function in functions for mark in _checks(function)]
     found += [mark for function in functions for each in function.tensors for mark in _remarks(each)]
@@ -37,13 +38,13 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 def _varied(sized: Sized) -> bool:
     """Whether marking helps: it had several sizes, and nothing but torch's default made a graph for one of them."""
     dim = sized.dim
-    if len(sized.took) < 2 or dim.policy in _DONE:
+    if len(sized.took) < 2 or sized.was_fixed or dim.policy in _DONE:
         return False
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
     if dim.kind is DimKind.STATIC:
         return dim.policy is not Policy.MARKED_STATIC
-    return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK) and not dim.became
+    return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
 def _of_tensor(each: SizedTensor) -> Iterator[Mark]:
@@ -114,7 +115,7 @@ def _checks(function: FunctionShapes) -> Iterator[Mark]:
 def _remarks(each: SizedTensor) -> Iterator[Mark]:
     for sized in each.dims:
         dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
-        if dim.kind is DimKind.SPECIALISED and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
+        if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
             place = f"until line {line} changes" if line is not None else "as it is"
             yield Mark("", f"Marking {sized.name} dynamic raises ConstraintViolationError {place}.")
         elif dim.kind is DimKind.ZERO_ONE and sized.one_graph_each and dim.index is not None:

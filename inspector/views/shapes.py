@@ -37,6 +37,8 @@ class Sized:
     took: tuple[str, ...]
     free_in: str | None = None
     """The newest graph that holds for more than one size."""
+    was_fixed: bool = False
+    """Whether the code that was compiled fixed it in any graph."""
     was_duck: bool = False
     """Whether an earlier graph took it for one with others that it is not one with now."""
 
@@ -114,6 +116,7 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
                 dim=dim,
                 took=tuple(dict.fromkeys(one.size for _, one in past if one.size)),
                 free_in=free[-1] if free else None,
+                was_fixed=any(one.kind is DimKind.SPECIALISED for _, one in past),
                 was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
             )
         )
@@ -132,15 +135,15 @@ def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
     for tensor in before.tensors:
         for dim in tensor.dims:
             other = now.get((tensor.source, dim.index))
-            if other is not None and (_form(dim) != _form(other)):
+            if other is not None and _form(dim) != _form(other):
                 found.append(f"{dim_name(tensor, dim)} {short(dim)}")
     return tuple(found)
 
 
 def _form(dim: Dimension) -> tuple[str, ...]:
-    """What a graph holds for, as far as one dimension goes."""
+    """What a graph holds for, as far as one dimension goes; which sizes it was fixed to is told with the dimension."""
     if dim.kind in _FIXED:
-        return (dim.size,)
+        return ("fixed",)
     return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
 
 
@@ -181,12 +184,12 @@ def why(sized: Sized) -> str:
         case DimKind.STATIC:
             return _STATIC_WHY.get(dim.policy, "")
         case DimKind.ZERO_ONE:
-            return f"torch makes a graph of its own for {dim.size}, whatever was marked"
+            return f"torch always gives {dim.size} a graph of its own"
         case DimKind.SPECIALISED:
             began = _DYNAMIC_WHY.get(dim.policy)
             return f"dynamic at first ({began})" if began else "dynamic at first"
         case DimKind.DUCK:
-            return "both had the same size, and dynamic=True takes such for one"
+            return "the same size when first seen, so torch took them for one"
         case DimKind.SYMBOLIC | DimKind.UNBACKED:
             return _DYNAMIC_WHY.get(dim.policy, "")
 
@@ -224,7 +227,7 @@ def _violations(shaped: Shaped) -> Iterator[str]:
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     causes = (dim.fixed,) if dim.fixed else telling(dim)
-    told = " ".join(f"{each.why}{_line(each)}" for each in causes[:3])
+    told = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     held = [
         f"{dim_name(other, one)} ({other.role})"
         for other in shaped.tensors
@@ -236,4 +239,4 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
 
 
 def _line(condition: Condition) -> str:
-    return f" (line {condition.line})" if condition.line is not None else ""
+    return f"Line {condition.line}: " if condition.line is not None else ""

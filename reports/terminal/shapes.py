@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.dimensions import Condition, Policy, Unbacked
@@ -22,18 +23,18 @@ from ctrace.inspector.views.shapes import (
     why,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import headline, item, section
+from ctrace.reports.terminal.parts import GAP, headline, item, section
 
 _MOST_SIZES = 8
 _MOST_CONDITIONS = 3
 _MOST_EARLIER = 6
 _MOST_TENSORS = 20
-_WIDEST = 22
+_NARROWEST, _WIDEST = 12, 26
 """Columns of what a dimension became, before the reason."""
 
 
 def shapes_screen(
-    session: Session, function: str | None = None, *, everything: bool = False
+    session: Session, width: int, function: str | None = None, *, everything: bool = False
 ) -> Iterator[RenderableType]:
     """Show each function's newest graph, what differed before, and lines to paste.
 
@@ -45,7 +46,7 @@ def shapes_screen(
     for sentence in violations(session):
         yield Padding(Text(f"! {fmt.one_line(sentence, 900)}", style="red"), (1, 0, 0, 0))
     for each in found:
-        yield from _function(each, session, everything=everything)
+        yield from _function(each, session.environment.cwd, everything=everything)
     if not found:
         yield Text("\nNothing is known of sizes: nothing was compiled, or an older ctrace wrote this run.", style="dim")
     if any(not each.latest.complete for each in found):
@@ -53,11 +54,11 @@ def shapes_screen(
             "\nTorch alone wrote this log: it tells of sizes that were dynamic at first, and not of static ones.",
             style="dim",
         )
-    yield from _marks(found, session)
+    yield from _marks(found, session, width)
 
 
-def _function(each: FunctionShapes, session: Session, *, everything: bool) -> Iterator[RenderableType]:
-    shaped, cwd = each.latest, session.environment.cwd
+def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
+    shaped = each.latest
     newest = f", the newest of {each.graphs}" if each.graphs > 1 else ""
     failed = f" · failed: {fmt.plain(shaped.fail_type)}" if shaped.fail_type else ""
     head = section(fmt.plain(shaped.function))
@@ -71,40 +72,45 @@ def _function(each: FunctionShapes, session: Session, *, everything: bool) -> It
         yield item(Text(f"and {fmt.count(len(telling_ones) - most, 'more tensor')}: see --all", style="dim"))
     yield from _dull([sized for sized in each.tensors if is_dull(sized)], everything=everything)
     if each.hidden:
-        yield item(Text(f"{fmt.count(each.hidden, 'static parameter or buffer', 'static parameters and buffers')}: see --all", style="dim"))
+        yield item(
+            Text(
+                f"{fmt.count(each.hidden, 'static parameter or buffer', 'static parameters and buffers')}: see --all",
+                style="dim",
+            )
+        )
     yield from _unbacked(shaped.unbacked, cwd)
     yield from _needed(shaped.needed, cwd)
     yield from _earlier(each)
 
 
 def _tensor(each: SizedTensor, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
-    sizes = f" [{', '.join(sized.dim.size or '?' for sized in each.dims)}]"
-    numbered = each.tensor.role == "number"
+    sizes = f"[{', '.join(sized.dim.size or '?' for sized in each.dims)}]"
+    example = f"= {each.dims[0].dim.size}" if each.tensor.role == "number" else sizes
     role = "" if each.tensor.role in ("input", "number") else f" · {each.tensor.role}"
-    example = f" = {each.dims[0].dim.size}" if numbered else sizes
-    yield Text.assemble(
-        (fmt.one_line(each.tensor.name, 60), "bold"), (f"  {fmt.plain(each.tensor.dtype)}{example}{role}", "dim")
-    )
+    facts = f"  {fmt.plain(f'{each.tensor.dtype} {example}'.strip())}{role}"
+    yield Text.assemble((fmt.one_line(each.tensor.name, 60), "bold"), (facts, "dim"))
+    rows = Table.grid(padding=(0, GAP, 0, 0))
+    rows.add_column(min_width=1, style="dim")
+    rows.add_column(min_width=_NARROWEST, max_width=_WIDEST)
+    rows.add_column()
     for sized in each.dims:
-        yield from _dim(sized, cwd, everything=everything)
+        at = "" if sized.dim.index is None else str(sized.dim.index)
+        style = "yellow" if sized.one_graph_each or sized.dim.fixed else "cyan"
+        rows.add_row(at, Text(fmt.one_line(short(sized.dim), 120), style=style), _reasons(sized, cwd, everything))
+    yield Padding(rows, (0, 0, 0, 3))
 
 
-def _dim(sized: Sized, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
+def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
+    """Say why, which sizes it took, what fixed it, and what it is bound to, each on lines of its own."""
     dim = sized.dim
-    at = "" if dim.index is None else f"{dim.index}  "
-    became = fmt.one_line(short(dim), 60)
-    style = "yellow" if sized.one_graph_each or dim.fixed else "cyan"
-    reason = "; ".join(part for part in (why(sized), _took(sized)) if part)
-    gap = " " * max(_WIDEST - len(became), 2)
-    line = Text.assemble((at, "dim"), (became, style), f"{gap}{fmt.one_line(reason, 200)}" if reason else "")
-    yield Padding(line, (0, 0, 0, 3))
+    lines = [Text(fmt.one_line("; ".join(part for part in (why(sized), _took(sized)) if part)))]
     if dim.fixed is not None:
-        yield _condition(dim.fixed, dim.fixed.why, cwd)
-    shown = telling(dim) if not everything else dim.conditions
-    for condition in shown[: None if everything else _MOST_CONDITIONS]:
-        yield _condition(condition, f"only where {condition.text}", cwd)
-    if left := len(dim.conditions) - len(shown[: None if everything else _MOST_CONDITIONS]):
-        yield Padding(Text(f"and {fmt.count(left, 'more condition')}: see --all", style="dim"), (0, 0, 0, 6))
+        lines.append(_condition(dim.fixed, dim.fixed.why, cwd))
+    shown = dim.conditions if everything else telling(dim)[:_MOST_CONDITIONS]
+    lines += [_condition(each, f"only where {each.text}", cwd) for each in shown]
+    if left := len(dim.conditions) - len(shown):
+        lines.append(Text(f"and {fmt.count(left, 'more condition')}: see --all", style="dim"))
+    return Text("\n").join(line for line in lines if line)
 
 
 def _took(sized: Sized) -> str:
@@ -116,10 +122,10 @@ def _took(sized: Sized) -> str:
     return took
 
 
-def _condition(condition: Condition, told: str, cwd: str) -> RenderableType:
+def _condition(condition: Condition, told: str, cwd: str) -> Text:
     where = f"  {fmt.place(condition.file, condition.line, cwd)}" if condition.file else ""
     code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in told else ""
-    return Padding(Text.assemble(fmt.one_line(told, 300), (f"{where}{code}", "dim")), (0, 0, 0, 6))
+    return Text.assemble(fmt.one_line(told, 300), (f"{where}{code}", "dim"))
 
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:
@@ -129,7 +135,8 @@ def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[Renderabl
         by_policy.setdefault(each.dims[0].dim.policy if each.dims else None, []).append(each)
     for policy, alike in by_policy.items():
         names = (
-            f"{fmt.one_line(each.tensor.name, 60)} [{', '.join(sized.dim.size for sized in each.dims)}]" for each in alike
+            f"{fmt.one_line(each.tensor.name, 60)} [{', '.join(sized.dim.size for sized in each.dims)}]"
+            for each in alike
         )
         reason = f" ({why(alike[0].dims[0])})" if policy is not None else " (no dimensions)"
         listed = fmt.listed(names, len(alike) if everything else _MOST_SIZES)
@@ -142,7 +149,9 @@ def _unbacked(found: tuple[Unbacked, ...], cwd: str) -> Iterator[RenderableType]
         code = f"  `{fmt.one_line(each.source, 80)}`" if each.source else ""
         name = fmt.plain(each.symbol)
         yield item(
-            Text.assemble((name, "bold"), f"  depends on data, {range_words(each.low, each.high)}", (f"{where}{code}", "dim"))
+            Text.assemble(
+                (name, "bold"), f"  depends on data, {range_words(each.low, each.high)}", (f"{where}{code}", "dim")
+            )
         )
 
 
@@ -160,14 +169,26 @@ def _earlier(each: FunctionShapes) -> Iterator[RenderableType]:
         yield item(Text(f"and {fmt.count(left, 'more graph')} that differ: see --json", style="dim"))
 
 
-def _marks(found: tuple[FunctionShapes, ...], session: Session) -> Iterator[RenderableType]:
+def _marks(found: tuple[FunctionShapes, ...], session: Session, width: int) -> Iterator[RenderableType]:
     offered = marks(found, session.environment.torch)
     if not offered:
         return
     yield section("To keep sizes dynamic")
     for note in dict.fromkeys(mark.note for mark in offered):
         lines = [mark.line for mark in offered if mark.note == note and mark.line]
-        yield item(Text(fmt.plain(f"{note}:" if lines else note), style="" if not lines else "dim"))
+        yield item(Text(fmt.plain(f"{note}:" if lines else note), style="dim" if lines else ""))
         for line in lines:
-            # One line each, whatever the width: they are to be copied.
-            yield Text(f"   {fmt.plain(line)}", style="green", no_wrap=True, overflow="ignore")
+            yield Padding(Text("\n".join(_folded(fmt.plain(line), width - _INDENT)), style="green"), (0, 0, 0, _INDENT))
+
+
+_INDENT = 3
+_SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
+
+
+def _folded(line: str, width: int) -> Iterator[str]:
+    """Break a long setting after commas, as a shell lets one; other lines are left to the terminal."""
+    rest = line
+    while line.startswith(_SETTING) and len(rest) > width and (comma := rest.rfind(",", 0, width - 1)) > 0:
+        yield f"{rest[: comma + 1]}\\"
+        rest = rest[comma + 1 :]
+    yield rest
