@@ -56,7 +56,9 @@ def _described(output_graph: Any) -> dict[str, Any]:
     shape_env = output_graph.shape_env
     # Torch keeps each tensor's context by the tensor; the tensor itself tells its marks, and sizes that have no hint.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
-    tensors, static, numbers = [], [], []
+    tensors: list[dict[str, Any]] = []
+    static: list[dict[str, Any]] = []
+    numbers: list[dict[str, Any]] = []
     for tracked in output_graph.tracked_fakes:
         if not hasattr(tracked.fake, "shape"):
             numbers.append(_number(tracked, shape_env))

@@ -65,23 +65,20 @@ def _of_tensor(each: SizedTensor) -> Iterator[Mark]:
 
 
 def _bounds(sized: Sized) -> str:
-    """Give `min` and `max` where the user's own condition set them, all sizes keep them, and nothing else is asked.
+    """Give `min` and `max` where the user's own conditions set them, all sizes keep them, and nothing else is asked.
 
-    With a range, torch refuses every other condition on that dimension alone.
+    With a range, torch refuses every other condition on that dimension alone; one bound without the other is an error
+    inside of torch (2.13, _dynamo/variables/builder.py:4800).
     """
     dim = sized.dim
     simple = dim.conditions and all(_BOUND.fullmatch(each.text) for each in dim.conditions)
-    sizes = [int(size) for size in sized.took if size.isdecimal()]
-    low, high = dim.low if (dim.low or 0) > _LOWEST else None, dim.high
-    fits = all((low is None or low <= size) and (high is None or size <= high) for size in sizes)
-    if not simple or not fits:
+    if not simple or dim.low is None or dim.high is None:
         return ""
-    return ", ".join(f"{name}={value}" for name, value in (("min", low), ("max", high)) if value is not None)
+    sizes = [int(size) for size in sized.took if size.isdecimal()]
+    return f"min={dim.low}, max={dim.high}" if all(dim.low <= size <= dim.high for size in sizes) else ""
 
 
 _BOUND = re.compile(r"[\w.\[\]']+\.size\(\d+\) (?:<=?|>=?) \d+")
-_LOWEST = 2
-"""Every dynamic size is at least this."""
 
 
 def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[Mark]:
