@@ -12,6 +12,8 @@ _BY_DIMENSION = (2, 13)
 _PASTABLE = re.compile(r"[\w.\[\]'()-]+")
 """Names without a comma or a space, which torch splits at, and without what a shell would expand."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
+_UNLISTED = "float"
+"""A Python number of this type cannot be named in the setting."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
 _DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.UNKNOWN)
 
@@ -38,7 +40,7 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 def _varied(sized: Sized) -> bool:
     """Whether marking helps: it had several sizes, and nothing but torch's default made a graph for one of them."""
     dim = sized.dim
-    if len(sized.took) < 2 or sized.was_fixed or dim.policy in _DONE:
+    if sized.was_fixed or dim.policy in _DONE or (len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC):
         return False
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
@@ -87,7 +89,7 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
     for function in functions:
         for each in function.tensors:
             for sized in each.dims:
-                if _varied(sized) and _PASTABLE.fullmatch(each.tensor.source):
+                if _varied(sized) and each.tensor.dtype != _UNLISTED and _PASTABLE.fullmatch(each.tensor.source):
                     at = f":{sized.dim.index}" if by_dimension and sized.dim.index is not None else ""
                     entries[f"{each.tensor.source}{at}"] = None
     if not entries:
