@@ -68,6 +68,7 @@ def _tensor(tensor: TensorSeen, seen: ShapesSeen, known: dict[str, Symbol], symb
 
 def _number(number: NumberSeen, seen: ShapesSeen, known: dict[str, Symbol], symbols: Symbols) -> ShapedTensor:
     policy = Policy.AUTOMATIC if seen.assume_static else Policy.ALL_DYNAMIC
+    policy = Policy.LISTED if "listed" in number.dim.marks else policy
     dim = _dimension(number.dim, None, number.source, policy, known, symbols, number.value or "")
     return ShapedTensor(number.source, user_name(number.source), number.type, "number", (dim,))
 

@@ -134,6 +134,7 @@ def _number(tracked: Any, shape_env: Any) -> dict[str, Any]:
         "value": None if hint is None else str(hint),
         "became": str(number),
         "symbol": _first_symbol(tracked.source.name, shape_env),
+        "marks": ["listed"] if _listed(tracked.source.name, 1) else [],
     }
 
 
