@@ -30,10 +30,10 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
     """Offer lines for dimensions that varied; `torch` is the version that ran."""
     functions = tuple(shown)
     whole = [function for function in functions if not function.latest.resumes]  # no mark reaches what others make
-    found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each)]
+    found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each, function)]
     found += _environment_line(functions, torch)
     found += [mark for function in functions for mark in _checks(function)]
-    found += [mark for function in functions for each in function.tensors for mark in _remarks(each)]
+    found += [mark for function in functions for each in function.tensors for mark in _remarks(each, function)]
     return tuple(dict.fromkeys(found))
 
 
@@ -49,10 +49,10 @@ def _varied(sized: Sized) -> bool:
     return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
-def _of_tensor(each: SizedTensor) -> Iterator[Mark]:
+def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     if not _NAME.fullmatch(each.tensor.name):
         return
-    where = f"where {each.tensor.name} is made, before the first call"
+    where = f"where {each.tensor.name} of {function.latest.function} is made, before the first call"
     plain = []
     for sized in each.dims:
         if sized.dim.index is None or not _varied(sized) or sized.dim.policy in _MODULES:
@@ -111,14 +111,15 @@ def _checks(function: FunctionShapes) -> Iterator[Mark]:
             yield Mark(f"torch._check({needed.source})", note)
 
 
-def _remarks(each: SizedTensor) -> Iterator[Mark]:
+def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     for sized in each.dims:
         dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
+        name = f"{sized.name} of {function.latest.function}"
         if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
             place = f"until line {line} changes" if line is not None else "as it is"
-            yield Mark("", f"Marking {sized.name} dynamic raises ConstraintViolationError {place}.")
+            yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif dim.kind is DimKind.ZERO_ONE and sized.one_graph_each and dim.index is not None:
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"
             yield Mark(line_, "to have 0 and 1 in the same graph; code that branches on the size then fails")
         elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:
-            yield Mark("", f"{sized.name} takes several sizes, and mark_static makes a graph for each: take it out.")
+            yield Mark("", f"{name} takes several sizes, and mark_static makes a graph for each: take it out.")

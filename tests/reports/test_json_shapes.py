@@ -30,7 +30,10 @@ def test_marks_are_whole_lines() -> None:
     data = json.loads(render_shapes_json(sizes.SIZES, "looped"))
     assert [each["function"] for each in data["functions"]] == ["looped"]
     assert data["marks"] == [
-        {"line": None, "note": "Marking x.size(0) dynamic raises ConstraintViolationError until line 12 changes."}
+        {
+            "line": None,
+            "note": "Marking x.size(0) of looped dynamic raises ConstraintViolationError until line 12 changes.",
+        }
     ]
 
 

@@ -104,7 +104,7 @@ class TestMarks:
 
     def test_what_was_fixed_is_not_to_be_marked(self) -> None:
         (line,) = _lines(*SIZES.shapes[2:4])
-        assert line == "Marking x.size(0) dynamic raises ConstraintViolationError until line 12 changes."
+        assert line == "Marking x.size(0) of looped dynamic raises ConstraintViolationError until line 12 changes."
 
     def test_what_was_fixed_in_any_graph_is_not_either(self) -> None:
         dim = sized(0, 4, FIXED, Policy.AUTOMATIC)
