@@ -30,6 +30,7 @@ from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
 from ctrace.inspector.setup import is_untried
+from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.stacks import user_lines
 
@@ -75,6 +76,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         skips=skips,
         recompiles=recompiles_of(raw),
         limit=_limit(raw),
+        shapes=shapes_of(raw),
         fusions=tuple(raw.fusions),
         kernels=_kernels(raw),
         time=_time(raw, seconds),

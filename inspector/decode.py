@@ -4,12 +4,12 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+from ctrace.inspector import decode_guards, decode_shapes
 from ctrace.inspector import events as ev
-from ctrace.inspector.fields import Fields
-from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
-from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Owner, Stage
+from ctrace.inspector.fields import Fields, frames
+from ctrace.inspector.model import Failure, FailurePhase, Fusion, FusionRound, Owner, Stage
 from ctrace.inspector.reader import Entry
 
 
@@ -114,14 +114,10 @@ def _ops(entry: Entry) -> ev.OpsCounted:
         ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
         for each in data.objects("functions")
     )
-    stacks = (ev.LeftOps(_frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
+    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
     return ev.OpsCounted(
         data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
     )
-
-
-def _frames(frames: Iterable[Fields]) -> tuple[Frame, ...]:
-    return tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in frames)
 
 
 def _frame_left(entry: Entry) -> ev.FrameLeft:
@@ -135,7 +131,7 @@ def _frame_left(entry: Entry) -> ev.FrameLeft:
         rule=data.text("rule"),
         reason=data.maybe_text("reason") or "",
         fullgraph=data.flag("fullgraph"),
-        stack=_frames(data.objects("stack")),
+        stack=frames(data.objects("stack")),
     )
 
 
@@ -164,49 +160,8 @@ def _bytecode(entry: Entry) -> ev.BytecodeSeen:
         line=data.integer("line"),
         before=data.integer("bytes_before"),
         after=data.integer("bytes_after"),
-        callers=_frames(data.maybe_objects("callers")),
+        callers=frames(data.maybe_objects("callers")),
     )
-
-
-def _guards_failed(entry: Entry) -> ev.GuardsFailed:
-    data = _payload(entry)
-    held = tuple(_held(each) for each in data.objects("entries"))
-    return ev.GuardsFailed(_id(entry), held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
-
-
-def _held(data: Fields) -> ev.EntryHeld:
-    unmet = tuple(map(_unmet, data.objects("unmet")))
-    return ev.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
-
-
-def _guards_placed(entry: Entry) -> ev.GuardsPlaced:
-    data = _payload(entry)
-    known = tuple(_frames(each.objects("frames")) for each in data.objects("stacks"))
-    stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
-    counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
-    return ev.GuardsPlaced(_id(entry), stacks, counts, data.maybe_text("object"))
-
-
-def _guards_timed(entry: Entry) -> ev.GuardsTimed:
-    data = _payload(entry)
-    parts = tuple(
-        PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
-        for each in data.objects("parts")
-    )
-    kinds = tuple(
-        KindCost(each.text("kind"), each.integer("number"), each.number("warm")) for each in data.objects("kinds")
-    )
-    cost = GuardCost(_duration(data), _duration(data.object("root")), data.number("epilogue"), parts, kinds)
-    return ev.GuardsTimed(_id(entry), cost)
-
-
-def _duration(data: Fields) -> Duration:
-    return Duration(data.number("cold"), data.number("warm"))
-
-
-def _unmet(data: Fields) -> ev.UnmetGuard:
-    stack = _frames(data.maybe_objects("stack"))
-    return ev.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")
 
 
 def _fusion(entry: Entry) -> ev.FusionDone:
@@ -268,10 +223,23 @@ def _failed(entry: Entry) -> ev.ProgramFailed:
     return ev.ProgramFailed(failure)
 
 
+def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
+    """Type an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
+
+    def typed(entry: Entry) -> ev.Event:
+        return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
+
+    return typed
+
+
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
     "dynamo_output_graph": lambda entry: ev.GraphMade(_id(entry), None, None),
+    "create_symbol": _on_sizes(decode_shapes.symbol_made),
+    "create_unbacked_symbol": _on_sizes(decode_shapes.unbacked_made),
+    "symbolic_shape_specialization": _on_sizes(decode_shapes.symbol_fixed),
+    "guard_added_fast": _on_sizes(decode_shapes.condition_met),
     "compilation_metrics": _measured,
     "bwd_compilation_metrics": _measured,
     "artifact:torch_version": _torch,
@@ -288,10 +256,11 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
-    "artifact:ctrace_recompile": _guards_failed,
+    "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
     "dynamo_cpp_guards_str": lambda entry: ev.GuardsPrinted(_id(entry), entry.payload),
-    "artifact:ctrace_guards": _guards_placed,
-    "artifact:ctrace_guard_cost": _guards_timed,
+    "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
+    "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
+    "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_fusion": _fusion,
     "artifact:ctrace_kernel": _kernel,
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
@@ -306,9 +275,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 # What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
 _IGNORED = frozenset(
     (
-        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "create_symbol",
-        "create_unbacked_symbol", "symbolic_shape_specialization", "guard_added", "guard_added_fast", "dynamo_guards",
-        "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
+        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
+        "dynamo_guards", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
         "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.guards import GuardCost
 from ctrace.inspector.model import Failure, Frame, Fusion, Stage
+from ctrace.inspector.shape_events import ShapeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,5 +351,5 @@ Event = (
     | Listing | CompileStarted | BreakReported
     | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | GuardsPrinted
     | GuardsPlaced | GuardsTimed | FusionDone | KernelMade
-    | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -1,7 +1,9 @@
 """Take typed values out of JSON, so that what a log holds is checked where it enters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from ctrace.inspector.model import Frame
 
 Object = dict[str, Any]
 
@@ -43,6 +45,10 @@ class Fields:
     def flag(self, name: str) -> bool:
         """Give a truth value."""
         return bool(self._get(name, bool))
+
+    def is_null(self, name: str) -> bool:
+        """Whether a field is null or missing."""
+        return self._data.get(name) is None
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Give whole numbers."""
@@ -104,3 +110,8 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
         msg = f"{what} is a {type(value).__name__}"
         raise TypeError(msg)
     return value
+
+
+def frames(stack: Iterable[Fields]) -> tuple[Frame, ...]:
+    """Make the frames of a stack of ours, which has file names in full."""
+    return tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ctrace.inspector.guards import GuardText
 
+from ctrace.inspector.dimensions import Shaped
+
 
 class Verdict(StrEnum):
     """Whether `torch.compile` took the model."""
@@ -398,6 +400,7 @@ class Session:
     skips: tuple[Skip, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     limit: Limit = Limit()
+    shapes: tuple[Shaped, ...] = ()
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     time: Time = Time()

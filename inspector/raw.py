@@ -9,6 +9,7 @@ from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Failure, FailurePhase, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
+from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
 LOG_SCHEMA = 1
 """Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
@@ -44,6 +45,9 @@ class Raw:
     guards: dict[str, ev.GuardsPrinted] = field(default_factory=dict)
     guard_places: dict[str, ev.GuardsPlaced] = field(default_factory=dict)
     guard_costs: dict[str, ev.GuardsTimed] = field(default_factory=dict)
+    symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
+    """What torch says of sizes in a compilation's last attempt, in its order."""
+    shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
@@ -121,6 +125,7 @@ class Raw:
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
+                self.symbols.pop(event.id, None)
                 if self._call is not None:
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
@@ -143,6 +148,10 @@ class Raw:
                 self.guard_places[event.id] = event
             case ev.GuardsTimed():
                 self.guard_costs[event.id] = event
+            case SymbolMade() | UnbackedMade() | SymbolFixed() | ConditionMet():
+                self.symbols.setdefault(event.id, []).append(event)
+            case ShapesSeen():
+                self.shapes[event.id] = event
             case ev.FusionDone():
                 self.fusions.append(event.fusion)
             case ev.KernelMade():

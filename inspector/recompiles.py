@@ -145,7 +145,14 @@ def _from_text(reason: str) -> Cause:
 def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:
     case = case_of(
         Facts(
-            cause.kind, cause.subject, cause.was, cause.now, guard.text, guard.hint, is_first=is_first, is_fixed=is_fixed
+            cause.kind,
+            cause.subject,
+            cause.was,
+            cause.now,
+            guard.text,
+            guard.hint,
+            is_first=is_first,
+            is_fixed=is_fixed,
         )
     )
     entry = advice_on_cause(cause.kind, case).about(cause.subject)

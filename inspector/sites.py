@@ -67,7 +67,7 @@ def parse_break(text: str) -> ParsedBreak:
     )
     reason = f"\n{reason}"
     title, explanation, hints, context = _reason(reason)
-    frames = _frames(user) or _header_frame(told)
+    frames = frames_in(user) or _header_frame(told)
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))
     in_loop = _LOOP.search(consequence) is not None
     return ParsedBreak(gb, title, explanation, hints, context, frames, _outcome(told), in_loop)
@@ -92,7 +92,8 @@ def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
     return title, " ".join(explanation.split()), clean, context.partition("\n\n")[0].strip()
 
 
-def _frames(text: str) -> tuple[Frame, ...]:
+def frames_in(text: str) -> tuple[Frame, ...]:
+    """Read a traceback as Python formats it."""
     frames: list[Frame] = []
     for line in text.splitlines():
         if match := _FRAME.match(line):

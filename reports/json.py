@@ -18,6 +18,7 @@ from ctrace.inspector.model import (
     Skip,
 )
 from ctrace.inspector.views.breaks import RankedBreak, ranked
+from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
 
@@ -51,7 +52,7 @@ def as_data(session: Session) -> dict[str, Any]:
             "built": environment.built,
         },
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
-        "error": _failure(session.failure, cwd),
+        "error": _failure(session.failure, cwd, violations(session)),
         "scenarios": [
             {"name": each.name, "calls": each.calls, **_coverage(each.coverage)} for each in session.scenarios
         ],
@@ -153,7 +154,7 @@ def _entry(entry: Entry | None) -> dict[str, Any]:
     return {"title": entry.title, "reason": entry.why, "fix": entry.fix, "advice": _advice(entry)}
 
 
-def _failure(failure: Failure | None, cwd: str) -> dict[str, Any] | None:
+def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dict[str, Any] | None:
     if failure is None:
         return None
     return {
@@ -162,6 +163,7 @@ def _failure(failure: Failure | None, cwd: str) -> dict[str, Any] | None:
         "message": failure.message,
         "file": failure.file and fmt.path(failure.file, cwd),
         "line": failure.line,
+        "because": list(because),
     }
 
 

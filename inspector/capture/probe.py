@@ -17,6 +17,7 @@ _WANTED = {
     "functions left alone": "artifact:ctrace_frame",
     "recompiles": "artifact:ctrace_recompile",
     "graphs and backends": "artifact:ctrace_graph",
+    "sizes and what they became": "artifact:ctrace_shapes",
     "fusion rounds": "artifact:ctrace_fusion",
     "kernels and their lines": "artifact:ctrace_kernel",
     "emitted code": "inductor_output_code",

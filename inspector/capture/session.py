@@ -21,6 +21,7 @@ from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recompiles import recompiles
 from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.shapes import shapes
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks
 from ctrace.inspector.capture.structured import structured
@@ -65,6 +66,6 @@ def _guarded(when: When, recorder: Recorder) -> When:
 def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
-    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), fusion, kernels)
+    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, fusion, kernels)
     if not build:
         yield emit

@@ -9,6 +9,7 @@ from rich.text import Text
 from ctrace.inspector.model import Compilation, Kernel, Session
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
+from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line
@@ -24,6 +25,8 @@ _GRAPH_NUMBERS = 48
 def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
     """Show a run."""
     yield headline(session)
+    for sentence in violations(session):
+        yield item(Text(fmt.one_line(sentence, 900), style="red"))
     yield _environment(session)
     yield from _findings(session)
     yield from _generated(session, width)

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from ctrace.inspector.model import Break, Cost, Coverage, Frame, Function, Graph, Owner, Session, Skip
-from ctrace.inspector.views.snippets import Snippet, snippet
 from ctrace.inspector.views.breaks import (
     by_ops_left,
     lonely_skips,
@@ -13,6 +12,7 @@ from ctrace.inspector.views.breaks import (
     ranked,
     unclaimed_ops,
 )
+from ctrace.inspector.views.snippets import Snippet, snippet
 from tests.helpers import MODEL
 from tests.sessions import bare_break
 

@@ -1,0 +1,43 @@
+"""`ctrace shapes`: what became of each size, why, and what to write to keep it dynamic."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run, session_of
+
+EXAMPLES = """\b
+Examples:
+  ctrace shapes                       sizes of the last run, function by function
+  ctrace shapes model.py --vary "0=4,8,16"
+  ctrace shapes --function forward    one function only
+  ctrace shapes --all                 parameters, buffers and every condition too
+"""
+
+All = Annotated[bool, typer.Option("--all", help="Show static parameters and buffers, and every condition, too.")]
+Of = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Only the function of this name.")]
+
+
+@on_a_run
+def shapes(
+    request: Request, everything: All = False, function: Of = None, json: opt.Json = False, output: opt.Output = None
+) -> None:
+    """Show which sizes are static, which are dynamic, what fixed them, and what to write."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import exit_code
+
+    check_output(output)
+    session, is_new = session_of(request)
+    if json:
+        from ctrace.cli.console import write_report
+        from ctrace.reports.json_shapes import render_shapes_json
+
+        write_report(render_shapes_json(session, function), output)
+    else:
+        from ctrace.cli.show import show_screen
+        from ctrace.reports.terminal.shapes import shapes_screen
+
+        show_screen(lambda width: shapes_screen(session, width, function, everything=everything), output)
+    if is_new:
+        raise typer.Exit(exit_code(session))

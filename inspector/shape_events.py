@@ -1,0 +1,131 @@
+"""What torch and our own hook write about sizes: symbols, conditions on them, and what each dimension became."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One line of a stack, with its file as the log's number for it."""
+
+    file: int
+    line: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolMade:
+    """A size, stride or number of an input got a symbol; `source` is torch's name for it."""
+
+    id: str
+    symbol: str
+    value: str
+    source: str
+    stack: tuple[CodeLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnbackedMade:
+    """A size that depends on data got a symbol; `stack` is where, outermost first."""
+
+    id: str
+    symbol: str
+    stack: tuple[CodeLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolFixed:
+    """A symbol was found to have one value only."""
+
+    id: str
+    symbol: str
+    sources: tuple[str, ...]
+    value: str
+    reason: str
+    """Torch's word for the step that found it."""
+    stack: tuple[CodeLine, ...] = ()
+    asked: tuple[str, ...] = ()
+    """Torch's functions that led there, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMet:
+    """The graph holds only while a condition on symbols does; `expression` is sympy's text."""
+
+    id: str
+    expression: str
+    stack: tuple[CodeLine, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+SymbolEvent = SymbolMade | UnbackedMade | SymbolFixed | ConditionMet
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol at the end of a compilation; None for a bound: there is none."""
+
+    name: str
+    low: int | None = None
+    high: int | None = None
+    sources: tuple[str, ...] = ()
+    """What has it, the first one first."""
+    became: str | None = None
+    """A number, or an expression of other symbols."""
+    unbacked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One dimension of a tensor, or a number; words are those of capture/shapes.py."""
+
+    expression: str
+    """What it became: a number, a symbol, or an expression of symbols."""
+    symbol: str | None = None
+    """What torch gave it at first; None: a number from the start."""
+    size: int | None = None
+    stride: int | None = None
+    stride_expression: str = ""
+    policy: str = ""
+    constraint: str | None = None
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSeen:
+    """A tensor that a compilation reads from outside."""
+
+    source: str
+    dtype: str
+    role: str
+    always_static: str | None
+    dims: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSeen:
+    """A Python number from outside that became a symbol."""
+
+    source: str
+    type: str
+    value: str | None
+    dim: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesSeen:
+    """All tensors and numbers of one compilation, at the end of tracing."""
+
+    id: str
+    assume_static: bool
+    """Whether sizes are static until they vary or are marked."""
+    automatic: bool
+    """Whether what varied becomes dynamic."""
+    symbols: tuple[Symbol, ...]
+    tensors: tuple[TensorSeen, ...]
+    numbers: tuple[NumberSeen, ...]
+    conditions: frozenset[str]
+    """Conditions that became guards."""
+
+
+ShapeEvent = SymbolEvent | ShapesSeen

@@ -1,0 +1,65 @@
+"""`ctrace shapes` on screen."""
+
+import dataclasses
+
+import pytest
+
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.shapes import violations
+from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.shapes import shapes_screen
+from tests import sizes
+from tests.golden import WIDTHS, assert_golden, drawn
+from tests.helpers import recorded
+
+
+def _screen(session: Session, width: int = 80, function: str | None = None, *, everything: bool = False) -> str:
+    return drawn(shapes_screen(session, width, function, everything=everything), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["sizes", "violated", "hostile"])
+def test_screen(name: str, width: int) -> None:
+    assert_golden(f"shapes-{name}-{width}.txt", _screen(sizes.ALL[name], width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_screen_of_everything(width: int) -> None:
+    assert_golden(f"shapes-sizes-all-{width}.txt", _screen(sizes.SIZES, width, everything=True))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", sizes.ALL)
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: int) -> None:
+    for line in _screen(sizes.ALL[name], width, everything=True).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\u202e", "\r"])
+def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
+    assert letter not in _screen(sizes.HOSTILE, everything=True)
+
+
+def test_a_long_setting_folds_where_a_shell_lets_it() -> None:
+    names = [f"a_rather_long_name_{number}" for number in range(5)]
+    graphs = [sizes.graph(f"0/{n}", *(sizes.input_of(name, sizes.sized(0, 4 + n)) for name in names)) for n in (0, 1)]
+    screen = _screen(dataclasses.replace(sizes.SIZES, shapes=tuple(graphs)))
+    _, _, setting = screen.partition("TORCH_COMPILE_DYNAMIC_SOURCES=")
+    folded = setting.partition("\n\n")[0].replace("\\\n", "").replace(" ", "").strip().strip('"')
+    assert folded == ",".join(f"L['{name}']:0" for name in names)
+
+
+def test_a_log_of_torch_s_own_says_what_is_missing() -> None:
+    screen = _screen(recorded("sizes.torch"))
+    assert "Torch alone wrote this log: it tells of sizes that were dynamic at first" in screen
+    assert "fixed to 4" in screen
+
+
+def test_a_run_without_sizes_says_so() -> None:
+    assert "Nothing is known of sizes" in _screen(sizes.ALL["none"])
+
+
+def test_explain_says_why_a_mark_cannot_be_kept() -> None:
+    (sentence,) = violations(sizes.VIOLATED)
+    assert sentence.split(".")[0] in drawn(explain_screen(sizes.VIOLATED, 200), 200)
