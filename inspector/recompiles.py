@@ -124,10 +124,8 @@ def _placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, 
     """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
     if cause.kind == "break_result" and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
-    if cause.kind in _BY_FIRST_USE:
-        frame = fixed.frame if fixed else None
-    else:
-        frame = user_frame(guard.stack, raw)
+    by_use = cause.kind in _BY_FIRST_USE
+    frame = user_frame(guard.stack, raw) if not by_use else fixed.frame if fixed else None
     return cause if frame is None else replace(cause, line=frame.line, file=frame.file)
 
 
@@ -143,18 +141,8 @@ def _from_text(reason: str) -> Cause:
 
 
 def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:
-    case = case_of(
-        Facts(
-            cause.kind,
-            cause.subject,
-            cause.was,
-            cause.now,
-            guard.text,
-            guard.hint,
-            is_first=is_first,
-            is_fixed=is_fixed,
-        )
-    )
+    known = cause.kind, cause.subject, cause.was, cause.now, guard.text, guard.hint
+    case = case_of(Facts(*known, is_first=is_first, is_fixed=is_fixed))
     entry = advice_on_cause(cause.kind, case).about(cause.subject)
     advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
     return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)

@@ -1,0 +1,129 @@
+"""`ctrace recompiles` on screen: what changed, in which call, whether it settles, what it cost and what to do."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ctrace.inspector.model import Advice, Cause, Compilation, Recompile, Session
+from ctrace.inspector.views.outlook import Outlook
+from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.views.snippets import snippet
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.findings import example, source
+from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
+
+_VALUES = 8
+_WORDS = {
+    Outlook.SETTLES: ("Settles", "green"),
+    Outlook.FINITE: ("Ends", "green"),
+    Outlook.DIVERGES: ("Diverges", "bold red"),
+    Outlook.UNKNOWN: ("Not known whether it settles", "yellow"),
+}
+_TIMELINE = 38
+"""Columns that the timeline needs besides what differed."""
+_OBJECTS = 6
+
+
+def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show recompiles by cause, then each cache by its entries."""
+    yield headline(session)
+    found = groups(session)
+    if not found:
+        yield Text(f"\nNo recompile: {fmt.count(len(session.graphs), 'graph')}, each compiled once.")
+    shown = found if all_of_it else found[:MOST]
+    taught: set[Advice] = set()
+    for number, group in enumerate(shown, 1):
+        yield Text()
+        yield item(Group(*_group(number, group, session, taught)))
+    if len(shown) < len(found):
+        yield from more(len(found), "cause", "--all")
+    for cache in caches(session):
+        yield from _cache(cache, session, width, all_of_it=all_of_it)
+    for problem in session.problems:
+        yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
+
+
+def _group(number: int, group: RecompileGroup, session: Session, taught: set[Advice]) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    facts = [group.kind, fmt.count(len(group.compilations), "recompile")]
+    facts += [fmt.seconds(group.seconds)] if group.seconds is not None else []
+    facts += ["expected"] if group.expected else []
+    yield Text.assemble(
+        (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
+        f"  in {fmt.one_line(group.function, 60)} ({fmt.place(group.file, group.line, cwd)})  ",
+        (" · ".join(facts), "dim"),
+    )
+    cut = snippet(session, group.file, group.line, around=0) if group.is_fixed_here else None
+    if cut is not None:
+        yield source(cut)
+    yield hanging(_took(group))
+    if group.cause.others:
+        yield hanging(f"{fmt.count(group.cause.others, 'more guard')} like it.")
+    if group.also:
+        yield hanging(f"Together with: {fmt.listed(group.also, 4)}.")
+    yield hanging(group.cause.reason)
+    word, style = _WORDS[group.prospect.outlook]
+    yield item(Group(Text(f"  {word}: {fmt.one_line(group.prospect.why, 300)}.", style=style)))
+    if group.expected:
+        yield hanging(f"Expected: {group.why_expected}.")
+        return
+    yield fix(group.fix)
+    if group.cause.advice not in taught:
+        taught.add(group.cause.advice)
+        yield from example(group.cause.advice)
+
+
+def _took(group: RecompileGroup) -> str:
+    if not group.values:
+        return "It is not known which values it took."
+    values = fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)
+    each = ", one graph each" if len(group.values) == len(group.compilations) + 1 else ""
+    return f"Took the {'values' if len(group.values) > 1 else 'value'} {values}{each}."
+
+
+def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    used = f"{cache.use.used} of {cache.use.of} entries used" if cache.use else fmt.count(len(cache.entries), "entry")
+    yield section(f"{fmt.plain(cache.function)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
+    if len(cache.objects) > 1:
+        names = fmt.listed((fmt.one_line(name, 40) for name in cache.objects), _OBJECTS)
+        yield Text(f"  {len(cache.objects)} modules share it: {names}", style="dim")
+    if cache.refused:
+        yield Text(f"  The limit was hit: calls that fit no entry run eagerly{_left(cache)}.", style="red")
+    rows = table("entry", "call", "nearest", "differs in", "took")
+    shown = cache.entries if all_of_it else cache.entries[:_VALUES]
+    by_id = {each.compilation: each for each in session.recompiles}
+    for entry in shown:
+        rows.add_row(*_row(entry, by_id.get(entry.id), width - _TIMELINE))
+    yield item(rows)
+    if len(shown) < len(cache.entries):
+        yield Text(f"  and {fmt.count(len(cache.entries) - len(shown), 'more entry', 'more entries')}: see --all")
+
+
+def _left(cache: Cache) -> str:
+    return f"; {fmt.count(cache.left, 'op')} of it did" if cache.left else ""
+
+
+def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:
+    call = f"{fmt.one_line(entry.scenario, 10)} {(entry.call or 0) + 1}" if entry.scenario else ""
+    seconds = fmt.seconds(entry.seconds) if entry.seconds is not None else "?"
+    if recompile is None:
+        return entry.id, call, "", "first call", seconds
+    return entry.id, call, _nearest(recompile), fmt.one_line(_differs(recompile), max(width, 20)), seconds
+
+
+def _nearest(recompile: Recompile) -> str:
+    number = recompile.distances.get(recompile.nearest or "")
+    return f"{recompile.nearest} ({number})" if number else recompile.nearest or "?"
+
+
+def _differs(recompile: Recompile) -> str:
+    return "; ".join(map(_change, recompile.causes)) or recompile.reason
+
+
+def _change(cause: Cause) -> str:
+    more_of_it = f" and {cause.others} more" if cause.others else ""
+    if cause.was is None and cause.now is None:
+        return f"{cause.subject}{more_of_it}"
+    return f"{cause.subject} {cause.was or '?'} → {cause.now or '?'}{more_of_it}"
