@@ -22,7 +22,7 @@ from ctrace.inspector.views.breaks import (
 from ctrace.inspector.views.lessons import Lesson
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line
-from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 30
 """Columns that the table of functions needs besides the function."""
@@ -65,7 +65,7 @@ def _break(
         yield fix(skip.fix.removeprefix(at.fix).strip())
     if at.advice not in taught:
         taught.add(at.advice)
-        yield from _example(at.advice)
+        yield from example(at.advice)
     yield from _paths(at.paths, cwd, all_paths=all_paths)
 
 
@@ -86,24 +86,6 @@ def _source(cut: Snippet) -> RenderableType:
     text.rstrip()
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
-
-
-def _example(advice: Advice) -> Iterator[RenderableType]:
-    if advice.before and advice.after:
-        yield _code("before", advice.before)
-        yield _code("after", advice.after)
-    if advice.switch:
-        yield hanging(f"Or switch: {advice.switch}")
-        yield hanging(f"   Risk: {advice.risk}")
-
-
-def _code(title: str, code: str) -> RenderableType:
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for number, line in enumerate(code.rstrip().splitlines()):
-        text.append(f"{title if not number else '':>6} ", style="dim")
-        text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
-    text.rstrip()
-    return Padding(text, (0, 0, 0, 3))
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:
@@ -178,7 +160,7 @@ _CASES = {
 def _taught(entry: Entry) -> Iterator[RenderableType]:
     yield hanging(entry.why)
     yield fix(entry.fix)
-    yield from _example(Advice(entry.before, entry.after, entry.switch, entry.risk))
+    yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
 
 
 def _told(told: Registered) -> Iterator[RenderableType]:
