@@ -53,7 +53,16 @@ def recompiles(
 
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
-    from ctrace.cli.lessons import show_lesson
+    from ctrace.cli.console import write_report
+    from ctrace.cli.show import show_screen
     from ctrace.inspector.views.lessons import cause_lesson
 
-    show_lesson(cause_lesson(name), json=json, output=output)
+    found = cause_lesson(name)
+    if json:
+        from ctrace.reports.json import render_cause_lesson_json
+
+        write_report(render_cause_lesson_json(found), output)
+    else:
+        from ctrace.reports.terminal.lessons import cause_lesson_screen
+
+        show_screen(lambda _width: cause_lesson_screen(found), output)

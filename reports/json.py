@@ -23,7 +23,7 @@ from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.views.lessons import Lesson
+    from ctrace.inspector.views.lessons import CauseLesson, Lesson
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
@@ -146,6 +146,21 @@ def render_lesson_json(lesson: "Lesson") -> str:
         "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def render_cause_lesson_json(lesson: "CauseLesson") -> str:
+    """Write what is known of a kind of cause, indented, with a final newline."""
+    data = {
+        "schema": SCHEMA,
+        "kind": lesson.name,
+        **_caused(lesson.entry),
+        "cases": {case: _caused(entry) for case, entry in lesson.cases},
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _caused(entry: Entry) -> dict[str, Any]:
+    return {**_entry(entry), "expected": entry.expected}
 
 
 def _entry(entry: Entry | None) -> dict[str, Any]:

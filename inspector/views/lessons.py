@@ -1,4 +1,4 @@
-"""What ctrace knows about a kind of break or skip, with no run at all."""
+"""What ctrace knows about a kind of break, skip or cause of a recompile, with no run at all."""
 
 import difflib
 import re
@@ -46,3 +46,35 @@ def _unknown(name: str, key: str) -> TargetError:
     situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
     todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
     return TargetError(f"{name} is no kind of graph break that is known", todo)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseLesson:
+    """A kind of cause, or one special case of it: our advice."""
+
+    name: str
+    entry: Entry
+    cases: tuple[tuple[str, Entry], ...] = ()
+    """Name of a special case, such as `size/parameter`, and the advice for it."""
+
+
+def cause_lesson(name: str) -> CauseLesson:
+    """Look up a kind of cause (`size`, `grad mode`) or a special case (`size/parameter`).
+
+    Raises:
+        TargetError: ctrace has no such kind.
+    """
+    known = entries("causes")
+    key = re.sub(r"[\s-]+", "_", name.strip().lower())
+    if key not in known:
+        raise _unknown_cause(name, key, tuple(known))
+    cases = ((case, each.about("")) for case, each in known.items() if case.startswith(f"{key}/"))
+    return CauseLesson(key, known[key].about(""), tuple(cases))
+
+
+def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
+    cases = [each for each in known if key and each.partition("/")[2] == key]
+    near = cases or difflib.get_close_matches(key, known, 1)
+    kinds = ", ".join(sorted(each for each in known if "/" not in each))
+    todo = f"did you mean {' or '.join(near)}?" if near else f"name one of: {kinds}"
+    return TargetError(f"{name} is no kind of cause of a recompile", todo)

@@ -20,8 +20,8 @@ from ctrace.inspector.views.breaks import (
 from ctrace.inspector.views.lessons import Lesson
 from ctrace.inspector.views.snippets import snippet
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.findings import break_head, example, skip_line, source
-from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.findings import break_head, skip_line, source
+from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 30
 """Columns that the table of functions needs besides the function."""

@@ -1,16 +1,12 @@
 """What screens write of a finding: its head, its source, what to write instead."""
 
-from collections.abc import Iterator
-
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.model import Advice, BreakKind, Owner, Skip
+from ctrace.inspector.model import BreakKind, Owner, Skip
 from ctrace.inspector.views.breaks import RankedBreak
 from ctrace.inspector.views.snippets import Snippet
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import hanging
 
 
 def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
@@ -55,22 +51,3 @@ def source(cut: Snippet) -> RenderableType:
     text.rstrip()
     text.no_wrap, text.overflow = True, "ellipsis"
     return text
-
-
-def example(advice: Advice) -> Iterator[RenderableType]:
-    """Show code before and after, and a switch of torch's where there is one."""
-    if advice.before and advice.after:
-        yield _code("before", advice.before)
-        yield _code("after", advice.after)
-    if advice.switch:
-        yield hanging(f"Or switch: {advice.switch}")
-        yield hanging(f"   Risk: {advice.risk}")
-
-
-def _code(title: str, code: str) -> RenderableType:
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for number, line in enumerate(code.rstrip().splitlines()):
-        text.append(f"{title if not number else '':>6} ", style="dim")
-        text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
-    text.rstrip()
-    return Padding(text, (0, 0, 0, 3))

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.model import Advice, Session, Verdict
 from ctrace.inspector.views.summary import sentence
 from ctrace.reports import format as fmt
 
@@ -71,6 +71,25 @@ def hanging(text: str) -> RenderableType:
 def fix(text: str) -> RenderableType:
     """Write what to do; nothing for an empty text."""
     return Padding(Text(f"→ {fmt.one_line(text, 500)}", style="green"), (0, 0, 0, 3)) if text else Text(end="")
+
+
+def example(advice: Advice) -> Iterator[RenderableType]:
+    """Show code before and after, and the switch that helps with its risk; nothing of what there is not."""
+    if advice.before and advice.after:
+        yield _code("before", advice.before)
+        yield _code("after", advice.after)
+    if advice.switch:
+        yield hanging(f"Or switch: {advice.switch}")
+        yield hanging(f"   Risk: {advice.risk}")
+
+
+def _code(title: str, code: str) -> RenderableType:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for number, line in enumerate(code.rstrip().splitlines()):
+        text.append(f"{title if not number else '':>6} ", style="dim")
+        text.append(f"│ {fmt.plain(line)}\n", style="green" if title == "after" else "dim")
+    text.rstrip()
+    return Padding(text, (0, 0, 0, 3))
 
 
 def more(number: int, noun: str, see: str = "--json") -> Iterator[RenderableType]:

@@ -125,6 +125,12 @@ def test_no_two_causes_are_the_same(part: str):
     assert len(texts) == len(set(texts))
 
 
+def test_examples_fit_on_a_narrow_screen():
+    for key, entry in CAUSES.items():
+        for line in (entry.before + entry.after).splitlines():
+            assert len(line) <= 80 - len("   before │ "), key
+
+
 def test_a_mode_is_expected():
     assert all(CAUSES[kind].expected for kind in ("training_mode", "grad_mode", "autocast"))
 

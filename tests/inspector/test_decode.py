@@ -145,6 +145,23 @@ def test_guards_of_each_entry():
     )
 
 
+@pytest.mark.parametrize(
+    ("comment", "hint"),
+    [
+        ("", ""),
+        ("# self.step += 1  # model.py:9 in forward", ""),
+        ("# self.step += 1  # model.py:9 in forward (HINT: make it a tensor)", "make it a tensor)"),
+        ('# print("(HINT: no")  # model.py:9 in forward (HINT: yes)', "yes)"),
+    ],
+)
+def test_torchs_hint_on_a_guard(comment: str, hint: str):
+    entry = unmet("L['self'].step == 1")
+    entry["unmet"][0]["comment"] = comment
+    event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
+    assert isinstance(event, ev.GuardsFailed)
+    assert event.entries[0].unmet == (ev.UnmetGuard("L['self'].step == 1", None, hint),)
+
+
 def test_fusion():
     rounds = [{"before": 5, "after": 3, "fused": [["op1", "op2"]]}, {"before": 3, "after": 3, "fused": []}]
     data = {"stage": "backward", "before": 5, "after": 3, "rounds": rounds, "refused": 2}

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model import CacheUse, Cause, Session
+from ctrace.inspector.advice import entries
+from ctrace.inspector.model import Advice, CacheUse, Session
 from tests.helpers import MODEL, SITE, Log, unmet
 
 LIBRARY = f"{SITE}/einops/einops.py"
@@ -96,9 +97,36 @@ class TestRecompiles:
     def test_torchs_own_words_explain_where_our_hook_was_not(self):
         words = "0/0: L['n'] == 2                  # return x * n  # model.py:9 in forward"
         log = Log().compiled("0/0").artifact("recompile_reasons", words, at="0/1").compiled("0/1")
-        assert log.session().recompiles[0].causes[0] == Cause(
-            "argument_value", "n", "2", fix=log.session().recompiles[0].causes[0].fix
-        )
+        (cause,) = log.session().recompiles[0].causes
+        assert (cause.kind, cause.subject, cause.was, cause.now, cause.line) == ("argument_value", "n", "2", None, None)
+        assert cause.advice.before == entries("causes")["argument_value/int"].before
+
+    def test_a_cause_comes_with_its_reason_and_advice(self):
+        (cause,) = self.again(unmet(self.SIZE)).session().recompiles[0].causes
+        entry = entries("causes")["size"].about(cause.subject)
+        assert (cause.fix, cause.reason, cause.expected) == (entry.fix, entry.why, entry.expected)
+        assert cause.subject in cause.reason
+        assert cause.advice == Advice(entry.before, entry.after, entry.switch, entry.risk)
+
+    @pytest.mark.parametrize(
+        ("guard", "hint", "key"),
+        [
+            ("L['self'].step == 1", "(HINT: torch.compile considers integer attributes of the nn.Module)", "int"),
+            ("L['self'].step == 1", "", "object_int"),
+            ("not hasattr(L['self'], 'scale')", "", "missing"),
+        ],
+    )
+    def test_advice_fits_the_special_case(self, guard: str, hint: str, key: str):
+        entry = unmet(guard, now="2")
+        entry["unmet"][0]["comment"] = f"# self.step += 1  # model.py:9 in forward {hint}"
+        (cause,) = self.again(entry).session().recompiles[0].causes
+        assert cause.advice.before == entries("causes")[f"attribute_value/{key}"].before
+
+    @pytest.mark.parametrize(("entry", "key"), [("0/0", "zero_one/first"), ("0/1", "zero_one")])
+    def test_a_first_call_with_one_is_a_case_of_its_own(self, entry: str, key: str):
+        guard = "tensor 'L['x']' size mismatch at index 0. expected 1, actual 8"
+        (cause,) = self.again(unmet(guard, entry=entry)).session().recompiles[0].causes
+        assert cause.advice.before == entries("causes")[key].before
 
     def test_a_recompile_that_nobody_explains(self):
         (recompile,) = Log().compiled("0/0").compiled("0/1").session().recompiles

@@ -1,6 +1,7 @@
 """The JSON report: names are fixed, and everything in it is plain data."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,14 @@ import pytest
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.model import Owner, Session
 from ctrace.inspector.registry import Registered
-from ctrace.inspector.views.lessons import Lesson
-from ctrace.reports.json import as_data, render_breaks_json, render_json, render_lesson_json
+from ctrace.inspector.views.lessons import CauseLesson, Lesson
+from ctrace.reports.json import (
+    as_data,
+    render_breaks_json,
+    render_cause_lesson_json,
+    render_json,
+    render_lesson_json,
+)
 from tests import sessions
 
 # design: these names may be added to, never renamed
@@ -68,6 +75,7 @@ def test_causes() -> None:
     cause = as_data(sessions.PARTIAL)["recompiles"][0]["causes"][0]
     assert cause == {
         "kind": "size", "subject": "x.size(0)", "was": "4", "now": "8", "line": None, "fix": "Mark the dimension dynamic.",
+        "reason": "", "expected": "", "advice": {"before": "", "after": "", "switch": "", "risk": ""},
     }  # fmt: skip
 
 
@@ -174,3 +182,15 @@ class TestLessons:
             "schema": 1, "id": "GB9999", "title": None, "reason": None, "fix": None, "advice": None, "cases": {},
             "torch": None,
         }  # fmt: skip
+
+    def test_a_kind_of_cause(self) -> None:
+        cause = replace(self.ENTRY, expected="It happens once.")
+        data = json.loads(render_cause_lesson_json(CauseLesson("size", cause, (("size/rank", self.ENTRY),))))
+        entry = {
+            "title": "a branch",
+            "reason": "It branches.",
+            "fix": "Use torch.where.",
+            "advice": {"before": "a\n", "after": "b\n", "switch": "torch.x = 1", "risk": "It may."},
+        }
+        cases = {"size/rank": {**entry, "expected": ""}}
+        assert data == {"schema": 1, "kind": "size", **entry, "expected": "It happens once.", "cases": cases}

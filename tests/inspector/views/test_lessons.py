@@ -6,7 +6,7 @@ from ctrace.inspector.advice import entries
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.registry import Registered
 from ctrace.inspector.views import lessons
-from ctrace.inspector.views.lessons import lesson
+from ctrace.inspector.views.lessons import cause_lesson, lesson
 
 TOLD = Registered("GB9999", "A new break", "Too new.", ("Wait.",))
 
@@ -75,3 +75,51 @@ def test_a_name_of_nothing(name: str):
     assert caught.value.what == f"{name} is no kind of graph break that is known"
     assert "GB0170" in caught.value.todo
     assert "loop" in caught.value.todo
+
+
+class TestCauses:
+    @pytest.mark.parametrize(
+        ("name", "key"),
+        [
+            ("size", "size"),
+            (" Grad Mode ", "grad_mode"),
+            ("zero-one", "zero_one"),
+            ("size/parameter", "size/parameter"),
+            ("attribute value/object int", "attribute_value/object_int"),
+        ],
+    )
+    def test_a_kind_however_it_is_written(self, name: str, key: str):
+        found = cause_lesson(name)
+        assert (found.name, found.entry.title) == (key, entries("causes")[key].title)
+
+    def test_a_kind_comes_with_its_cases(self):
+        assert [case for case, _ in cause_lesson("zero_one").cases] == ["zero_one/first"]
+        assert cause_lesson("zero_one/first").cases == ()
+        assert cause_lesson("dtype").cases == ()
+
+    @pytest.mark.parametrize("key", entries("causes"))
+    def test_nothing_is_left_to_fill_in(self, key: str):
+        found = cause_lesson(key)
+        for entry in (found.entry, *(case for _, case in found.cases)):
+            assert "{it}" not in entry.why + entry.fix
+
+    @pytest.mark.parametrize(
+        ("name", "near"),
+        [
+            ("sise", "size"),
+            ("trainingmode", "training_mode"),
+            ("num_threads", "global_state/num_threads"),
+            ("fixed", "size/fixed or argument_value/fixed"),
+        ],
+    )
+    def test_a_name_that_is_nearly_right(self, name: str, near: str):
+        with pytest.raises(TargetError) as caught:
+            cause_lesson(name)
+        assert caught.value.todo == f"did you mean {near}?"
+
+    @pytest.mark.parametrize("name", ["what", "", "/", "GB0170", "😀"])
+    def test_a_name_of_nothing(self, name: str):
+        with pytest.raises(TargetError) as caught:
+            cause_lesson(name)
+        assert caught.value.what == f"{name} is no kind of cause of a recompile"
+        assert caught.value.todo.startswith("name one of: aliasing, argument_value, ")
