@@ -164,6 +164,8 @@ def _compared(kind: str, text: str, now: str | None) -> Cause:
     was = user_name(match["was"]) if kind in ("duck_shape", "range") else match["was"]
     if kind == "range":
         was = _RANGE_WORDS[match["op"]].format(was)
+    if kind == "none":
+        now = now and _type_name(now)
     return Cause(kind, user_name(match["subject"]), was, now)
 
 
@@ -204,12 +206,16 @@ _SOURCES = (
 )
 
 
-def size_source(text: str) -> str | None:
-    """Name the size or stride that an unmet guard is about as torch does, such as `L['x'].size()[0]`; None: no size."""
+def source_of(text: str) -> str | None:
+    """Name what torch might have left open as torch does: `L['x'].size()[0]` or `L['n']`; None: no size, no number."""
     match = _TENSOR.match(text)
-    if match is None or match["index"] is None:
-        return None
-    return f"{match['name']}.{match['what']}()[{match['index']}]"
+    if match is not None and match["index"] is not None:
+        return f"{match['name']}.{match['what']}()[{match['index']}]"
+    compared = _NUMBER.match(text)
+    return compared["source"] if compared else None
+
+
+_NUMBER = re.compile(r"(?P<source>\S+) == -?[\d.]+(?:e[+-]?\d+)?$")
 
 
 def check_order(guard: UnmetGuard) -> int:

@@ -1,36 +1,28 @@
 """Recompiles that every healthy model meets once, and why."""
 
-from ctrace.inspector.dynamic import Sizes, dynamic_sizes
 from ctrace.inspector.model import Cause
-from ctrace.inspector.names import user_name
-from ctrace.inspector.raw import Raw
 
-_MODES = {
-    "training_mode": "one graph for train() and one for eval() is normal",
-    "grad_mode": "one graph with gradients and one without is normal",
-    "autocast": "one graph with autocast and one without is normal",
-}
+_MODES = frozenset(("training_mode", "grad_mode", "autocast"))
+_MADE_ONCE = frozenset(("length", "key_order"))
+"""Kinds of which advice/causes.yaml calls some cases expected: an optimizer's first step, a cache that is filled."""
+_OPEN = "The first change of a value compiles once more, with the value left open."
 
 
-def why_expected(raw: Raw, compile_id: str, nearest: str | None, causes: tuple[Cause, ...]) -> str:
-    """Say why a recompile is normal; empty: it is not."""
-    kinds = {cause.kind for cause in causes}
-    if kinds and kinds <= set(_MODES):
-        return "; ".join(_MODES[kind] for kind in sorted(kinds))
-    if kinds == {"size"} and nearest is not None and _became_dynamic(raw, compile_id, nearest, causes):
-        return "torch takes a size as a constant until it changes; now it may vary, and other sizes fit this graph"
+def why_expected(causes: tuple[Cause, ...]) -> str:
+    """Say why a recompile is normal; empty: it is not, for one of its causes is not."""
+    reasons = [_why(cause) for cause in causes]
+    return " ".join(dict.fromkeys(reasons)) if all(reasons) else ""
+
+
+def _why(cause: Cause) -> str:
+    if cause.is_open:
+        return cause.expected or _OPEN
+    is_made_on_first_call = (cause.kind == "none" and "." in cause.subject) or _is_missing(cause)
+    if cause.kind in _MODES or cause.kind in _MADE_ONCE or is_made_on_first_call:
+        return cause.expected
     return ""
 
 
-def _became_dynamic(raw: Raw, compile_id: str, nearest: str, causes: tuple[Cause, ...]) -> bool:
-    """Whether each size that differed was a constant, and is none any more."""
-    before, after = dynamic_sizes(raw, nearest), dynamic_sizes(raw, compile_id)
-    varies = {(name, index) for name, index in _varying(after)} - set(_varying(before))
-    subjects = {f"{name}.size({index})" for name, index in varies}
-    return all(cause.subject in subjects and not cause.others for cause in causes)
-
-
-def _varying(sizes: dict[str, Sizes]) -> list[tuple[str, int]]:
-    return [
-        (user_name(source), index) for source, each in sizes.items() for index, size in enumerate(each) if size is None
-    ]
+def _is_missing(cause: Cause) -> bool:
+    """Whether an attribute was there in one call and not in the other, which has no values."""
+    return cause.kind == "attribute_value" and cause.was is None

@@ -264,6 +264,8 @@ class Cause:
     """The file of `line`."""
     others: int = 0
     """How many more guards were unmet in the same way, such as the dtype of every parameter."""
+    is_open: bool = False
+    """Whether the new graph leaves the value open, so that others fit it too."""
     reason: str = ""
     """What torch does about it, in plain words."""
     expected: str = ""

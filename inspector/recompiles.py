@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.causecases import Facts, case_of
-from ctrace.inspector.causes import cause_of, check_order, size_source
+from ctrace.inspector.causes import cause_of, check_order, source_of
 from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import EntryHeld, GuardsFailed, Measured, UnmetGuard
 from ctrace.inspector.expected import why_expected
@@ -13,7 +13,7 @@ from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.symbols import Fixed, fixed_at
+from ctrace.inspector.symbols import Fixed, Symbols, fixed_at
 
 _ALIKE = 3
 """Causes of one kind with the same values that are listed; the rest is counted."""
@@ -44,7 +44,7 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     nearest = _nearest(raw, failed) if failed else None
     seen_from = nearest.id if nearest else _named_first(raw, compile_id)
     causes = _causes(raw, compile_id, place, failed, nearest)
-    why = why_expected(raw, compile_id, seen_from, causes)
+    why = why_expected(causes)
     during = raw.during.get(compile_id)
     return Recompile(
         compilation=compile_id,
@@ -94,11 +94,14 @@ def _causes(
     if failed is None or nearest is None:
         held = failed.entries if failed else ()
         gone = [_advised(Cause("identity", entry.invalid), UnmetGuard("")) for entry in held if entry.invalid]
-        return tuple(gone[:1] or map(_from_text, raw.reasons.get(compile_id, ())[:1]))
+        told = raw.reasons.get(compile_id, ())[:1]
+        return tuple(gone[:1]) or tuple(_from_text(raw, compile_id, reason) for reason in told)
     causes = []
     for guard in nearest.unmet:
-        fixed = fixed_at(raw, nearest.id, source) if (source := size_source(guard.text)) else None
+        source = source_of(guard.text)
+        fixed = fixed_at(raw, nearest.id, source) if source else None
         cause = _placed(cause_of(guard, failed.closure), guard, fixed, place, raw)
+        cause = replace(cause, is_open=_is_open(raw, compile_id, guard))
         causes.append(_advised(cause, guard, is_first=nearest.id.endswith("/0"), is_fixed=fixed is not None))
     return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
 
@@ -134,10 +137,17 @@ def user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
     return next((frame for frame in reversed(stack) if owner_of(frame.file, raw.prefixes) is Owner.USER), None)
 
 
-def _from_text(reason: str) -> Cause:
+def _from_text(raw: Raw, compile_id: str, reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
     guard = UnmetGuard(reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip())
-    return _advised(cause_of(guard), guard)
+    return _advised(replace(cause_of(guard), is_open=_is_open(raw, compile_id, guard)), guard)
+
+
+def _is_open(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+    """Whether the new compilation has a symbol for a size or number, and kept it."""
+    source = source_of(guard.text)
+    symbols = Symbols(raw, compile_id)
+    return source is not None and symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
 def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:

@@ -61,8 +61,8 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
         return Prospect(Outlook.SETTLES, "both values have a graph now")
     if kind in _FINITE:
         return Prospect(Outlook.FINITE, _FINITE[kind])
-    if kind == "size" and members[-1][0].expected:
-        return Prospect(Outlook.SETTLES, "the size may vary now, and other sizes fit the graph")
+    if members[-1][1].is_open:
+        return Prospect(Outlook.SETTLES, "it may vary now, and other values fit the new graph")
     if len(members) < 2:
         return Prospect(Outlook.UNKNOWN, "each new value compiles again")
     return Prospect(Outlook.DIVERGES, _when_full(session, [recompile for recompile, _ in members]))

@@ -10,8 +10,8 @@ from ctrace.inspector.views.outlook import Outlook
 from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
 from ctrace.inspector.views.snippets import snippet
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.findings import example, source
-from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.findings import source
+from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
 
 _VALUES = 8
 _WORDS = {
@@ -35,7 +35,7 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_group(number, group, session, taught)))
+        yield item(Group(*_group(number, group, session, taught, all_of_it=all_of_it)))
     if len(shown) < len(found):
         yield from more(len(found), "cause", "--all")
     for cache in caches(session):
@@ -44,7 +44,9 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 
-def _group(number: int, group: RecompileGroup, session: Session, taught: set[Advice]) -> Iterator[RenderableType]:
+def _group(
+    number: int, group: RecompileGroup, session: Session, taught: set[Advice], *, all_of_it: bool
+) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     facts = [group.kind, fmt.count(len(group.compilations), "recompile")]
     facts += [fmt.seconds(group.seconds)] if group.seconds is not None else []
@@ -66,10 +68,11 @@ def _group(number: int, group: RecompileGroup, session: Session, taught: set[Adv
     word, style = _WORDS[group.prospect.outlook]
     yield item(Group(Text(f"  {word}: {fmt.one_line(group.prospect.why, 300)}.", style=style)))
     if group.expected:
-        yield hanging(f"Expected: {group.why_expected}.")
+        yield hanging(f"Expected. {group.why_expected}")
         return
     yield fix(group.fix)
-    if group.cause.advice not in taught:
+    is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
+    if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
 
