@@ -8,12 +8,13 @@ _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
 _IMPORTED = re.compile(r"\b__import_(\w+)")
 _BUILTINS = re.compile(r"\b__builtins_dict__\w*\['([^'\]]+)'\]")
+_NUMPY = re.compile(r"___from_numpy\(((?:[^()]|\([^()]*\))*)\)")
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 
 
 def user_name(source: str) -> str:
     """Name a guard's source as the user would write it."""
-    name = source.strip().removeprefix("___from_numpy(")
+    name = _NUMPY.sub(r"\1", source.strip()).removeprefix("___from_numpy(")
     name = _WRAPPED.sub("model", name)
     name = _SCOPE.sub(r"\1", name)
     name = _MODULES.sub(lambda match: _member(match[1]), name)

@@ -12,6 +12,8 @@ _BY_DIMENSION = (2, 13)
 _PASTABLE = re.compile(r"[\w.\[\]'()-]+")
 """Names without a comma or a space, which torch splits at, and without what a shell would expand."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
+_NUMPY = "___from_numpy("
+"""An array is no tensor, and cannot be marked."""
 _UNLISTED = "float"
 """A Python number of this type cannot be named in the setting."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
@@ -40,7 +42,8 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 def _varied(sized: Sized) -> bool:
     """Whether marking helps: it had several sizes, and nothing but torch's default made a graph for one of them."""
     dim = sized.dim
-    if sized.was_fixed or dim.policy in _DONE or (len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC):
+    once = len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC
+    if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
         return False
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
@@ -50,7 +53,7 @@ def _varied(sized: Sized) -> bool:
 
 
 def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
-    if not _NAME.fullmatch(each.tensor.name):
+    if not _is_marked_by_name(each, function):
         return
     where = f"where {each.tensor.name} of {function.latest.function} is made, before the first call"
     plain = []
@@ -64,6 +67,14 @@ def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     if plain:
         dims = plain[0] if len(plain) == 1 else plain
         yield Mark(f"torch._dynamo.mark_dynamic({each.tensor.name}, {dims})", where)
+
+
+def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
+    """Whether the user can mark it: a tensor with a name, and no part of another, which is marked as a whole."""
+    source = each.tensor.source
+    whole = (other.tensor.source for other in function.tensors)
+    is_part = any(source.startswith(f"{other}.") for other in whole)
+    return not is_part and not source.startswith(_NUMPY) and _NAME.fullmatch(each.tensor.name) is not None
 
 
 def _bounds(sized: Sized) -> str:
@@ -95,7 +106,7 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
     if not entries:
         return []
     line = f'TORCH_COMPILE_DYNAMIC_SOURCES="{",".join(entries)}"'
-    return [Mark(line, "or, without a change of code, in the environment")]
+    return [Mark(line, "without a change of code, in the environment")]
 
 
 def _version(torch: str) -> tuple[int, ...]:
@@ -118,7 +129,7 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
         if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
             place = f"until line {line} changes" if line is not None else "as it is"
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
-        elif dim.kind is DimKind.ZERO_ONE and sized.one_graph_each and dim.index is not None:
+        elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"
             yield Mark(line_, "to have 0 and 1 in the same graph; code that branches on the size then fails")
         elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:

@@ -39,6 +39,8 @@ class Sized:
     """The newest graph that holds for more than one size."""
     was_fixed: bool = False
     """Whether the code that was compiled fixed it in any graph."""
+    was_apart: bool = False
+    """Whether a graph holds for 0 or 1 only."""
     was_duck: bool = False
     """Whether an earlier graph took it for one with others that it is not one with now."""
 
@@ -117,6 +119,7 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
                 took=tuple(dict.fromkeys(one.size for _, one in past if one.size)),
                 free_in=free[-1] if free else None,
                 was_fixed=any(one.kind is DimKind.SPECIALISED for _, one in past),
+                was_apart=any(one.kind is DimKind.ZERO_ONE for _, one in past),
                 was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
             )
         )

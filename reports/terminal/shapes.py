@@ -91,8 +91,8 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool) -> Iterator[Render
     yield Text.assemble((fmt.one_line(each.tensor.name, 60), "bold"), (facts, "dim"))
     rows = Table.grid(padding=(0, GAP, 0, 0))
     rows.add_column(min_width=1, style="dim")
-    rows.add_column(min_width=_NARROWEST, max_width=_WIDEST)
-    rows.add_column()
+    rows.add_column(min_width=_NARROWEST, max_width=_WIDEST, overflow="fold")
+    rows.add_column(overflow="fold")
     for sized in each.dims:
         at = "" if sized.dim.index is None else str(sized.dim.index)
         style = "yellow" if sized.one_graph_each or sized.dim.fixed else "cyan"

@@ -14,6 +14,8 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Verdict
 from tests.helpers import HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
 
+SIZE = "L['x'].size()[0]"
+LINES = [{"filename": 0, "line": 8, "name": "forward", "loc": "x = x + 1"}]
 SPECIMENS: dict[str, Any] = {
     "str": ["a.py", 7],
     "dynamo_start": {"stack": [{"filename": 0, "line": 8, "name": "forward"}]},
@@ -52,6 +54,32 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_recompile": {
         "entries": [unmet("L['n'] == 2", lines=(9,), now="3"), {"id": "0/0", "unmet": [], "invalid": "gone"}],
         "closure": ["n"],
+    },
+    "create_symbol": {"symbol": "s77", "val": "8", "vr": "[2, int_oo]", "source": SIZE, "user_stack": LINES, "stack": LINES},
+    "create_unbacked_symbol": {"symbol": "u0", "vr": "[0, int_oo]", "user_stack": LINES, "stack": LINES},
+    "symbolic_shape_specialization": {
+        "symbol": "s77", "sources": [SIZE], "value": "8", "reason": "find", "user_stack": LINES, "stack": LINES,
+    },
+    "guard_added_fast": {"expr": "Eq(s77, 8)", "user_stack": LINES, "stack": LINES},
+    "artifact:ctrace_shapes": {
+        "assume_static": True, "automatic": True,
+        "symbols": [
+            {"name": "s77", "low": 2, "high": None, "sources": [SIZE], "became": "8", "unbacked": False},
+        ],
+        "tensors": [
+            {
+                "source": "L['x']", "dtype": "float32", "role": "input", "always": None,
+                "dims": [
+                    {
+                        "became": "8", "symbol": "s77", "size": 8, "stride": 1, "strided": "1", "policy": "dynamic",
+                        "constraint": "automatic", "marks": ["dynamic"],
+                    },
+                ],
+            },
+        ],
+        "static": [{"source": "G['w']", "dtype": "float32", "role": "buffer", "always": "parameter", "sizes": [3]}],
+        "numbers": [{"source": "L['n']", "type": "int", "value": "3", "became": "s7", "symbol": "s7", "marks": []}],
+        "conditions": ["Eq(s77, 8)"],
     },
     "artifact:ctrace_fusion": {
         "stage": "forward", "before": 3, "after": 2, "rounds": [{"before": 3, "after": 2, "fused": [["a", "b"]]}],

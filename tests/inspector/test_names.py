@@ -25,6 +25,8 @@ from tests.helpers import fuzzing
         ("G['helper'].__closure__[0].cell_contents", "closure variable 0"),
         ("L['___stack0']", "the value that the broken call returned"),
         (" L['x'] ", "x"),
+        ("___from_numpy(L['a']).size()[0]", "a.size(0)"),
+        ("___from_numpy(L['a'][0])", "a[0]"),
         ("x.size()[0]", "x.size(0)"),
         ("plain", "plain"),
         ("", ""),

@@ -44,6 +44,12 @@ SIZES = Facts(
     recompiles=[("0/1", True, ["size"]), ("0/2", False, ["zero_one"])],
     cache=[("doubled", 3, 8)],
 )
+EVERY_SIZE = Facts(
+    "compiled",
+    ["0/0", "0/1", "1/0", "1/1", "1/2", "2/0", "3/0"],
+    recompiles=[("0/1", True, ["size"]), ("1/1", True, ["size"]), ("1/2", False, ["size"])],
+    cache=[("forward", 2, 8), ("looped", 3, 8), ("paired", 1, 8), ("chosen", 1, 8)],
+)
 FACTS = {
     "attribute_counter": Facts(
         "partial",
@@ -52,6 +58,7 @@ FACTS = {
         limit=True,
         cache=[("forward", 3, 3)],
     ),
+    "constraint_violation": Facts("failed", [], cache=[("forward", 1, 8)]),
     "disabled_call": Facts(
         "partial",
         ["0/0", "1/0"],
@@ -102,6 +109,8 @@ FACTS = {
         limit=True,
         cache=[("mean", 3, 3)],
     ),
+    "sizes": EVERY_SIZE,
+    "sizes.torch": EVERY_SIZE,
     "tensor_branch": Facts(
         "partial",
         ["0/0", "1/0", "2/0"],

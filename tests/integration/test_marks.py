@@ -78,7 +78,7 @@ for n in (2, 3, 4):
     # here
     f(x)
 """,
-    "0 and 1": """\
+    "zero and one": """\
 @torch.compile(backend="eager", dynamic=True)
 def f(x):
     return x * 2
@@ -131,7 +131,7 @@ def test_the_setting_leaves_fewer_graphs(ctrace: Command, name: str) -> None:
     script = {**CASES, **ONLY_ENVIRONMENT}[name]
     before, lines = _compilations(ctrace, script)
     settings = [line.removeprefix(SETTING).strip('"') for line in lines if line.startswith(SETTING)]
-    if name == "0 and 1":
+    if name == "zero and one":
         assert settings == []  # no setting makes 0 and 1 dynamic
         return
     assert len(settings) == 1

@@ -90,6 +90,7 @@ def test_no_fusion_is_null_and_not_zero() -> None:
 def test_a_failure_says_what_and_where() -> None:
     assert as_data(sessions.FAILED)["error"] == {
         "phase": "eager", "type": "ValueError", "message": "no such luck\nat all", "file": "model.py", "line": 12,
+        "because": [],
     }  # fmt: skip
 
 

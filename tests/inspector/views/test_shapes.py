@@ -137,7 +137,7 @@ class TestMarks:
         (line,) = _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims)))
         assert line.endswith("mark_static makes a graph for each: take it out.")
 
-    def test_zero_and_one(self) -> None:
+    def test_zero_and_one_apart(self) -> None:
         dims = [sized(0, size, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC) for size in (0, 1)]
         (line,) = _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims)))
         assert line == "torch._dynamo.decorators.mark_unbacked(x, 0)"
