@@ -18,7 +18,7 @@ def _held(data: Fields) -> ev.EntryHeld:
 
 def guards_placed(compile_id: str, data: Fields) -> ev.GuardsPlaced:
     """Type where guards come from."""
-    known = tuple(frames(each.objects("frames")) for each in data.objects("stacks"))
+    known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
     return ev.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"))

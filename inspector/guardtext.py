@@ -46,7 +46,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             if guard["code"] is not None:  # else only named again: a guard on several values hangs on each of them
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _NOT_SAID:
-                    made = replace(made, place=made_at and _user_frame(made_at, prefixes))
+                    made = replace(made, place=_user_frame(made_at or (), prefixes))
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1

@@ -10,6 +10,7 @@ from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import EntryHeld, GuardsFailed, Measured, UnmetGuard
 from ctrace.inspector.expected import why_expected
 from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
+from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
@@ -144,10 +145,16 @@ def _from_text(raw: Raw, compile_id: str, reason: str) -> Cause:
 
 
 def _is_open(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
-    """Whether the new compilation has a symbol for a size or number, and kept it."""
-    source = source_of(guard.text)
+    """Whether the new compilation has a symbol for a size or number, and kept it.
+
+    Torch's own sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so names are compared.
+    """
+    told = source_of(guard.text)
+    if told is None:
+        return False
     symbols = Symbols(raw, compile_id)
-    return source is not None and symbols.symbol_of(source) is not None and symbols.fixed(source) is None
+    source = next((made.source for made in symbols.made() if user_name(made.source) == user_name(told)), told)
+    return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
 def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:

@@ -44,6 +44,13 @@ SKIPPED = (
 )
 """How torch begins a report of a break where the function is not cut and resumed (2.13)."""
 
+GUARD_COST = {
+    "cold": 40.0, "warm": 6.0, "root": {"cold": 4.0, "warm": 1.0}, "epilogue": 0.5,
+    "parts": [{"source": "L['x']", "depth": 0, "guards": 3, "cold": 9.0, "warm": 2.0}],
+    "kinds": [{"kind": "TENSOR_MATCH", "number": 3, "warm": 1.5}],
+}  # fmt: skip
+"""What guards cost, as our hook writes it."""
+
 fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 """For property tests: the same examples on every run, so that a failure is never a matter of luck."""
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
@@ -170,6 +177,20 @@ class Log:
         """Report a break; `parts` are those of `break_text`."""
         return self.artifact("dynamo_graph_break_reason", break_text(**parts), at=at)
 
+    def symbol(self, at: str, source: str, name: str = "s0") -> Self:
+        """Have torch make a symbol for a size, a stride or a number."""
+        return self.record("create_symbol", {"symbol": name, "val": "8", "vr": "[2, int_oo]", "source": source}, at=at)
+
+    def symbol_fixed(self, at: str, name: str, value: str, line: int) -> Self:
+        """Have a line of the model's fix a symbol to one value."""
+        stack = [{"filename": self.file(MODEL), "line": line, "name": "forward", "loc": ""}]
+        asked = {"sources": [], "reason": "range()", "user_stack": stack, "stack": []}
+        return self.record("symbolic_shape_specialization", {"symbol": name, "value": value, **asked}, at=at)
+
+    def guards(self, at: str, tree: str) -> Self:
+        """Add a guard tree as torch prints it."""
+        return self.record("dynamo_cpp_guards_str", {}, at=at, payload=tree)
+
     def recompile(self, at: str, *entries: dict[str, Any]) -> Self:
         """Add the unmet guards of cache entries, newest first; `unmet` makes an entry."""
         return self.ctrace("recompile", {"entries": list(entries)}, at=at)
@@ -275,9 +296,10 @@ def break_text(
 
 
 def unmet(*guards: str, entry: str = "0/0", lines: Sequence[int] = (), **more: Any) -> dict[str, Any]:
-    """Make a cache entry with unmet guards, as our recompile hook writes it; `lines` are where they came from."""
-    stack = [{"file": MODEL, "line": line, "name": "forward"} for line in lines]
-    return {"id": entry, "unmet": [{"guard": guard, "comment": "", **more} for guard in guards], "stack": stack}
+    """Make a cache entry with unmet guards, as our recompile hook writes it; `lines` are the stack of each of them."""
+    stack = stack_of((MODEL, line, "forward") for line in lines)
+    told = [{"guard": guard, "now": None, "stack": stack, "hint": "", **more} for guard in guards]
+    return {"id": entry, "unmet": told, "number": len(told)}
 
 
 def recorded(name: str) -> Session:

@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from ctrace.inspector.build import build
 from ctrace.inspector.decode import _DECODERS
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Verdict
-from tests.helpers import HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
+from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.views.guards import by_line, by_object, guarded
+from ctrace.inspector.views.recompiles import caches, groups
+from ctrace.inspector.views.tensorguards import tensor_guards
+from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
 
 SIZE = "L['x'].size()[0]"
+TREE = """\
++- RootGuardManager
+| +- GuardManager: source=L['x'], accessed_by=FrameLocalsGuardAccessor(key='x'), type=<class 'int'>, tag_safe=(True, False)
+| | +- EQUALS_MATCH: L['x'] == 3  # return x  # model.py:9 in forward
+| +- LAMBDA_GUARD: L['x'] != 5
+"""
 LINES = [{"filename": 0, "line": 8, "name": "forward", "loc": "x = x + 1"}]
 SPECIMENS: dict[str, Any] = {
     "str": ["a.py", 7],
@@ -53,8 +62,13 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_recompile": {
         "entries": [unmet("L['n'] == 2", lines=(9,), now="3"), {"id": "0/0", "unmet": [], "invalid": "gone"}],
-        "closure": ["n"],
+        "closure": ["n"], "seconds": 0.5,
     },
+    "artifact:ctrace_guards": {
+        "stacks": [{"frames": stack_of([(MODEL, 9, "forward")])}], "lines": [0, -1],
+        "without_effect": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "number": 3}], "object": "Block 2",
+    },
+    "artifact:ctrace_guard_cost": GUARD_COST,
     "create_symbol": {"symbol": "s77", "val": "8", "vr": "[2, int_oo]", "source": SIZE, "user_stack": LINES, "stack": LINES},
     "create_unbacked_symbol": {"symbol": "u0", "vr": "[0, int_oo]", "user_stack": LINES, "stack": LINES},
     "symbolic_shape_specialization": {
@@ -102,6 +116,9 @@ SPECIMENS: dict[str, Any] = {
 }  # fmt: skip
 """A sound record of every kind that holds data."""
 
+TEXTS = {"artifact:dynamo_graph_break_reason", "dynamo_cpp_guards_str"}
+"""Kinds that hold plain text."""
+
 ODD_VALUES = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
 
 NO_JSON = {
@@ -113,11 +130,22 @@ NO_JSON = {
 
 def specimen_log(kind: str, data: Any) -> Log:
     """Put one record of a kind into an otherwise sound log, at its end, where nothing replaces it."""
-    log = Log().started().compiled("0/0").compiled("0/1").breaks("0/1").scenario("first")
+    log = Log().started().compiled("0/0").compiled("0/1").breaks("0/1").guards("0/1", TREE).scenario("first")
     if kind.startswith("artifact:"):
         text = json.dumps(data, indent=0 if isinstance(data, list) else None)
         return log.artifact(kind.removeprefix("artifact:"), text, at="0/1").ended()
     return log.record(kind, data, at="0/1").ended()
+
+
+def seen(session: Session) -> None:
+    """Ask all that reads more of a session than `build` did."""
+    assert session.verdict in Verdict
+    groups(session)
+    caches(session)
+    for each in guarded(session):
+        by_line(each.guards)
+        by_object(each.guards)
+        tensor_guards(each.guards)
 
 
 def replaced(data: Any) -> Iterator[Any]:
@@ -152,7 +180,7 @@ class TestDamage:
         build(parsed(bytes(data)))
 
     def test_every_kind_with_data_has_a_specimen(self):
-        assert set(_DECODERS) - set(SPECIMENS) == {"artifact:dynamo_graph_break_reason"}
+        assert set(_DECODERS) - set(SPECIMENS) == TEXTS
 
     @pytest.mark.parametrize("kind", SPECIMENS)
     def test_any_value_in_any_place(self, kind: str):
@@ -165,19 +193,19 @@ class TestDamage:
             except Exception as error:
                 pytest.fail(f"{type(error).__name__}: {error}; with {damaged}")
             else:
-                assert session.verdict in Verdict
+                seen(session)
 
     @pytest.mark.parametrize("kind", SPECIMENS)
     def test_any_field_missing(self, kind: str):
         for name in SPECIMENS[kind] if isinstance(SPECIMENS[kind], dict) else ():
             rest = {key: value for key, value in SPECIMENS[kind].items() if key != name}
-            assert specimen_log(kind, rest).session()
+            seen(specimen_log(kind, rest).session())
 
     @fuzzing
     @given(st.sampled_from(list(SPECIMENS)), any_json)
     def test_anything_else_in_a_record_of_a_known_kind(self, kind: str, data: Any):
         try:
-            specimen_log(kind, data).session()
+            seen(specimen_log(kind, data).session())
         except RunError as error:
             assert "newer" in error.what
 

@@ -9,7 +9,7 @@ from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
 from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
 from ctrace.inspector.reader import Entry
-from tests.helpers import HOME, MODEL, PROJECT, Log, unmet
+from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
 
 
 def event_of(log: Log) -> ev.Event:
@@ -127,41 +127,6 @@ def test_backward_metrics_are_in_seconds_too():
     assert event_of(log) == ev.Measured("0/0", True, inductor_seconds=1.0, backward_seconds=1.5)
 
 
-def test_guards_of_each_entry():
-    newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3")
-    gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
-    event = event_of(Log().ctrace("recompile", {"entries": [newer, gone], "closure": ["n"]}, at="0/2"))
-    assert event == ev.GuardsFailed(
-        "0/2",
-        (
-            ev.EntryHeld(
-                "0/1",
-                (ev.UnmetGuard("L['n'] == 2", "3"), ev.UnmetGuard("L['m'] is None", "3")),
-                (Frame(MODEL, 9, "forward"),),
-            ),
-            ev.EntryHeld("0/0", invalid="the model is gone"),
-        ),
-        frozenset("n"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("comment", "hint"),
-    [
-        ("", ""),
-        ("# self.step += 1  # model.py:9 in forward", ""),
-        ("# self.step += 1  # model.py:9 in forward (HINT: make it a tensor)", "make it a tensor)"),
-        ('# print("(HINT: no")  # model.py:9 in forward (HINT: yes)', "yes)"),
-    ],
-)
-def test_torchs_hint_on_a_guard(comment: str, hint: str):
-    entry = unmet("L['self'].step == 1")
-    entry["unmet"][0]["comment"] = comment
-    event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
-    assert isinstance(event, ev.GuardsFailed)
-    assert event.entries[0].unmet == (ev.UnmetGuard("L['self'].step == 1", None, hint),)
-
-
 def test_fusion():
     rounds = [{"before": 5, "after": 3, "fused": [["op1", "op2"]]}, {"before": 3, "after": 3, "fused": []}]
     data = {"stage": "backward", "before": 5, "after": 3, "rounds": rounds, "refused": 2}
@@ -221,9 +186,7 @@ def test_several_recompile_reasons_are_a_list():
     assert event == ev.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
 
 
-@pytest.mark.parametrize(
-    "kind", ["chromium_event", "describe_tensor", "dynamo_guards", "dynamo_cpp_guards_str", "aot_joint_graph", "link"]
-)
+@pytest.mark.parametrize("kind", ["chromium_event", "describe_tensor", "dynamo_guards", "aot_joint_graph", "link"])
 def test_records_that_tell_nothing_new_are_ignored(kind: str):
     assert event_of(Log().record(kind, {}, payload="text")) == ev.Ignored()
 
@@ -305,7 +268,17 @@ def test_events_that_are_not_as_they_should_be(log: Log, error: type[Exception])
         event_of(log)
 
 
-KINDS_IN_A_COMPILATION = ("graph", "bytecode", "recompile", "fusion", "kernel", "codegen_started", "codegen")
+KINDS_IN_A_COMPILATION = (
+    "graph",
+    "bytecode",
+    "recompile",
+    "guards",
+    "guard_cost",
+    "fusion",
+    "kernel",
+    "codegen_started",
+    "codegen",
+)
 
 
 @pytest.mark.parametrize("name", KINDS_IN_A_COMPILATION)
@@ -313,7 +286,8 @@ def test_what_belongs_to_a_compilation_says_to_which(name: str):
     data: dict[str, Any] = {
         "stage": "forward", "backend": "eager", "ops": 1 if name == "graph" else [], "entries": [], "rounds": [],
         "before": 1, "after": 1, "refused": 0, "name": "f", "qualname": "f", "file": "f.py", "line": 1,
-        "bytes_before": 1, "bytes_after": 1, "language": "cpp", "stacks": [], "seconds": 0.1,
+        "bytes_before": 1, "bytes_after": 1, "language": "cpp", "stacks": [], "seconds": 0.1, "lines": [],
+        "without_effect": [], **GUARD_COST,
     }  # fmt: skip
     event_of(Log().ctrace(name, data, at="0/0"))
     with pytest.raises(ValueError, match="without a compile id"):

@@ -18,8 +18,10 @@ def kinds(session: Session) -> list[list[str]]:
 class TestRecompiles:
     SIZE = "tensor 'L['x']' size mismatch at index 0. expected 4, actual 8"
 
-    def again(self, *entries: dict[str, Any]) -> Log:
-        return Log().started().compiled("0/0").recompile("0/1", *entries).compiled("0/1")
+    def again(self, *entries: dict[str, Any], left_open: str | None = None) -> Log:
+        """Compile twice; `left_open` is what the second compilation has a symbol for."""
+        log = Log().started().compiled("0/0").recompile("0/1", *entries).compiled("0/1")
+        return log if left_open is None else log.symbol("0/1", left_open)
 
     def test_the_first_compilation_of_each_function_is_none(self):
         assert Log().compiled("0/0").compiled("1/0", "helper", 30).session().recompiles == ()
@@ -61,6 +63,38 @@ class TestRecompiles:
         tensor = unmet("expected type of 'L['m']' to be a tensor type, ' but found <class 'NoneType'>", entry="0/1")
         assert kinds(self.again(tensor, unmet(self.SIZE)).session()) == [["size"]]
 
+    def test_the_more_general_entry_explains_on_a_tie(self):
+        checked = "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False, size=[{}, 3], stride=[3, 1])"
+        tree = "+- RootGuardManager\n| +- GuardManager: source=L['x'], type=<class 'Tensor'>, tag_safe=(True, False)\n| | +- TENSOR_MATCH: "
+        newer, older = unmet("L['n'] == 2", entry="0/1"), unmet("L['n'] == 1", entry="0/0")
+        log = Log().started().compiled("0/0").guards("0/0", tree + checked.format("None"))
+        log.compiled("0/1").guards("0/1", tree + checked.format("8")).recompile("0/2", newer, older).compiled("0/2")
+        assert [recompile.nearest for recompile in log.session().recompiles] == [None, "0/0"]
+
+    def test_how_far_each_entry_is(self):
+        newer, older = unmet("L['n'] == 2", entry="0/1"), {**unmet("L['n'] == 1", "L['m'] == 1"), "number": 90}
+        (recompile,) = self.again(newer, older).session().recompiles
+        assert (recompile.nearest, recompile.distances) == ("0/1", {"0/1": 1, "0/0": 90})
+
+    def test_a_few_causes_that_are_alike_are_listed(self):
+        dtypes = [f"tensor 'L['{name}']' dtype mismatch. expected Float, actual Double" for name in "abc"]
+        (recompile,) = self.again(unmet(*dtypes)).session().recompiles
+        assert [(cause.subject, cause.others) for cause in recompile.causes] == [(f"{n}.dtype", 0) for n in "abc"]
+
+    @pytest.mark.parametrize(("unlisted", "others"), [(0, 5), (30, 35)])
+    def test_many_causes_that_are_alike_are_counted(self, unlisted: int, others: int):
+        dtypes = [f"tensor 'L['{name}']' dtype mismatch. expected Float, actual Double" for name in "abcdef"]
+        entry = unmet("L['n'] == 2", *dtypes)
+        entry["number"] += unlisted
+        (recompile,) = self.again(entry).session().recompiles
+        assert [(cause.subject, cause.others) for cause in recompile.causes] == [("n", 0), ("a.dtype", others)]
+
+    def test_the_call_that_compiled_again(self):
+        log = Log().started().ctrace("call", {"scenario": "wide", "index": 1}).compiled("0/0").compiled("0/1")
+        (recompile,) = log.session().recompiles
+        assert (recompile.scenario, recompile.call) == ("wide", 1)
+        assert [(each.scenario, each.call) for each in log.session().compilations] == [("wide", 1)] * 2
+
     def test_an_entry_that_torch_threw_away_explains_where_no_other_does(self):
         gone = {"id": "0/0", "unmet": [], "invalid": "Cache line invalidated because L['self'] got deallocated"}
         ((cause,),) = (recompile.causes for recompile in self.again(gone).session().recompiles)
@@ -86,7 +120,7 @@ class TestRecompiles:
 
     def test_the_line_is_the_innermost_of_the_user(self):
         entry = unmet("L['n'] == 2", lines=(20, 9))
-        entry["stack"].append({"file": LIBRARY, "line": 3, "name": "rearrange"})
+        entry["unmet"][0]["stack"].append({"file": LIBRARY, "line": 3, "name": "rearrange"})
         ((cause,),) = (recompile.causes for recompile in self.again(entry).session().recompiles)
         assert cause.line == 9
 
@@ -101,6 +135,12 @@ class TestRecompiles:
         assert (cause.kind, cause.subject, cause.was, cause.now, cause.line) == ("argument_value", "n", "2", None, None)
         assert cause.advice.before == entries("causes")["argument_value/int"].before
 
+    def test_torchs_own_words_name_a_local_without_its_scope(self):
+        words = "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 8"
+        log = Log().compiled("0/0").artifact("recompile_reasons", words, at="0/1").compiled("0/1")
+        (recompile,) = log.symbol("0/1", "L['x'].size()[0]").session().recompiles
+        assert (recompile.causes[0].is_open, recompile.expected, recompile.nearest) == (True, True, "0/0")
+
     def test_a_cause_comes_with_its_reason_and_advice(self):
         (cause,) = self.again(unmet(self.SIZE)).session().recompiles[0].causes
         entry = entries("causes")["size"].about(cause.subject)
@@ -111,15 +151,13 @@ class TestRecompiles:
     @pytest.mark.parametrize(
         ("guard", "hint", "key"),
         [
-            ("L['self'].step == 1", "(HINT: torch.compile considers integer attributes of the nn.Module)", "int"),
+            ("L['self'].step == 1", "torch.compile considers integer attributes of the nn.Module)", "int"),
             ("L['self'].step == 1", "", "object_int"),
             ("not hasattr(L['self'], 'scale')", "", "missing"),
         ],
     )
     def test_advice_fits_the_special_case(self, guard: str, hint: str, key: str):
-        entry = unmet(guard, now="2")
-        entry["unmet"][0]["comment"] = f"# self.step += 1  # model.py:9 in forward {hint}"
-        (cause,) = self.again(entry).session().recompiles[0].causes
+        (cause,) = self.again(unmet(guard, now="2", hint=hint)).session().recompiles[0].causes
         assert cause.advice.before == entries("causes")[f"attribute_value/{key}"].before
 
     @pytest.mark.parametrize(("entry", "key"), [("0/0", "zero_one/first"), ("0/1", "zero_one")])
@@ -146,20 +184,47 @@ class TestRecompiles:
     @pytest.mark.parametrize(
         ("guard", "expected"),
         [
-            (SIZE, True),
             ("L['self'].training == True", True),
             ("GLOBAL_STATE changed: grad_mode", True),
+            ("GLOBAL_STATE changed: autocast_enabled", True),
+            ("L['self'].cache is None", True),
+            ("hasattr(L['self'], 'cache')", True),
+            ("len(L['self'].state[list(dict.keys(L['self'].state))[0]]) == 2", True),
+            ("len(L['self'].seen) == 2", False),
+            ("L['m'] is None", False),
+            ("L['self'].step == 2", False),
             ("L['n'] == 2", False),
-            ("tensor 'L['x']' size mismatch at index 0. expected 4, actual 1", False),
+            (SIZE, False),
+            ("tensor 'L['x']' dtype mismatch. expected Float, actual Double", False),
         ],
     )
-    def test_some_first_changes_are_expected(self, guard: str, expected: bool):
+    def test_some_changes_are_expected(self, guard: str, expected: bool):
         (recompile,) = self.again(unmet(guard)).session().recompiles
         assert recompile.expected is expected
+        assert bool(recompile.why_expected) is expected
 
-    def test_a_second_change_of_a_size_is_not_expected(self):
-        log = self.again(unmet(self.SIZE)).recompile("0/2", unmet(self.SIZE)).compiled("0/2")
-        assert [recompile.expected for recompile in log.session().recompiles] == [True, False]
+    @pytest.mark.parametrize(
+        ("guard", "source"),
+        [
+            (SIZE, "L['x'].size()[0]"),
+            ("L['n'] == 2", "L['n']"),
+            ("tensor 'L['x']' stride mismatch at index 0. expected 4, actual 8", "L['x'].stride()[0]"),
+        ],
+    )
+    def test_what_the_new_graph_leaves_open_is_expected_once(self, guard: str, source: str):
+        (recompile,) = self.again(unmet(guard), left_open=source).session().recompiles
+        assert recompile.causes[0].is_open
+        assert recompile.expected
+
+    def test_a_value_that_the_new_graph_compiled_in_is_not_open(self):
+        log = self.again(unmet(self.SIZE), left_open="L['x'].size()[0]").symbol_fixed("0/1", "s0", "8", line=12)
+        (recompile,) = log.session().recompiles
+        assert (recompile.causes[0].is_open, recompile.expected) == (False, False)
+
+    def test_a_size_that_is_left_open_beside_something_else_is_not_expected(self):
+        log = self.again(unmet(self.SIZE, "L['mode'] == 'a'"), left_open="L['x'].size()[0]")
+        (recompile,) = log.session().recompiles
+        assert ([cause.is_open for cause in recompile.causes], recompile.expected) == ([True, False], False)
 
     def test_a_mode_and_something_else_is_not_expected(self):
         (recompile,) = self.again(unmet("GLOBAL_STATE changed: grad_mode", "L['n'] == 2")).session().recompiles
@@ -170,12 +235,12 @@ class TestLimit:
     def test_how_much_of_its_cache_a_function_used(self):
         session = Log().compiled("0/0").compiled("0/1").compiled("1/0", "helper", 30).session()
         assert not session.limit.hit
-        assert session.limit.functions == (CacheUse("forward", 2, 8), CacheUse("helper", 1, 8))
+        assert session.limit.functions == (CacheUse("forward", 2, 8, "0"), CacheUse("helper", 1, 8, "1"))
 
     def test_a_refused_compilation_hits_it(self):
         log = Log().compiled("0/0").limit_hit("0/1").counters(recompile_limit=1)
         assert log.session().limit.hit
-        assert log.session().limit.functions == (CacheUse("forward", 1, 1),)
+        assert log.session().limit.functions == (CacheUse("forward", 1, 1, "0", refused=True),)
 
     def test_parts_of_a_function_have_limits_of_their_own(self):
         log = Log().compiled("0/0").compiled("1/0", "torch_dynamo_resume_in_forward_at_12", 8)
@@ -186,4 +251,4 @@ class TestLimit:
 
     def test_frames_with_like_numbers_are_kept_apart(self):
         log = Log().compiled("11/0", "forward", 8).compiled("11/1", "forward", 8).compiled("1/0", "helper", 30)
-        assert log.session().limit.functions == (CacheUse("forward", 2, 8), CacheUse("helper", 1, 8))
+        assert log.session().limit.functions == (CacheUse("forward", 2, 8, "11"), CacheUse("helper", 1, 8, "1"))

@@ -28,7 +28,7 @@ def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
         when("moved", install)
         return nullcontext()
 
-    monkeypatch.setattr(session, "_sources", lambda _build, _ops, _owned: [source])
+    monkeypatch.setattr(session, "_sources", lambda **_kinds: [source])
     with session.capturing(tmp_path / "trace.log", build=False):
         import moved  # type: ignore[import-not-found]
 

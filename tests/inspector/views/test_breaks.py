@@ -5,18 +5,10 @@ import dataclasses
 import pytest
 
 from ctrace.inspector.model import Break, Cost, Coverage, Frame, Function, Graph, Owner, Session, Skip
-from ctrace.inspector.views.breaks import (
-    by_ops_left,
-    lonely_skips,
-    never_compiled,
-    ranked,
-    unclaimed_ops,
-)
-from ctrace.inspector.views.snippets import Snippet, snippet
+from ctrace.inspector.views.breaks import by_ops_left, lonely_skips, never_compiled, ranked, unclaimed_ops
 from tests.helpers import MODEL
 from tests.sessions import bare_break
 
-TEXT = "one\n  two\n    three(x)\n\tfour\nfive\nsix\n"
 GRAPH = Graph("0/0", "forward", MODEL, 8, 2)
 
 
@@ -122,33 +114,6 @@ def test_functions_by_ops_left():
     coverages = {"a": Coverage(5, 4), "b": Coverage(9, 2), "c": Coverage(3, 3), "d": Coverage(4), "e": Coverage()}
     functions = tuple(Function(name, MODEL, 8, coverage=coverage) for name, coverage in coverages.items())
     assert [each.name for each in by_ops_left(Session(functions=functions))] == ["b", "a"]
-
-
-class TestSnippet:
-    def cut(self, line: int, span: tuple[int, int] | None = None) -> Snippet:
-        found = snippet(Session(listings={MODEL: TEXT}), dataclasses.replace(broken(line), span=span))
-        assert found is not None
-        return found
-
-    def test_two_lines_before_and_after(self):
-        lines = ((1, "one"), (2, "  two"), (3, "    three(x)"), (4, "\tfour"), (5, "five"))
-        assert self.cut(3) == Snippet(lines, 3, None)
-
-    @pytest.mark.parametrize(("line", "numbers"), [(1, [1, 2, 3]), (2, [1, 2, 3, 4]), (6, [4, 5, 6])])
-    def test_at_the_ends_of_the_file(self, line: int, numbers: list[int]):
-        assert [number for number, _ in self.cut(line).lines] == numbers
-
-    @pytest.mark.parametrize(("line", "columns"), [(1, (1, 3)), (3, (5, 7)), (4, (2, 4))])
-    def test_columns_count_from_the_margin(self, line: int, columns: tuple[int, int]):
-        assert self.cut(line, span=(1, 3)).columns == columns
-
-    @pytest.mark.parametrize("line", [0, -1, 7, 10**9])
-    def test_a_line_that_is_not_there(self, line: int):
-        assert snippet(Session(listings={MODEL: TEXT}), broken(line)) is None
-
-    @pytest.mark.parametrize("listings", [{}, {MODEL: ""}, {"other.py": TEXT}])
-    def test_a_file_that_nobody_has(self, listings: dict[str, str]):
-        assert snippet(Session(listings=listings), broken(1)) is None
 
 
 @pytest.mark.parametrize(
