@@ -73,7 +73,7 @@ def _findings(session: Session) -> Iterator[RenderableType]:
             yield _recompile(group, cwd)
         yield from more(len(recompiled), "cause")
     if session.limit.hit:
-        full = [use.function for use in session.limit.functions if use.used >= use.of]
+        full = [use.function for use in session.limit.functions if use.refused]
         which = f" by {fmt.listed(full, 3)}" if full else ""
         yield item(Text(f"The recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
 
