@@ -131,7 +131,7 @@ def _check(resolved: "Resolved", options: "Options") -> None:
     from ctrace.inspector.order import Options
     from ctrace.inspector.target import ProgramTarget
 
-    if isinstance(resolved, ProgramTarget) and options != Options(build=options.build):
+    if isinstance(resolved, ProgramTarget) and options != Options(build=options.build, guard_cost=options.guard_cost):
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
         raise TargetError(what, "leave out all options but --build and --timeout, or name an object: file.py:name")
     for text in options.inputs:

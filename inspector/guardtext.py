@@ -11,7 +11,7 @@ from ctrace.inspector.owners import owner_of
 _LINE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<rest>.*)")
 _NODE = re.compile(
     r"(?:(?:Key|Value)Manager: )?\w*GuardManager: source=(?P<source>.*?)(?:, accessed_by=(?P<accessor>.*))?, "
-    r"type=<class '(?P<type>[^']*)'>, tag_safe=.*"
+    r"type=(?:<\w+ ')?(?P<type>.*?)(?:'>)?, tag_safe=\(\w+, \w+\)"
 )
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
 _COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")

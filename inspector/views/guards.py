@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from ctrace.inspector.guards import Guard, GuardCost, GuardTree
 from ctrace.inspector.guardtext import parse, with_frames
-from ctrace.inspector.model import Compilation, Frame, Session
+from ctrace.inspector.model import Compilation, Frame, Owner, Session
 from ctrace.inspector.names import user_name
+from ctrace.inspector.owners import owner_of
 
 STATE = "torch's own state"
 GLOBALS = "globals"
@@ -129,8 +130,9 @@ def _way(guard: Guard) -> list[str]:
     root = _ROOT.search(guard.source)
     if root is None:
         return [STATE]
-    name = user_name(guard.source)
-    steps = _STEP.findall(name) if name.isprintable() and "(" not in name else [user_name(root[0])]
+    name, first = user_name(guard.source), user_name(root[0])
+    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    steps = [first, *_STEP.findall(rest)]
     return [GLOBALS, *steps] if root["scope"] == "G" else steps
 
 
@@ -180,14 +182,20 @@ class Constant:
     value: str
 
 
-def constants(guards: Iterable[Guard]) -> tuple[Constant, ...]:
-    """List the plain values that the user's code reads: a change of one compiles again."""
+def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
+    """List the plain values that code reads, those that the user's reads first: a change of one compiles again."""
     found = []
     for guard in guards:
         subject, compared, value = guard.code.partition(" == ")
         if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
             found.append(Constant(guard, user_name(subject), value))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))
+
+
+def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
+    """Put the user's own lines first, and plain names before expressions."""
+    place = constant.guard.place
+    return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
 
 
 def place_text(frame: Frame | None) -> str:
