@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Failure, Frame, Fusion, Stage
+from ctrace.inspector.model import Danger, Failure, Frame, Fusion, Scenario, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,14 @@ class DeviceUsed:
 class ScenarioDone:
     """A scenario has been called."""
 
-    name: str
-    calls: int
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class DangerFound:
+    """A compiled call gave other results than the same call in eager."""
+
+    danger: Danger
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +318,7 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | Listing | CompileStarted | BreakReported
+    | DangerFound | Listing | CompileStarted | BreakReported
     | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
