@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.breaks import ranked
 from ctrace.inspector.views.recompiles import groups
+from ctrace.inspector.views.scenarios import provoked
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.reports import format as fmt
 
@@ -26,6 +27,11 @@ def _lines(session: Session) -> Iterator[str]:
             where = _code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
             counts = str(each.owner), str(each.times), fmt.cost(found.cost)
             yield _row(where, _code(each.source), *counts, _prose(each.reason), _prose(each.fix))
+    if session.dangers:
+        yield "\n| silent danger | place | why | what to do |\n|---|---|---|---|"
+        for danger in session.dangers:
+            where = _code(fmt.place(danger.file, danger.line, cwd)) if danger.file else "not known"
+            yield _row(_text(f"{danger.kind} {danger.subject}"), where, _prose(danger.why), _prose(danger.fix))
     if session.skips:
         yield "\n| left in eager | place | why |\n|---|---|---|"
         for skip in session.skips:
@@ -38,6 +44,10 @@ def _lines(session: Session) -> Iterator[str]:
             yield _row(
                 _code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix)
             )
+    if tried := provoked(session):
+        yield "\n| provoked | recompiles | what happened |\n|---|---|---|"
+        for one in tried:
+            yield _row(_code(one.scenario.name), str(one.recompiles), _text(one.answer))
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
         yield _row(fact, _text(value))

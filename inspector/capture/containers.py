@@ -56,7 +56,9 @@ def free_standing() -> Iterator[Container]:
     """Give what belongs to no object: the environment, hooks on all modules, switches of torch's and of Python's."""
     from torch.nn.modules import module
 
-    yield Container("os.environ", "environment", lambda: dict(os.environ), os.environ.__setitem__, os.environ.__delitem__)
+    yield Container(
+        "os.environ", "environment", lambda: dict(os.environ), os.environ.__setitem__, os.environ.__delitem__
+    )
     for name, hooks in vars(module).items():
         if name.startswith("_global_") and isinstance(hooks, dict):
             yield _of_dict(f"torch.nn.modules.module.{name}", "hook", hooks)

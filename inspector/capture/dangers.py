@@ -41,7 +41,7 @@ class Before:
     @property
     def counts(self) -> OpCounts | None:
         """Ops of the eager call, if it was counted."""
-        return self.eager and self.eager.counts
+        return None if self.eager is None else self.eager.counts
 
 
 class Dangers:
@@ -134,7 +134,7 @@ class _Search:
         for change in found:
             self._record(change)
         if not found:
-            self._recorded(kind="unexplained", subject=self._what, proven=False)
+            self._recorded(kind="unexplained", subject="", proven=False)
 
     def _is_repeatable(self) -> bool:
         again = self._run([])
@@ -159,7 +159,7 @@ class _Search:
             return None
         finally:
             before.world.restore()
-        return run and run.results
+        return None if run is None else run.results
 
     def _record(self, change: Change) -> None:
         where = place_of(change, self._before.world)

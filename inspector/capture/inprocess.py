@@ -6,10 +6,10 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from ctrace.inspector.capture.eager import EagerError
 from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.eager import EagerError
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.capture.ways import Call, Way
@@ -47,7 +47,9 @@ def call_compiled(
     ops = OpCounter()
     with capturing_here(log, build=build, ops=ops, owned=owned) as recorder:
         try:
-            run_scenarios(Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)}), Options(build=build), recorder, ops)
+            run_scenarios(
+                Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)}), Options(build=build), recorder, ops
+            )
         except EagerError as error:
             raise (error.__cause__ or error) from None
 

@@ -137,6 +137,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
+    steps += [danger.fix for danger in session.dangers]
     breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
     steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
     steps += [skip.fix for skip in lonely_skips(session)]
