@@ -56,9 +56,8 @@ def free_standing() -> Iterator[Container]:
     """Give what belongs to no object: the environment, hooks on all modules, switches of torch's and of Python's."""
     from torch.nn.modules import module
 
-    yield Container(
-        "os.environ", "environment", lambda: dict(os.environ), os.environ.__setitem__, os.environ.__delitem__
-    )
+    environ = os.environ
+    yield Container("os.environ", "environment", lambda: dict(environ), environ.__setitem__, environ.__delitem__)
     for name, hooks in vars(module).items():
         if name.startswith("_global_") and isinstance(hooks, dict):
             yield _of_dict(f"torch.nn.modules.module.{name}", "hook", hooks)
@@ -177,7 +176,7 @@ def _of_module(module: ModuleType) -> Container | None:
 
 def _attributes(value: Any) -> Content | None:
     """Give the attributes of an object, unless it is one of torch's or of the standard library."""
-    if isinstance(value, _LEAVES) or isinstance(value, FunctionType | MethodType):
+    if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
         return None
     known = hasattr(type(value), "_call_impl") or isinstance(value, SimpleNamespace)
     if not known and _owner(type(value).__module__) in (None, Owner.TORCH):

@@ -47,9 +47,8 @@ def call_compiled(
     ops = OpCounter()
     with capturing_here(log, build=build, ops=ops, owned=owned) as recorder:
         try:
-            run_scenarios(
-                Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)}), Options(build=build), recorder, ops
-            )
+            loaded = Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)})
+            run_scenarios(loaded, Options(build=build), recorder, ops)
         except EagerError as error:
             raise (error.__cause__ or error) from None
 

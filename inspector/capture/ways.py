@@ -55,9 +55,7 @@ def training(model: Any, way: Way) -> Iterator[None]:
         yield
         return
     if not isinstance(model, torch.nn.Module):
-        raise TargetError(
-            "--vary mode=...: the model is no nn.Module", "leave it out: a function has no train and eval"
-        )
+        raise TargetError("--vary mode=...: the model is no nn.Module", "a function has no train and eval")
     before = [(module, module.training) for module in model.modules()]
     model.train(way.training)
     try:
