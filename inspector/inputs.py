@@ -112,7 +112,7 @@ def parse_vary(text: str) -> Vary | Choice:
         TargetError: it is not of that form, or there is no such word or value.
     """
     what, equals, values = (part.strip() for part in text.partition("="))
-    if what in CHOICES and values:
+    if what in CHOICES and equals:
         return Choice(what, tuple(_chosen(what, value.strip(), text) for value in values.split(",")))
     try:
         if equals:

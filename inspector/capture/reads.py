@@ -14,6 +14,7 @@ from ctrace.inspector.model import Owner
 from ctrace.inspector.owners import owner_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_READER = re.compile(r"\bgetenvb?$|environb?\.(?:get|setdefault|__getitem__|__contains__)$")
 _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\W*$")
 
 Place = tuple[str, int]
@@ -46,13 +47,16 @@ def _files(world: World) -> list[str]:
 
 
 def _inside_functions(file: str) -> Iterator[ast.AST]:
+    """Walk what runs when the model is called: methods first, where a module keeps most of that, then functions."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return
-    for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS) and getattr(node, "name", "") != "__init__":
-            yield from ast.walk(node)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for root in (*classes, tree):
+        for node in ast.walk(root):
+            if isinstance(node, _FUNCTIONS) and getattr(node, "name", "") != "__init__":
+                yield from ast.walk(node)
 
 
 def _environment_reads(file: str, name: str) -> Iterator[Place]:
@@ -66,9 +70,9 @@ def _environment_reads(file: str, name: str) -> Iterator[Place]:
 
 def _reads_environment(node: ast.AST) -> bool:
     if isinstance(node, ast.Subscript):
-        return "environ" in ast.unparse(node.value)
+        return isinstance(node.ctx, ast.Load) and "environ" in ast.unparse(node.value)
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func).rpartition(".")[2] == "getenv" or "environ." in ast.unparse(node.func)
+        return bool(_READER.search(ast.unparse(node.func)))
     return isinstance(node, ast.Compare) and "environ" in ast.unparse(node.comparators[-1])
 
 

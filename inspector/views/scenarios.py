@@ -41,9 +41,10 @@ def _answer(session: Session, scenario: Scenario) -> str:
 
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:
-    if session.limit.hit and scenario.coverage.ops and scenario.coverage.compiled == 0:
-        return "runs eagerly: the recompile limit was hit"
-    return "no recompile"
+    if not scenario.coverage.ops or scenario.coverage.compiled != 0:
+        return "no recompile"
+    why = "the recompile limit was hit" if session.limit.hit else "no graph holds any of it"
+    return f"runs eagerly: {why}"
 
 
 def not_compared(session: Session) -> dict[str, list[str]]:
