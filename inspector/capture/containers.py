@@ -4,7 +4,7 @@ import os
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -171,7 +171,13 @@ def _of_module(module: ModuleType) -> Container | None:
     owner = _owner(module.__name__)
     if owner in (None, Owner.TORCH):
         return None
-    return _of_dict(module.__name__, "global", vars(module), ".{}", leads=owner is Owner.USER)
+    made = _of_dict(module.__name__, "global", vars(module), ".{}", leads=owner is Owner.USER)
+    return replace(made, content=lambda: _own(made.content()))
+
+
+def _own(content: Content) -> Content:
+    """Leave out what Python and Dynamo keep in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
+    return {name: held for name, held in content.items() if not str(name).startswith("__")}
 
 
 def _attributes(value: Any) -> Content | None:

@@ -99,7 +99,9 @@ def _told(error: BaseException) -> str:
     """Give an exception's kind and first line."""
     what = error.what if isinstance(error, TargetError) else str(error)
     first = next((line for line in what.splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
+    told = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
+    # Dynamo's own error says little of the one that it met.
+    return f"{told} ({_told(error.__cause__)})" if error.__cause__ is not None else told
 
 
 def _check_names(options: Options) -> None:

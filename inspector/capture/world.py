@@ -28,8 +28,10 @@ class _Missing:
 
 MISSING = _Missing()
 
-Facts = dict[tuple[str, Any], Any]
-"""Plain values and functions by path of the container and key."""
+Where = tuple[str, str]
+"""Kind and path of a container: the model and the user's module may both be called `model`."""
+Facts = dict[tuple[Where, Any], Any]
+"""Plain values and functions by container and key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,16 @@ class Change:
 class World:
     """A checkpoint."""
 
-    held: dict[str, tuple[Container, Content]] = field(default_factory=dict)
-    """Containers by path, each with what it held."""
+    held: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
+    """Containers by kind and path, each with what it held."""
     tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
     """Tensors, each with its version and a copy; None: too large."""
 
     def facts(self) -> Facts:
         """Give all plain values and functions."""
         return {
-            (path, key): value
-            for path, (_, content) in self.held.items()
+            (where, key): value
+            for where, (_, content) in self.held.items()
             for key, value in content.items()
             if is_plain(value)
         }
@@ -76,9 +78,9 @@ class World:
         """List the plain items that were otherwise, or were not there, when `facts` were taken, and those gone."""
         found = []
         now = self.facts()
-        for path, key in dict.fromkeys((*now, *facts)):
-            was, value = facts.get((path, key), MISSING), now.get((path, key), MISSING)
-            container, content = self.held.get(path, (None, {}))
+        for where, key in dict.fromkeys((*now, *facts)):
+            was, value = facts.get((where, key), MISSING), now.get((where, key), MISSING)
+            container, content = self.held.get(where, (None, {}))
             unknown = value is MISSING and key in content  # it is something else than plain now
             if container is not None and not unknown and not _same(was, value):
                 found.append(Change(container, key, was, value))
@@ -115,7 +117,7 @@ def look(model: Any) -> World:
     world = World()
     tensors: dict[int, Any] = {}
     for container in (*free_standing(), *_reachable(model, tensors)):
-        world.held.setdefault(container.path, (container, container.content()))
+        world.held.setdefault((container.kind, container.path), (container, container.content()))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
     return world

@@ -35,16 +35,16 @@ scenarios = {"changed": changed}
 
 CASES = {
     "a variable set later": (
-        "x = x * float(os.getenv('SCALE', '1'))", "os.environ.update(SCALE='2', OTHER='2')", "environment", "SCALE", 13,
+        "x = x * float(os.getenv('SCALE', '1'))", "os.environ.update(SCALE='2', OTHER='2')", "environment", "SCALE", 14,
     ),
     "a variable that is there": (
-        "x = x * (2 if 'FLAG' in os.environ else 1)", "os.environ['FLAG'] = ''", "environment", "FLAG", 13,
+        "x = x * (2 if 'FLAG' in os.environ else 1)", "os.environ['FLAG'] = ''", "environment", "FLAG", 14,
     ),
     "a hook": (
-        "pass", "model.first.register_forward_hook(lambda module, given, out: out * 2)", "hook", "model.first (forward)", 21,
+        "pass", "model.first.register_forward_hook(lambda module, given, out: out * 2)", "hook", "model.first (forward)", 22,
     ),
-    "a method": ("pass", "Net.helper = other", "method", "Net.helper", 19),
-    "a global set later": ("x = x * getattr(settings, 'late', 1)", "settings.late = 3", "global", "settings.late", 13),
+    "a method": ("pass", "Net.helper = other", "method", "Net.helper", 20),
+    "a global set later": ("x = x * getattr(settings, 'late', 1)", "settings.late = 3", "global", "settings.late", 14),
     "a switch of Python's": (
         "x = x * (sys.getrecursionlimit() % 7)", "sys.setrecursionlimit(1005)", "torch_switch", "sys.getrecursionlimit()",
         None,
@@ -53,7 +53,7 @@ CASES = {
 
 
 def explained(ctrace: Command, forward: str, change: str, *words: str) -> dict[str, Any]:
-    ctrace.write("settings.py", "")
+    ctrace.write("settings.py", "n = 0\n")
     ctrace.write("model.py", HEAD % (forward, change))
     result = ctrace("explain", "model.py", "--json", "--backend", "eager", *words)
     assert result.code == 0, result.err
@@ -83,7 +83,7 @@ def test_a_backward_hook_changes_gradients(ctrace: Command) -> None:
     ("forward", "change"),
     [
         ("self.n = getattr(self, 'n', 0) + 1; x = self.drop(self.norm(x)) * self.n", "pass"),
-        ("settings.n = getattr(settings, 'n', 0) + 1; x = x * settings.n", "settings.n = 5"),
+        ("settings.n += 1; x = x * settings.n", "settings.n = 5"),
         ("x = x * random.random()", "random.seed(3)"),
         ("x.add_(1)", "model.first.weight.data.fill_(1)"),
     ],
