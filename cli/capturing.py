@@ -39,6 +39,7 @@ def _parameters(
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of a program.")] = None,
     inputs: opt.Inputs = None,
     vary: opt.Varies = None,
+    provoke: opt.Provoke = False,
     train: opt.Train = False,
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
@@ -50,6 +51,7 @@ def _parameters(
     options = {
         "inputs": tuple(inputs or ()),
         "vary": tuple(vary or ()),
+        "provoke": provoke,
         "train": train,
         "mode": mode,
         "dynamic": dynamic,

@@ -9,7 +9,18 @@ from collections.abc import Callable
 from ctrace.inspector import decode_guards, decode_shapes
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields, frames
-from ctrace.inspector.model import Failure, FailurePhase, Fusion, FusionRound, Owner, Stage
+from ctrace.inspector.model import (
+    Danger,
+    Failure,
+    FailurePhase,
+    Fusion,
+    FusionRound,
+    Outcome,
+    Owner,
+    Scenario,
+    ScenarioKind,
+    Stage,
+)
 from ctrace.inspector.reader import Entry
 
 
@@ -105,7 +116,33 @@ def _owned(prefixes: dict[str, str]) -> dict[str, str]:
 
 def _scenario(entry: Entry) -> ev.ScenarioDone:
     data = _payload(entry)
-    return ev.ScenarioDone(data.text("name"), data.integer("calls"))
+    scenario = Scenario(
+        name=data.text("name"),
+        calls=data.integer("calls"),
+        kind=ScenarioKind(data.maybe_text("kind") or "given"),
+        outcome=Outcome(data.maybe_text("outcome") or "done"),
+        message=data.maybe_text("message") or "",
+        compared=data.maybe_integer("compared"),
+        not_compared=data.maybe_text("not_compared") or "",
+    )
+    return ev.ScenarioDone(scenario)
+
+
+def _danger(entry: Entry) -> ev.DangerFound:
+    data = _payload(entry)
+    danger = Danger(
+        scenario=data.text("scenario"),
+        call=data.integer("call"),
+        kind=data.text("kind"),
+        subject=data.text("subject"),
+        difference=data.maybe_text("difference") or "",
+        was=data.maybe_text("was"),
+        now=data.maybe_text("now"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        proven=data.flag("proven"),
+    )
+    return ev.DangerFound(danger)
 
 
 def _ops(entry: Entry) -> ev.OpsCounted:
@@ -250,6 +287,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_mode": lambda entry: ev.ModeChosen(_payload(entry).flag("build")),
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": _scenario,
+    "artifact:ctrace_danger": _danger,
     "artifact:ctrace_call": _call,
     "artifact:ctrace_ops": _ops,
     "artifact:ctrace_frame": _frame_left,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ctrace.inspector.guards import GuardCost
-from ctrace.inspector.model import Failure, Frame, Fusion, Stage
+from ctrace.inspector.model import Danger, Failure, Frame, Fusion, Scenario, Stage
 from ctrace.inspector.shape_events import ShapeEvent
 
 
@@ -55,8 +55,14 @@ class DeviceUsed:
 class ScenarioDone:
     """A scenario has been called."""
 
-    name: str
-    calls: int
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class DangerFound:
+    """A compiled call gave other results than the same call in eager."""
+
+    danger: Danger
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +354,7 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | Listing | CompileStarted | BreakReported
+    | DangerFound | Listing | CompileStarted | BreakReported
     | GraphMade | BytecodeSeen | Measured | RecompileExplained | GuardsFailed | GuardsPrinted
     | GuardsPlaced | GuardsTimed | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown

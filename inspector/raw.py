@@ -7,7 +7,7 @@ from typing import Any
 from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Failure, FailurePhase, Fusion, Problem, Scenario, Stage
+from ctrace.inspector.model import Danger, Failure, FailurePhase, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
@@ -25,6 +25,7 @@ class Raw:
     """The folder of our code that ran the program."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
+    dangers: list[Danger] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     ops: list[ev.OpsCounted] = field(default_factory=list)
     left: list[ev.FrameLeft] = field(default_factory=list)
@@ -115,7 +116,9 @@ class Raw:
                 self.calls[event.scenario] += 1
                 self._call = event
             case ev.ScenarioDone():
-                self.scenarios.append(Scenario(event.name, event.calls))
+                self.scenarios.append(event.scenario)
+            case ev.DangerFound():
+                self.dangers.append(event.danger)
             case ev.OpsCounted():
                 self.ops.append(event)
             case ev.FrameLeft():

@@ -35,8 +35,15 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_torch": {"torch": "2.13.0", "prefixes": {PROJECT: "user"}},
     "artifact:ctrace_mode": {"build": False},
     "artifact:ctrace_device": {"device": "cpu"},
+    "artifact:ctrace_danger": {
+        "scenario": "first", "call": 0, "kind": "hook", "subject": "model._forward_hooks[2]", "difference": "all of it",
+        "was": "not set", "now": "f", "file": MODEL, "line": 3, "proven": True,
+    },
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
-    "artifact:ctrace_scenario": {"name": "base", "calls": 2},
+    "artifact:ctrace_scenario": {
+        "name": "base", "calls": 2, "kind": "provoked", "outcome": "not_taken", "message": "ValueError", "compared": 1,
+        "not_compared": "it draws lots",
+    },
     "artifact:ctrace_ops": {
         "scenario": "first", "eager": 5, "left": 3, "functions": [{"file": MODEL, "name": "f", "line": 8, "ops": 5}],
         "stacks": [{"frames": stack_of([(MODEL, 10, "forward")]), "ops": 3}],

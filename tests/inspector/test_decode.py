@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector import events as ev
 from ctrace.inspector.decode import decode
-from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Scenario, Stage
 from ctrace.inspector.reader import Entry
 from tests.helpers import HOME, MODEL, PROJECT, Log, unmet
 
@@ -30,7 +30,7 @@ def event_of(log: Log) -> ev.Event:
         (Log().ctrace("mode", {"build": True}), ev.ModeChosen(True)),
         (Log().ctrace("device", {"device": "cpu"}), ev.DeviceUsed("cpu")),
         (Log().ctrace("call", {"scenario": "base", "index": 1}), ev.CallBegan("base", 1)),
-        (Log().scenario("wide", 2), ev.ScenarioDone("wide", 2)),
+        (Log().scenario("wide", 2), ev.ScenarioDone(Scenario("wide", 2))),
         (Log().listing("x = 1", "a.py"), ev.Listing("a.py", "x = 1")),
         (
             Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3, "name": "f"}]}, at="0/1", attempt=2),
