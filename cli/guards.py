@@ -9,7 +9,7 @@ from ctrace.cli.capturing import Request, on_a_run, session_of
 
 if TYPE_CHECKING:
     from ctrace.inspector.model import Session
-    from ctrace.inspector.views.guards import Guarded
+    from ctrace.inspector.views.guards import Head
 
 EXAMPLES = """\b
 Examples:
@@ -81,11 +81,11 @@ def _view(**asked: bool) -> str:
     return chosen[0] if chosen else "summary"
 
 
-def _of_one(session: "Session", graph: str | None) -> "tuple[Guarded, ...]":
+def _of_one(session: "Session", graph: str | None) -> "tuple[Head, ...]":
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.views.guards import guarded
+    from ctrace.inspector.views.guards import heads
 
-    found = guarded(session, graph)
+    found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
     if graph is not None and not found:
         known = ", ".join(list(session.guards)[:8])
         raise TargetError(f"--graph {graph}: this run has no guards of it", f"there are: {known or 'none'}")

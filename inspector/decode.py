@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ctrace.inspector import decode_guards, decode_shapes
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.model import (
     Danger,
@@ -84,11 +85,11 @@ def _measured(entry: Entry) -> ev.Measured:
     )
 
 
-def _reasons(entry: Entry) -> ev.RecompileExplained:
+def _reasons(entry: Entry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
     reasons = json.loads(text) if text.startswith("[\n") else [text]
-    return ev.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
+    return ge.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
 
 
 def _started(entry: Entry) -> ev.Started:
@@ -124,6 +125,7 @@ def _scenario(entry: Entry) -> ev.ScenarioDone:
         message=data.maybe_text("message") or "",
         compared=data.maybe_integer("compared"),
         not_compared=data.maybe_text("not_compared") or "",
+        call_seconds=data.maybe_number("call_seconds"),
     )
     return ev.ScenarioDone(scenario)
 
@@ -295,7 +297,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
-    "dynamo_cpp_guards_str": lambda entry: ev.GuardsPrinted(_id(entry), entry.payload),
+    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
     "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
     "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
     "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),

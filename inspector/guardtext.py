@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
 
 from ctrace.inspector.guards import Guard, GuardText, GuardTree, Node
 from ctrace.inspector.model import Frame, Owner
@@ -25,6 +27,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
     stacks = iter(printed.stacks or ())
+    users = cache(lambda stack: stack and _user_frame(stack, prefixes))
     unread = 0
     for line in printed.text.splitlines():
         match = _LINE.fullmatch(line)
@@ -46,12 +49,27 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             if guard["code"] is not None:  # else only named again: a guard on several values hangs on each of them
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _NOT_SAID:
-                    made = replace(made, place=made_at and _user_frame(made_at, prefixes))
+                    made = replace(made, place=users(made_at))
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1
-    latency = _LATENCY.search(printed.text)
-    return GuardTree(top.closed(), tuple(epilogue), float(latency["us"]) if latency else None, unread)
+    return GuardTree(top.closed(), tuple(epilogue), unread)
+
+
+def count(text: str) -> int:
+    """Count the guards of a printed tree without reading it."""
+    kinds = [match["kind"] for match in _ANY.finditer(text)]
+    marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
+    return len(kinds) - marks
+
+
+_ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
+
+
+def latency_of(text: str) -> float | None:
+    """Give what torch measured of one check, in microseconds."""
+    found = _LATENCY.search(text)
+    return float(found["us"]) if found else None
 
 
 @dataclass

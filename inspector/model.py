@@ -148,6 +148,8 @@ class Scenario:
     """Calls whose results were held against eager ones; None: not measured, as in a program."""
     not_compared: str = ""
     """Why the other calls were not."""
+    call_seconds: float | None = None
+    """What a compiled call takes in which nothing is compiled, the least of a few; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,33 +5,33 @@ from typing import Any
 
 from ctrace.inspector.guards import Duration, Guard, GuardCost, Node
 from ctrace.inspector.model import Session
-from ctrace.inspector.views.guards import Choice, Guarded, about
+from ctrace.inspector.views.guards import Choice, Guarded, Head, about, guarded
 from ctrace.inspector.views.tensorguards import TensorGuard, tensor_guards
 from ctrace.reports import format as fmt
 from ctrace.reports.json import SCHEMA
 
 
-def render_guards_json(session: Session, found: tuple[Guarded, ...], choice: Choice) -> str:
+def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice) -> str:
     """Write the guards of some compilations, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
-        "compilations": [_compilation(each, choice, cwd) for each in found],
+        "compilations": [_compilation(guarded(session, head), choice, cwd) for head in found],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
-    at = each.compilation
+    at = each.head.compilation
     chosen = [guard for guard in each.guards if choice.takes(guard)]
     return {
         "compilation": at.id,
         "function": at.function,
         "file": fmt.path(at.file, cwd),
         "line": at.resumes_at or at.line,
-        "latency_us": each.tree.latency,
+        "latency_us": each.head.latency,
         "number": len(each.guards),
         "guards": [_guard(guard, cwd) for guard in chosen],
         "tensors": [_tensor(tensor, cwd) for tensor in tensor_guards(chosen)],

@@ -1,6 +1,7 @@
 """Call a model in every scenario: compiled, twice, and each time in eager before, to hold the results together."""
 
 import difflib
+import time
 from typing import Any
 
 from ctrace.inspector.capture.calling import called
@@ -16,6 +17,7 @@ from ctrace.inspector.order import Options
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""
+_TIMED = 3
 
 
 def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter) -> None:
@@ -72,7 +74,7 @@ class _Runs:
             last = index == CALLS - 1
             counted, left = self._once(name, index, way, last=last and in_eager is not None)
             in_eager = in_eager or counted
-        self._done(name, way, CALLS)
+        self._done(name, way, CALLS, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
             self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
 
@@ -87,11 +89,31 @@ class _Runs:
         self._dangers.after(before, results)
         return before.counts, left
 
+    def _timed(self, way: Way) -> float | None:
+        """Time calls in which nothing is compiled; None: each compiles anew."""
+        from torch._dynamo.utils import counters
+
+        times = []
+        for _ in range(_TIMED):
+            call, compiled_before = way.make(), counters["frames"]["total"]
+            began = time.perf_counter()
+            called(self._compiled, call, way, train=False)
+            seconds = time.perf_counter() - began
+            times += [seconds] if counters["frames"]["total"] == compiled_before else []
+        return min(times, default=None)
+
     def _done(
-        self, name: str, way: Way, calls: int, outcome: Outcome = Outcome.DONE, error: BaseException | None = None
+        self,
+        name: str,
+        way: Way,
+        calls: int,
+        outcome: Outcome = Outcome.DONE,
+        error: BaseException | None = None,
+        seconds: float | None = None,
     ) -> None:
         message = "" if error is None else _told(error)
         about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
+        about["call_seconds"] = seconds
         self._recorder.record("scenario", {"name": name, "calls": calls, **about})
 
 

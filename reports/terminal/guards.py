@@ -13,11 +13,13 @@ from ctrace.inspector.views.guards import (
     Branch,
     Choice,
     Guarded,
+    Head,
     about,
     by_kind,
     by_line,
     by_object,
     constants,
+    guarded,
     place_text,
 )
 from ctrace.inspector.views.tensorguards import TensorGuard, tensor_guards
@@ -34,32 +36,32 @@ _SHARE = 40
 
 
 def guards_screen(
-    session: Session, found: tuple[Guarded, ...], choice: Choice, width: int, *, view: str, all_of_it: bool
+    session: Session, found: tuple[Head, ...], choice: Choice, width: int, *, view: str, all_of_it: bool
 ) -> Iterator[RenderableType]:
     """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
     yield headline(session)
     if not found:
         yield Text("\nNo guards: nothing was compiled, or the log does not hold them.")
     shown = found if all_of_it else found[:1]
-    for each in shown:
+    for head in shown:
+        each = guarded(session, head)
         yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+        if each.tree.unread:
+            yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's could not be read", style="yellow")
     if len(shown) < len(found):
         yield section("Other compilations (see --all, or --graph ID)")
-        for each in found[1 : MOST + 1]:
-            yield item(_head(each, session))
+        for head in found[1 : MOST + 1]:
+            yield item(_head(head, session))
         if len(found) > MOST + 1:
             yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
-    unread = sum(each.tree.unread for each in found)
-    if unread:
-        yield Text(f"\n! {fmt.count(unread, 'line')} of torch's guards could not be read", style="yellow")
 
 
-def _head(each: Guarded, session: Session) -> Text:
-    at = each.compilation
+def _head(head: Head, session: Session) -> Text:
+    at = head.compilation
     line = at.resumes_at or at.line
-    facts = [fmt.count(len(each.guards), "guard")]
-    if each.tree.latency is not None:
-        facts.append(f"{fmt.microseconds(each.tree.latency)} a check with cold caches, as torch measured once")
+    facts = [fmt.count(head.number, "guard")]
+    if head.latency is not None:
+        facts.append(f"{fmt.microseconds(head.latency)} a check with cold caches, as torch measured once")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
         f" ({fmt.place(at.file, line, session.environment.cwd)})  ",
@@ -71,7 +73,7 @@ def _compilation(
     each: Guarded, choice: Choice, session: Session, width: int, *, view: str, all_of_it: bool
 ) -> Iterator[RenderableType]:
     yield Text()
-    yield _head(each, session)
+    yield _head(each.head, session)
     chosen = tuple(guard for guard in each.guards if choice.takes(guard))
     if choice and view in ("summary", "kind", "object"):
         yield Text(f"{fmt.count(len(chosen), 'guard')} of these asked for", style="dim")
@@ -80,7 +82,7 @@ def _compilation(
         case "tree":
             yield from _tree(each, choice, width, most)
         case "cost":
-            yield from cost_lines(each, width)
+            yield from cost_lines(each, session, width)
         case "line":
             yield from _by_line(chosen, session, width, most)
         case "kind":

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Scenario, Stage
 from ctrace.inspector.reader import Entry
@@ -131,15 +132,15 @@ def test_guards_of_each_entry():
     newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3")
     gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
     event = event_of(Log().ctrace("recompile", {"entries": [newer, gone], "closure": ["n"]}, at="0/2"))
-    assert event == ev.GuardsFailed(
+    assert event == ge.GuardsFailed(
         "0/2",
         (
-            ev.EntryHeld(
+            ge.EntryHeld(
                 "0/1",
-                (ev.UnmetGuard("L['n'] == 2", "3"), ev.UnmetGuard("L['m'] is None", "3")),
+                (ge.UnmetGuard("L['n'] == 2", "3"), ge.UnmetGuard("L['m'] is None", "3")),
                 (Frame(MODEL, 9, "forward"),),
             ),
-            ev.EntryHeld("0/0", invalid="the model is gone"),
+            ge.EntryHeld("0/0", invalid="the model is gone"),
         ),
         frozenset("n"),
     )
@@ -158,8 +159,8 @@ def test_torchs_hint_on_a_guard(comment: str, hint: str):
     entry = unmet("L['self'].step == 1")
     entry["unmet"][0]["comment"] = comment
     event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
-    assert isinstance(event, ev.GuardsFailed)
-    assert event.entries[0].unmet == (ev.UnmetGuard("L['self'].step == 1", None, hint),)
+    assert isinstance(event, ge.GuardsFailed)
+    assert event.entries[0].unmet == (ge.UnmetGuard("L['self'].step == 1", None, hint),)
 
 
 def test_fusion():
@@ -213,12 +214,12 @@ def test_a_function_that_was_left_alone():
 
 def test_one_recompile_reason_is_a_bare_string():
     event = event_of(Log().artifact("recompile_reasons", "0/0: [x] changed", at="0/1"))
-    assert event == ev.RecompileExplained("0/1", ("0/0: [x] changed",))
+    assert event == ge.RecompileExplained("0/1", ("0/0: [x] changed",))
 
 
 def test_several_recompile_reasons_are_a_list():
     event = event_of(Log().artifact("recompile_reasons", json.dumps(["0/1: a", "0/0: b"], indent=0), at="0/2"))
-    assert event == ev.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
+    assert event == ge.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
 
 
 @pytest.mark.parametrize(
