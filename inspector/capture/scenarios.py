@@ -53,6 +53,7 @@ class _Runs:
         self._options = options
         self._recorder = recorder
         self._ops = ops
+        self._frames_before_last = 0
         self._compiled = torch.compile(model, **_compile_arguments(options))
         self._dangers = Dangers(model, Eager(model, recorder, train=options.train), recorder, built=options.build)
 
@@ -83,6 +84,7 @@ class _Runs:
         counting = self._ops.everywhere() if index == 0 else None
         before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})
+        self._frames_before_last = _frames()
         # Only where nothing is compiled any more: compiling dispatches ops of its own.
         outside = self._ops.outside_graphs() if last else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
@@ -90,16 +92,13 @@ class _Runs:
         return before.counts, left
 
     def _timed(self, way: Way) -> float | None:
-        """Time calls in which nothing is compiled; None: each compiles anew."""
-        from torch._dynamo.utils import counters
-
-        times = []
-        for _ in range(_TIMED):
-            call, compiled_before = way.make(), counters["frames"]["total"]
+        """Time calls in which nothing is compiled; None: the last one compiled anew, and so would these."""
+        times: list[float] = []
+        while self._frames_before_last == _frames() and len(times) < _TIMED:
+            call = way.make()
             began = time.perf_counter()
             called(self._compiled, call, way, train=False)
-            seconds = time.perf_counter() - began
-            times += [seconds] if counters["frames"]["total"] == compiled_before else []
+            times.append(time.perf_counter() - began)
         return min(times, default=None)
 
     def _done(
@@ -115,6 +114,13 @@ class _Runs:
         about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
         about["call_seconds"] = seconds
         self._recorder.record("scenario", {"name": name, "calls": calls, **about})
+
+
+def _frames() -> int:
+    """Count what Dynamo was asked to compile so far."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["frames"]["total"])
 
 
 def _told(error: BaseException) -> str:

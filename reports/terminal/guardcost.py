@@ -53,9 +53,8 @@ def _of_a_call(each: Guarded, cost: GuardCost, session: Session) -> Text:
         return Text("One call of the compiled function: not measured.", style="dim")
     how = "" if session.environment.built else ", its graphs run eagerly (--build runs the kernels)"
     share = 100 * cost.whole.warm / (seconds * 1e6)
-    return Text(
-        f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.seconds(seconds)}{how}: guards are {share:.1f} %."
-    )
+    takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(seconds * 1e6)}{how}"
+    return Text(f"{takes}: guards are {share:.1f} %.")
 
 
 def _whole(cost: GuardCost) -> Text:
