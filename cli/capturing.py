@@ -39,6 +39,7 @@ def _parameters(
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of a program.")] = None,
     inputs: opt.Inputs = None,
     vary: opt.Varies = None,
+    provoke: opt.Provoke = False,
     train: opt.Train = False,
     mode: opt.Mode = None,
     dynamic: opt.Dynamic = None,
@@ -50,6 +51,7 @@ def _parameters(
     options = {
         "inputs": tuple(inputs or ()),
         "vary": tuple(vary or ()),
+        "provoke": provoke,
         "train": train,
         "mode": mode,
         "dynamic": dynamic,
@@ -131,7 +133,7 @@ def _check(resolved: "Resolved", options: "Options") -> None:
     from ctrace.inspector.order import Options
     from ctrace.inspector.target import ProgramTarget
 
-    if isinstance(resolved, ProgramTarget) and options != Options(build=options.build):
+    if isinstance(resolved, ProgramTarget) and options != Options(build=options.build, guard_cost=options.guard_cost):
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
         raise TargetError(what, "leave out all options but --build and --timeout, or name an object: file.py:name")
     for text in options.inputs:

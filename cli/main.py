@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ctrace import __version__
-from ctrace.cli import breaks, doctor, explain, recompiles, run, runs, shapes
+from ctrace.cli import breaks, doctor, explain, guards, recompiles, run, runs, shapes
 from ctrace.inspector.errors import CtraceError, Exit
 
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
@@ -23,6 +23,7 @@ _app = typer.Typer(
 _app.command(epilog=explain.EXAMPLES)(explain.explain)
 _app.command(epilog=breaks.EXAMPLES)(breaks.breaks)
 _app.command(epilog=recompiles.EXAMPLES)(recompiles.recompiles)
+_app.command(epilog=guards.EXAMPLES)(guards.guards)
 _app.command(epilog=shapes.EXAMPLES)(shapes.shapes)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)

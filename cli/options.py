@@ -22,7 +22,21 @@ Inputs = Annotated[
 ]
 Varies = Annotated[
     list[str] | None,
-    typer.Option("--vary", metavar="DIM=SIZES", help='Also call with other sizes of a dimension, as "0=1,2,3,8".'),
+    typer.Option(
+        "--vary",
+        metavar="WHAT=VALUES",
+        help='Also call it otherwise: "0=1,2,8" sizes of a dimension, "dtype=float64,bfloat16" of floating inputs, '
+        '"stride=transposed,noncontiguous,channels_last", "mode=train,eval", "grad=off,on,inference", '
+        '"requires_grad=on,off".',
+    ),
+]
+Provoke = Annotated[
+    bool,
+    typer.Option(
+        "--provoke",
+        help="Also try what commonly makes torch compile again: batch 1, an odd batch, double length, train or eval, "
+        "no_grad, other strides, another dtype.",
+    ),
 ]
 Train = Annotated[bool, typer.Option("--train", help="Put the model in training mode and run backward too.")]
 Mode = Annotated[str | None, typer.Option("--mode", metavar="MODE", help="torch.compile's mode.")]

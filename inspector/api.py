@@ -64,7 +64,7 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
     """
     from ctrace.inspector.capture.inprocess import call_compiled
-    from ctrace.inspector.capture.models import Call
+    from ctrace.inspector.capture.ways import Call
 
     began = time.perf_counter()
     target = Target(name=getattr(function, "__name__", type(function).__name__))

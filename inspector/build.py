@@ -6,6 +6,7 @@ from ctrace.inspector.breaks import Report, breaks_of, reports_of
 from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
 from ctrace.inspector.crosschecks import disagreements
+from ctrace.inspector.dangers import dangers_of
 from ctrace.inspector.functions import functions_of, total, with_coverage
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.model import (
@@ -20,6 +21,7 @@ from ctrace.inspector.model import (
     Owner,
     Problem,
     Scenario,
+    ScenarioKind,
     Session,
     Target,
     Time,
@@ -71,10 +73,11 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         compilations=_compilations(raw),
         graphs=graphs,
         functions=functions_of(raw, codes, graphs),
-        coverage=total([each.coverage for each in scenarios]),
+        coverage=total([each.coverage for each in scenarios if each.kind is not ScenarioKind.PROVOKED]),
         breaks=breaks,
         skips=skips,
         recompiles=recompiles_of(raw),
+        dangers=dangers_of(raw),
         limit=_limit(raw),
         shapes=shapes_of(raw),
         fusions=tuple(raw.fusions),

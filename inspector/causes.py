@@ -8,7 +8,7 @@ import re
 from collections.abc import Container
 from dataclasses import replace
 
-from ctrace.inspector.events import UnmetGuard
+from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.model import Cause
 from ctrace.inspector.names import user_name
 

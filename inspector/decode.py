@@ -8,8 +8,20 @@ from collections.abc import Callable
 
 from ctrace.inspector import decode_guards, decode_shapes
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
-from ctrace.inspector.model import Failure, FailurePhase, Fusion, FusionRound, Owner, Stage
+from ctrace.inspector.model import (
+    Danger,
+    Failure,
+    FailurePhase,
+    Fusion,
+    FusionRound,
+    Outcome,
+    Owner,
+    Scenario,
+    ScenarioKind,
+    Stage,
+)
 from ctrace.inspector.reader import Entry
 
 
@@ -73,11 +85,11 @@ def _measured(entry: Entry) -> ev.Measured:
     )
 
 
-def _reasons(entry: Entry) -> ev.RecompileExplained:
+def _reasons(entry: Entry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
     reasons = json.loads(text) if text.startswith("[\n") else [text]
-    return ev.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
+    return ge.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
 
 
 def _started(entry: Entry) -> ev.Started:
@@ -105,7 +117,34 @@ def _owned(prefixes: dict[str, str]) -> dict[str, str]:
 
 def _scenario(entry: Entry) -> ev.ScenarioDone:
     data = _payload(entry)
-    return ev.ScenarioDone(data.text("name"), data.integer("calls"))
+    scenario = Scenario(
+        name=data.text("name"),
+        calls=data.integer("calls"),
+        kind=ScenarioKind(data.maybe_text("kind") or "given"),
+        outcome=Outcome(data.maybe_text("outcome") or "done"),
+        message=data.maybe_text("message") or "",
+        compared=data.maybe_integer("compared"),
+        not_compared=data.maybe_text("not_compared") or "",
+        call_seconds=data.maybe_number("call_seconds"),
+    )
+    return ev.ScenarioDone(scenario)
+
+
+def _danger(entry: Entry) -> ev.DangerFound:
+    data = _payload(entry)
+    danger = Danger(
+        scenario=data.text("scenario"),
+        call=data.integer("call"),
+        kind=data.text("kind"),
+        subject=data.text("subject"),
+        difference=data.maybe_text("difference") or "",
+        was=data.maybe_text("was"),
+        now=data.maybe_text("now"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        proven=data.flag("proven"),
+    )
+    return ev.DangerFound(danger)
 
 
 def _ops(entry: Entry) -> ev.OpsCounted:
@@ -250,6 +289,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_mode": lambda entry: ev.ModeChosen(_payload(entry).flag("build")),
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": _scenario,
+    "artifact:ctrace_danger": _danger,
     "artifact:ctrace_call": _call,
     "artifact:ctrace_ops": _ops,
     "artifact:ctrace_frame": _frame_left,
@@ -257,7 +297,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_graph": _graph,
     "artifact:ctrace_bytecode": _bytecode,
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
-    "dynamo_cpp_guards_str": lambda entry: ev.GuardsPrinted(_id(entry), entry.payload),
+    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
     "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
     "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
     "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),

@@ -1,30 +1,30 @@
 """Type our own entries about guards; they raise what decode.py's do."""
 
-from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
 
 
-def guards_failed(compile_id: str, data: Fields) -> ev.GuardsFailed:
+def guards_failed(compile_id: str, data: Fields) -> ge.GuardsFailed:
     """Type a call held against each cache entry."""
     held = tuple(_held(each) for each in data.objects("entries"))
-    return ev.GuardsFailed(compile_id, held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
+    return ge.GuardsFailed(compile_id, held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
 
 
-def _held(data: Fields) -> ev.EntryHeld:
+def _held(data: Fields) -> ge.EntryHeld:
     unmet = tuple(map(_unmet, data.objects("unmet")))
-    return ev.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
+    return ge.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
 
 
-def guards_placed(compile_id: str, data: Fields) -> ev.GuardsPlaced:
+def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
     """Type where guards come from."""
     known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
-    return ev.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"))
+    return ge.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"))
 
 
-def guards_timed(compile_id: str, data: Fields) -> ev.GuardsTimed:
+def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
     """Type what guards cost."""
     parts = tuple(
         PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
@@ -34,13 +34,13 @@ def guards_timed(compile_id: str, data: Fields) -> ev.GuardsTimed:
         KindCost(each.text("kind"), each.integer("number"), each.number("warm")) for each in data.objects("kinds")
     )
     cost = GuardCost(_duration(data), _duration(data.object("root")), data.number("epilogue"), parts, kinds)
-    return ev.GuardsTimed(compile_id, cost)
+    return ge.GuardsTimed(compile_id, cost)
 
 
 def _duration(data: Fields) -> Duration:
     return Duration(data.number("cold"), data.number("warm"))
 
 
-def _unmet(data: Fields) -> ev.UnmetGuard:
+def _unmet(data: Fields) -> ge.UnmetGuard:
     stack = frames(data.maybe_objects("stack"))
-    return ev.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")
+    return ge.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")

@@ -8,6 +8,7 @@ _CHECKED = re.compile(
     r"TENSOR_MATCH: check_tensor\((?P<source>.*?), \w+, DispatchKeySet\(.*?size=\[(?P<sizes>[^\]]*)\]"
 )
 
+_NUMBER = re.compile(r"\s*\d{1,19}\s*")
 Sizes = tuple[int | None, ...]
 """The sizes of a tensor; None for one that may vary."""
 
@@ -20,4 +21,4 @@ def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
 
 
 def _size(text: str) -> int | None:
-    return int(text) if text.strip().isdecimal() else None
+    return int(text) if _NUMBER.fullmatch(text) else None

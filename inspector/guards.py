@@ -19,6 +19,7 @@ class PartCost:
     """What one node of a guard tree costs with all below it; at depth 0 it hangs on the root."""
 
     source: str
+    """Empty for several small ones that were measured together."""
     depth: int
     guards: int
     time: Duration
@@ -86,8 +87,6 @@ class GuardTree:
     root: Node
     epilogue: tuple[Guard, ...] = ()
     """Checks that come last."""
-    latency: float | None = None
-    """Microseconds that torch measured of one check, once, with cold caches."""
     unread: int = 0
     """Lines of torch's text that could not be read."""
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
 
 from ctrace.inspector.guards import Guard, GuardText, GuardTree, Node
 from ctrace.inspector.model import Frame, Owner
@@ -11,12 +13,14 @@ from ctrace.inspector.owners import owner_of
 _LINE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<rest>.*)")
 _NODE = re.compile(
     r"(?:(?:Key|Value)Manager: )?\w*GuardManager: source=(?P<source>.*?)(?:, accessed_by=(?P<accessor>.*))?, "
-    r"type=<class '(?P<type>[^']*)'>, tag_safe=.*"
+    r"type=(?:<\w+ ')?(?P<type>.*?)(?:'>)?, tag_safe=\(\w+, \w+\)"
 )
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
-_COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d+) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
+_COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
+_DEEPEST = 150
+"""Nodes on the way to a guard; a module within a module takes three. A tree that is walked must have some limit."""
 _NOT_SAID: tuple[Frame, ...] = (Frame("", 0, ""),)
-_LATENCY = re.compile(r"Guard latency = (?P<us>[\d.]+) us")
+_LATENCY = re.compile(r"Guard latency = (?P<us>\d+(?:\.\d+)?) us")
 
 
 def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
@@ -25,13 +29,16 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
     stacks = iter(printed.stacks or ())
+    users = cache(lambda stack: _user_frame(stack or (), prefixes))
     unread = 0
     for line in printed.text.splitlines():
         match = _LINE.fullmatch(line)
         if match is None:
             continue
         depth, rest = len(match["bars"]) // 2, match["rest"]
-        if rest == "RootGuardManager" or rest.startswith("KeyValueManager pair"):
+        if depth > _DEEPEST:
+            unread += 1
+        elif rest == "RootGuardManager" or rest.startswith("KeyValueManager pair"):
             _climb(stack, depth)
             stack.append((depth, stack[-1][1]))
         elif node := _NODE.fullmatch(rest):
@@ -46,12 +53,27 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             if guard["code"] is not None:  # else only named again: a guard on several values hangs on each of them
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _NOT_SAID:
-                    made = replace(made, place=_user_frame(made_at or (), prefixes))
+                    made = replace(made, place=users(made_at))
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1
-    latency = _LATENCY.search(printed.text)
-    return GuardTree(top.closed(), tuple(epilogue), float(latency["us"]) if latency else None, unread)
+    return GuardTree(top.closed(), tuple(epilogue), unread)
+
+
+def count(text: str) -> int:
+    """Count the guards of a printed tree without reading it."""
+    kinds = [match["kind"] for match in _ANY.finditer(text)]
+    marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
+    return len(kinds) - marks
+
+
+_ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
+
+
+def latency_of(text: str) -> float | None:
+    """Give what torch measured of one check, in microseconds."""
+    found = _LATENCY.search(text)
+    return float(found["us"]) if found else None
 
 
 @dataclass

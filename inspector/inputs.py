@@ -1,4 +1,7 @@
-"""Inputs as text: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3`. Parsed here, made in the capture."""
+"""Inputs as text: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3` or `--vary dtype=float64`.
+
+Parsed here, made in the capture.
+"""
 
 import ast
 import difflib
@@ -11,6 +14,14 @@ DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
 )  # fmt: skip
+CHOICES = {
+    "dtype": ("float64", "float32", "float16", "bfloat16"),
+    "stride": ("transposed", "noncontiguous", "channels_last"),
+    "mode": ("train", "eval"),
+    "grad": ("off", "on", "inference"),
+    "requires_grad": ("on", "off"),
+}
+"""What `--vary` can change besides sizes, and the values that each takes."""
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]")
 _KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?!=)(?P<value>.*)", re.DOTALL)
 _DIGITS = 18
@@ -46,6 +57,14 @@ class Vary:
 
     dimension: int
     sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of `CHOICES` and the values it takes, one scenario each."""
+
+    what: str
+    values: tuple[str, ...]
 
 
 def parse_input(text: str) -> Input:
@@ -86,19 +105,34 @@ def _sizes(text: str, whole: str) -> tuple[int | str, ...]:
     return tuple(sizes)
 
 
-def parse_vary(text: str) -> Vary:
-    """Read one `--vary`, `DIM=SIZE,SIZE,...`.
+def parse_vary(text: str) -> Vary | Choice:
+    """Read one `--vary`, `DIM=SIZE,SIZE,...` or `WORD=VALUE,VALUE,...`.
 
     Raises:
-        TargetError: it is not of that form.
+        TargetError: it is not of that form, or there is no such word or value.
     """
-    dimension, equals, sizes = text.partition("=")
+    what, equals, values = (part.strip() for part in text.partition("="))
+    if what in CHOICES and equals:
+        return Choice(what, tuple(_chosen(what, value.strip(), text) for value in values.split(",")))
     try:
         if equals:
-            return Vary(int(dimension), tuple(_natural(size) for size in sizes.split(",")))
+            return Vary(int(what), tuple(_natural(size) for size in values.split(",")))
     except ValueError:
         pass
-    raise TargetError(f"--vary {text!r} cannot be read", 'write the dimension and its sizes, as in --vary "0=1,2,8"')
+    near = difflib.get_close_matches(what, CHOICES, 1) if equals else []
+    if near:
+        raise TargetError(f"--vary {text!r}: there is no {what!r} to vary", f"did you mean {near[0]}?")
+    todo = f'write the dimension and its sizes, as in --vary "0=1,2,8", or one of {", ".join(CHOICES)}'
+    raise TargetError(f"--vary {text!r} cannot be read", todo)
+
+
+def _chosen(what: str, value: str, text: str) -> str:
+    known = CHOICES[what]
+    if value in known:
+        return value
+    near = difflib.get_close_matches(value, known, 1)
+    todo = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(known)}"
+    raise TargetError(f"--vary {text!r}: {what} cannot be {value!r}", todo)
 
 
 def _natural(text: str) -> int:

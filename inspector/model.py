@@ -53,6 +53,29 @@ class Stage(StrEnum):
     INFERENCE = "inference"
 
 
+class ScenarioKind(StrEnum):
+    """Where a scenario comes from."""
+
+    BASE = "base"
+    """The target's own inputs."""
+    GIVEN = "given"
+    """The model file's `scenarios`."""
+    VARY = "vary"
+    """The command line's `--vary`."""
+    PROVOKED = "provoked"
+    """`--provoke`: what commonly makes torch compile again."""
+
+
+class Outcome(StrEnum):
+    """How the calls of a scenario ended."""
+
+    DONE = "done"
+    NOT_TAKEN = "not_taken"
+    """The model itself, without torch.compile, does not take such a call; it was not called compiled."""
+    COMPILE_FAILED = "compile_failed"
+    """The model takes it, and raises when it is compiled."""
+
+
 class FailurePhase(StrEnum):
     """What was going on when a run failed."""
 
@@ -117,6 +140,16 @@ class Scenario:
     name: str
     calls: int = 0
     coverage: "Coverage" = field(default_factory=lambda: Coverage())
+    kind: ScenarioKind = ScenarioKind.GIVEN
+    outcome: Outcome = Outcome.DONE
+    message: str = ""
+    """What was raised, where the outcome is not `done`."""
+    compared: int | None = None
+    """Calls whose results were held against eager ones; None: not measured, as in a program."""
+    not_compared: str = ""
+    """Why the other calls were not."""
+    call_seconds: float | None = None
+    """What a compiled call takes in which nothing is compiled, the least of a few; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +330,32 @@ class Recompile:
 
 
 @dataclass(frozen=True, slots=True)
+class Danger:
+    """A compiled call that gave other results than eager, and unguarded state that experiments proved to be why."""
+
+    scenario: str
+    call: int
+    """Which call of the scenario, from 0; the first of several."""
+    kind: str
+    """A key of advice/dangers.yaml."""
+    subject: str
+    """What changed, in the user's words."""
+    difference: str = ""
+    """How the results differ."""
+    was: str | None = None
+    """The value that compiled code still uses."""
+    now: str | None = None
+    file: str | None = None
+    """Where it is read, or where a function that came or went is defined."""
+    line: int | None = None
+    proven: bool = False
+    why: str = ""
+    fix: str = ""
+    calls: int = 1
+    """How many calls showed it."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheUse:
     """How much of its cache a function has used."""
 
@@ -401,6 +460,7 @@ class Session:
     breaks: tuple[Break, ...] = ()
     skips: tuple[Skip, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
+    dangers: tuple[Danger, ...] = ()
     limit: Limit = Limit()
     shapes: tuple[Shaped, ...] = ()
     fusions: tuple[Fusion, ...] = ()
@@ -414,6 +474,12 @@ class Session:
     """Source text by file, as it was when it ran."""
     guards: Mapping[str, "GuardText"] = field(default_factory=dict)
     """Guards by compilation."""
+
+    @property
+    def compared(self) -> int | None:
+        """How many calls were held against eager ones; None: not measured."""
+        compared = [each.compared for each in self.scenarios if each.compared is not None]
+        return sum(compared) if compared else None
 
     @property
     def verdict(self) -> Verdict:

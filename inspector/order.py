@@ -11,6 +11,7 @@ class Options:
 
     inputs: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
+    provoke: bool = False
     train: bool = False
     mode: str | None = None
     dynamic: bool | None = None

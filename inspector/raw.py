@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Failure, FailurePhase, Fusion, Problem, Scenario, Stage
+from ctrace.inspector.model import Danger, Failure, FailurePhase, Fusion, Problem, Scenario, Stage
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
@@ -25,6 +26,7 @@ class Raw:
     """The folder of our code that ran the program."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
+    dangers: list[Danger] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     ops: list[ev.OpsCounted] = field(default_factory=list)
     left: list[ev.FrameLeft] = field(default_factory=list)
@@ -41,10 +43,10 @@ class Raw:
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    unmet: dict[str, ev.GuardsFailed] = field(default_factory=dict)
-    guards: dict[str, ev.GuardsPrinted] = field(default_factory=dict)
-    guard_places: dict[str, ev.GuardsPlaced] = field(default_factory=dict)
-    guard_costs: dict[str, ev.GuardsTimed] = field(default_factory=dict)
+    unmet: dict[str, ge.GuardsFailed] = field(default_factory=dict)
+    guards: dict[str, ge.GuardsPrinted] = field(default_factory=dict)
+    guard_places: dict[str, ge.GuardsPlaced] = field(default_factory=dict)
+    guard_costs: dict[str, ge.GuardsTimed] = field(default_factory=dict)
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
     """What torch says of sizes in a compilation's last attempt, in its order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
@@ -115,7 +117,9 @@ class Raw:
                 self.calls[event.scenario] += 1
                 self._call = event
             case ev.ScenarioDone():
-                self.scenarios.append(Scenario(event.name, event.calls))
+                self.scenarios.append(event.scenario)
+            case ev.DangerFound():
+                self.dangers.append(event.danger)
             case ev.OpsCounted():
                 self.ops.append(event)
             case ev.FrameLeft():
@@ -138,15 +142,15 @@ class Raw:
             case ev.Measured():
                 self._meet(event.id)
                 (self.backward_metrics if event.backward else self.metrics)[event.id] = event
-            case ev.RecompileExplained():
+            case ge.RecompileExplained():
                 self.reasons[event.id] = event.reasons
-            case ev.GuardsFailed():
+            case ge.GuardsFailed():
                 self.unmet[event.id] = event
-            case ev.GuardsPrinted():
+            case ge.GuardsPrinted():
                 self.guards[event.id] = event
-            case ev.GuardsPlaced():
+            case ge.GuardsPlaced():
                 self.guard_places[event.id] = event
-            case ev.GuardsTimed():
+            case ge.GuardsTimed():
                 self.guard_costs[event.id] = event
             case SymbolMade() | UnbackedMade() | SymbolFixed() | ConditionMet():
                 self.symbols.setdefault(event.id, []).append(event)

@@ -7,8 +7,9 @@ from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.causecases import Facts, case_of
 from ctrace.inspector.causes import cause_of, check_order, source_of
 from ctrace.inspector.dynamic import dynamic_sizes
-from ctrace.inspector.events import EntryHeld, GuardsFailed, Measured, UnmetGuard
+from ctrace.inspector.events import Measured
 from ctrace.inspector.expected import why_expected
+from ctrace.inspector.guard_events import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of

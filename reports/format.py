@@ -47,6 +47,11 @@ def place(file: str, line: int | None, cwd: str) -> str:
     return short if line is None else f"{short}:{line}"
 
 
+def microseconds(time: float) -> str:
+    """Write `12.3 µs`, or `1.2 ms` from a thousand on."""
+    return f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.1f} ms"
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Write `1 graph`, `2 graphs`, `no graphs`."""
     return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"

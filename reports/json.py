@@ -10,14 +10,17 @@ from ctrace.inspector.model import (
     Cause,
     Cost,
     Coverage,
+    Danger,
     Failure,
     Function,
     Owner,
     Recompile,
+    Scenario,
     Session,
     Skip,
 )
 from ctrace.inspector.views.breaks import RankedBreak, ranked
+from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
@@ -53,9 +56,7 @@ def as_data(session: Session) -> dict[str, Any]:
         },
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
         "error": _failure(session.failure, cwd, violations(session)),
-        "scenarios": [
-            {"name": each.name, "calls": each.calls, **_coverage(each.coverage)} for each in session.scenarios
-        ],
+        "scenarios": [_scenario(each, session) for each in session.scenarios],
         "graphs": [
             {
                 "id": graph.id,
@@ -84,6 +85,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "breaks": [_break(each, cwd) for each in session.breaks],
         "skipped": [_skip(each, cwd) for each in session.skips],
         "recompiles": [_recompile(each, cwd) for each in session.recompiles],
+        "dangers": None if session.compared is None else [_danger(each, cwd) for each in session.dangers],
         "limit": {
             "hit": session.limit.hit,
             "functions": [
@@ -179,6 +181,38 @@ def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dic
         "file": failure.file and fmt.path(failure.file, cwd),
         "line": failure.line,
         "because": list(because),
+    }
+
+
+def _scenario(each: Scenario, session: Session) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "calls": each.calls,
+        **_coverage(each.coverage),
+        "kind": str(each.kind),
+        "outcome": str(each.outcome),
+        "message": each.message or None,
+        "recompiles": len(recompiles_in(session, each)),
+        "compared": each.compared,
+        "not_compared": each.not_compared or None,
+    }
+
+
+def _danger(each: Danger, cwd: str) -> dict[str, Any]:
+    return {
+        "scenario": each.scenario,
+        "call": each.call,
+        "calls": each.calls,
+        "kind": each.kind,
+        "subject": each.subject or None,
+        "was": each.was,
+        "now": each.now,
+        "file": each.file and fmt.path(each.file, cwd),
+        "line": each.line,
+        "difference": each.difference,
+        "proven": each.proven,
+        "why": each.why,
+        "fix": each.fix,
     }
 
 

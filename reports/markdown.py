@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.breaks import ranked
 from ctrace.inspector.views.recompiles import groups
+from ctrace.inspector.views.scenarios import provoked
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.reports import format as fmt
 
@@ -26,6 +27,7 @@ def _lines(session: Session) -> Iterator[str]:
             where = _code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
             counts = str(each.owner), str(each.times), fmt.cost(found.cost)
             yield _row(where, _code(each.source), *counts, _prose(each.reason), _prose(each.fix))
+    yield from _dangers(session)
     if session.skips:
         yield "\n| left in eager | place | why |\n|---|---|---|"
         for skip in session.skips:
@@ -38,6 +40,7 @@ def _lines(session: Session) -> Iterator[str]:
             yield _row(
                 _code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix)
             )
+    yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
         yield _row(fact, _text(value))
@@ -45,6 +48,21 @@ def _lines(session: Session) -> Iterator[str]:
     yield from _bullets("Problems of ctrace itself", (problem.what for problem in session.problems))
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
     yield f"\n<sub>{_text(made_by)}</sub>"
+
+
+def _dangers(session: Session) -> Iterator[str]:
+    if session.dangers:
+        yield "\n| silent danger | place | why | what to do |\n|---|---|---|---|"
+        for each in session.dangers:
+            where = _code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else "not known"
+            yield _row(_text(f"{each.kind} {each.subject}"), where, _prose(each.why), _prose(each.fix))
+
+
+def _provoked(session: Session) -> Iterator[str]:
+    if tried := provoked(session):
+        yield "\n| provoked | recompiles | what happened |\n|---|---|---|"
+        for each in tried:
+            yield _row(_code(each.scenario.name), str(each.recompiles), _text(each.answer))
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Hand-made sessions that every report renders."""
 
+from dataclasses import replace
 from typing import Any
 
 from ctrace.inspector.model import (
@@ -12,6 +13,7 @@ from ctrace.inspector.model import (
     Compilation,
     Cost,
     Coverage,
+    Danger,
     Environment,
     Failure,
     FailurePhase,
@@ -22,10 +24,12 @@ from ctrace.inspector.model import (
     Graph,
     Kernel,
     Limit,
+    Outcome,
     Owner,
     Problem,
     Recompile,
     Scenario,
+    ScenarioKind,
     Session,
     Skip,
     Stage,
@@ -205,7 +209,10 @@ PARTIAL = Session(
             (Cause("attribute_value", "self.step", "1", "2", 12, "Keep it in a tensor."),),
         ),
     ),
-    limit=Limit(hit=True, functions=(CacheUse("forward", 8, 8), CacheUse("forward (from line 10)", 2, 8))),
+    limit=Limit(
+        hit=True,
+        functions=(CacheUse("forward", 8, 8, "0", refused=True), CacheUse("forward (from line 10)", 2, 8, "1")),
+    ),
     time=Time(4.1, {"dynamo": 0.4, "aot": 0.3, "inductor": 1.1}),
     problems=(Problem("the payload of 'artifact' is cut short or damaged", 812),),
     unknown={"artifact:new_thing": 2},
@@ -242,6 +249,47 @@ HOSTILE = Session(
     recompiles=(Recompile("0/1", HOSTILE_TEXT, MODEL, 1, False, (Cause("other", HOSTILE_TEXT, HOSTILE_TEXT, None),)),),
     problems=(Problem(HOSTILE_TEXT),),
     listings={HOSTILE_FILE: f"{HOSTILE_TEXT}\n\t{HOSTILE_TEXT}\n"},
+)
+
+DANGEROUS = replace(
+    HEALTHY,
+    scenarios=(
+        Scenario("base", 2, Coverage(14, 14), ScenarioKind.BASE, compared=2),
+        Scenario("scaled", 2, Coverage(14, 14), compared=2),
+        Scenario("clock", 2, Coverage(14, 14), compared=0, not_compared="the model gives different results each time"),
+        Scenario("dim0=1", 2, Coverage(14, 14), ScenarioKind.PROVOKED, compared=2),
+        Scenario("eval", 2, Coverage(12, 12), ScenarioKind.PROVOKED, compared=2),
+        Scenario("no_grad", 2, Coverage(12, 0), ScenarioKind.PROVOKED, compared=2),
+        Scenario(
+            "dtype=float64", 0, Coverage(), ScenarioKind.PROVOKED, Outcome.NOT_TAKEN, "RuntimeError: another dtype"
+        ),
+        Scenario("dim1=8", 1, Coverage(), ScenarioKind.PROVOKED, Outcome.COMPILE_FAILED, "ValueError: <b>no|such"),
+    ),
+    recompiles=(
+        Recompile(
+            "0/1", "forward", MODEL, 8, False, (Cause("zero_one", "x.size(0)", "4", "1"),), scenario="dim0=1", call=0
+        ),
+    ),
+    dangers=(
+        Danger(
+            "scaled",
+            0,
+            "environment",
+            "SCALE",
+            "the result differs in 8 of 8 values, by up to 1.5",
+            "'1'",
+            "'2'",
+            MODEL,
+            9,
+            proven=True,
+            why="The environment variable `SCALE` is read while the model runs: no guard protects it.",
+            fix="Read `SCALE` once, when the model is made.",
+            calls=2,
+        ),
+        Danger(
+            "scaled", 1, "unexplained", "", "the result is 1 in eager, 2 compiled", why="Not explained.", fix="Look."
+        ),
+    ),
 )
 
 NOTHING = Session(environment=ENVIRONMENT, target=Target("model.py", "model"), time=Time(3.0))
@@ -311,5 +359,5 @@ MANY = Session(
 """More breaks than a screen shows, none of them with its source, all with the same advice."""
 
 ALL = {
-    "healthy": HEALTHY, "partial": PARTIAL, "hostile": HOSTILE, "nothing": NOTHING, "failed": FAILED, "crashed": CRASHED,
+    "healthy": HEALTHY, "dangerous": DANGEROUS, "partial": PARTIAL, "hostile": HOSTILE, "nothing": NOTHING, "failed": FAILED, "crashed": CRASHED,
 }  # fmt: skip

@@ -20,10 +20,11 @@ from ctrace.inspector.capture.unmet import MISSING, Scope
 _COLD_TIMES = 7
 """Measurements of which the median counts; one takes 25 ms, the time to empty the caches."""
 _WARM_SECONDS = 0.005
-_MOST_DEEPER = 24
-"""How many parts of parts are measured."""
-_LARGE = 10
+_LARGE = 8
 """A part with more than one in so many of all leaf guards is looked into."""
+_SMALL = 25
+"""Parts with less than one in so many of all leaf guards are measured together."""
+_DEEPEST = 4
 _CALLS = 50
 
 
@@ -37,7 +38,7 @@ def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
     """Measure a guard tree on the call that it was made for; times in microseconds."""
     root = manager.root
     whole = _timed(root, f_locals)
-    base = _timed(_only(root, {root.get_source()}), f_locals)
+    base = _timed(_only(root, {root.get_source()}), f_locals, times=3 * _COLD_TIMES)  # taken off every part
     parts = list(_parts(root, f_locals, base))
     kinds = _kinds(root, Scope.of(manager, f_locals))
     epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
@@ -51,10 +52,10 @@ def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _timed(root: Any, f_locals: dict[str, Any]) -> _Timed:
+def _timed(root: Any, f_locals: dict[str, Any], times: int = _COLD_TIMES) -> _Timed:
     from torch._C._dynamo.guards import profile_guard_manager
 
-    cold = statistics.median(profile_guard_manager(root, f_locals, 1) for _ in range(_COLD_TIMES))
+    cold = statistics.median(profile_guard_manager(root, f_locals, 1) for _ in range(times))
     return _Timed(cold, _called(lambda: root.check(f_locals)))
 
 
@@ -79,26 +80,62 @@ def _only(root: Any, sources: set[str]) -> Any:
 
 
 def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[str, Any]]:
-    """Measure what is under the root, then what is under the largest of these, and so on.
+    """Measure what is under the root, and what is under the large ones of these.
 
     The parts of depth 0 and the root itself make up the whole; deeper ones are parts of parts.
     """
-    top = (root.get_source(),)
-    todo = [(node, top, base, 0) for node in children(root)]
-    large = _leaves_below(root) / _LARGE
-    deeper = 0
-    while todo:
-        node, path, above, depth = todo.pop(0)
-        number = _leaves_below(node)
-        timed = _timed(_only(root, {*path, *_sources(node)}), f_locals)
-        cost = {"cold": timed.cold - above.cold, "warm": timed.warm - above.warm}
-        yield {"source": node.get_source(), "depth": depth, "guards": number, **cost}
-        if number > large and deeper < _MOST_DEEPER:
-            here = (*path, node.get_source())
-            below = sorted(children(node), key=lambda child: -_leaves_below(child))[: _MOST_DEEPER - deeper]
-            deeper += len(below)
-            way = _timed(_only(root, set(here)), f_locals)
-            todo += [(child, here, way, depth + 1) for child in below]
+    way = _Way(root, f_locals, (root.get_source(),), base, 0)
+    yield from _under(way, list(children(root)), _leaves_below(root))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The nodes from the root to a part, and what checking them alone takes."""
+
+    root: Any
+    f_locals: dict[str, Any]
+    sources: tuple[str, ...]
+    time: _Timed
+    depth: int
+
+    def measured(self, nodes: list[Any]) -> tuple[_Timed, int]:
+        """Measure nodes at the end of the way with all below them, and count their leaf guards."""
+        inside = {*self.sources, *(source for node in nodes for source in _sources(node))}
+        timed = _timed(_only(self.root, inside), self.f_locals)
+        return _Timed(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
+
+    def to(self, node: Any) -> "_Way":
+        """Go on to a node."""
+        sources = (*self.sources, node.get_source())
+        return _Way(
+            self.root, self.f_locals, sources, _timed(_only(self.root, set(sources)), self.f_locals), self.depth + 1
+        )
+
+
+def _under(way: _Way, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
+    """Measure each larger node by itself and all small ones together: less than the clock's own noise is no answer."""
+    small = [node for node in nodes if _leaves_below(node) * _SMALL < leaves]
+    for node in nodes:
+        if node in small:
+            continue
+        timed, number = way.measured([node])
+        yield {
+            "source": node.get_source(),
+            "depth": way.depth,
+            "guards": number,
+            "cold": timed.cold,
+            "warm": timed.warm,
+        }
+        below = list(children(node))
+        if number * _LARGE > leaves and way.depth < _DEEPEST and below:
+            yield from _under(way.to(node), below, leaves)
+    if small:
+        timed, number = way.measured(small)
+        yield _part("", way.depth, number, timed)
+
+
+def _part(source: str, depth: int, number: int, timed: _Timed) -> dict[str, Any]:
+    return {"source": source, "depth": depth, "guards": number, "cold": timed.cold, "warm": timed.warm}
 
 
 def _sources(node: Any) -> Iterator[str]:

@@ -6,11 +6,14 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.capture.models import Call, Loaded
+from ctrace.inspector.capture.eager import EagerError
+from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.scenarios import EagerError, run_scenarios
+from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.capture.ways import Call, Way
+from ctrace.inspector.model import ScenarioKind
 from ctrace.inspector.order import Options
 
 
@@ -44,7 +47,8 @@ def call_compiled(
     ops = OpCounter()
     with capturing_here(log, build=build, ops=ops, owned=owned) as recorder:
         try:
-            run_scenarios(Loaded(function, {"base": lambda: call}), Options(build=build), recorder, ops)
+            loaded = Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)})
+            run_scenarios(loaded, Options(build=build), recorder, ops)
         except EagerError as error:
             raise (error.__cause__ or error) from None
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ctrace.inspector.capture.eager import EagerError
 from ctrace.inspector.capture.environment import library_prefixes
 from ctrace.inspector.capture.models import load
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.program import run_program
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.scenarios import EagerError, run_scenarios
+from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model import Owner

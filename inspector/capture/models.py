@@ -13,18 +13,14 @@ from types import ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.program import first_on_path
-from ctrace.inspector.capture.tensors import make_inputs, resized
+from ctrace.inspector.capture.provoke import provoked
+from ctrace.inspector.capture.tensors import make_inputs
+from ctrace.inspector.capture.variations import varied
+from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import parse_vary
+from ctrace.inspector.model import ScenarioKind
 from ctrace.inspector.order import Order
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Arguments of one call."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,7 @@ class Loaded:
     """A model and the ways to call it, by name, in order."""
 
     model: Callable[..., Any]
-    scenarios: dict[str, Callable[[], Call]]
+    scenarios: dict[str, Way]
 
 
 def load(order: Order) -> Loaded:
@@ -45,16 +41,16 @@ def load(order: Order) -> Loaded:
     module = _import(order)
     where = order.path or str(order.module)
     model = _model(module, order.name, where)
-    scenarios = {"base": _base(module, order, where)}
+    base = _base(module, order, where)
+    scenarios = {"base": Way(base, ScenarioKind.BASE)}
     for name, given in _scenarios(module, where).items():
-        scenarios[str(name)] = functools.partial(_call, given, f"scenario {name!r} of {where}")
-    base = scenarios["base"]
+        scenarios[str(name)] = Way(functools.partial(_call, given, f"scenario {name!r} of {where}"))
     for text in order.options.vary:
-        vary = parse_vary(text)
-        for size in vary.sizes:
-            scenarios[f"dim{vary.dimension}={size}"] = functools.partial(_resized, base, vary.dimension, size)
-    _check_signature(model, base(), where)
-    return Loaded(model, scenarios)
+        scenarios |= varied(base, parse_vary(text))
+    first = base()
+    _check_signature(model, first, where)
+    suspects = provoked(model, base, first) if order.options.provoke else {}
+    return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
 
 
 def _import(order: Order) -> ModuleType:
@@ -131,7 +127,7 @@ def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
 
 def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
     if order.options.inputs:
-        return lambda: Call(*make_inputs(order.options.inputs))
+        return lambda: make_inputs(order.options.inputs)
     if not hasattr(module, "inputs"):
         todo = 'add `def inputs(): return (...)`, or say --input "float32[8,128]"'
         raise TargetError(f"{where} defines no `inputs`", todo)
@@ -151,10 +147,6 @@ def _call(given: Any, what: str) -> Call:
     if _is_tensor(value):
         return Call((value,), {})
     raise TargetError(f"{what}: a {type(value).__name__}", "give a tuple of arguments, or a dict of keywords")
-
-
-def _resized(make: Callable[[], Call], dimension: int, size: int) -> Call:
-    return Call(*resized(make(), dimension, size))
 
 
 def _is_tensor(value: Any) -> bool:

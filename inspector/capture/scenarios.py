@@ -1,27 +1,29 @@
-"""Call a model in every scenario: once in eager, to see that it works and count its ops, then compiled, twice."""
+"""Call a model in every scenario: compiled, twice, and each time in eager before, to hold the results together."""
 
-import copy
 import difflib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import time
 from typing import Any
 
-from ctrace.inspector.capture.models import Call, Loaded
+from ctrace.inspector.capture.calling import called
+from ctrace.inspector.capture.dangers import Dangers
+from ctrace.inspector.capture.eager import Eager, EagerError
+from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.ways import Way, training
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model import Outcome, ScenarioKind
 from ctrace.inspector.order import Options
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""
-
-
-class EagerError(Exception):
-    """The model raised without torch.compile; the cause is the user's exception."""
+_TIMED = 3
 
 
 def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter) -> None:
     """Compile the model and call it in each scenario.
+
+    A provoked scenario that fails is recorded as such, and the next one is called.
 
     Raises:
         TargetError: torch.compile knows no such backend or mode, or there is nothing to train.
@@ -33,76 +35,101 @@ def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpC
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    eager = _Eager(loaded.model, options, recorder, ops)
-    compiled = torch.compile(loaded.model, **_compile_arguments(options))
-    for name, make in loaded.scenarios.items():
-        call = make()
-        in_eager = eager.count(call)
-        left = None
-        for index in range(CALLS):
-            call = make() if index else call
-            recorder.record("call", {"scenario": name, "index": index})
-            # Only where nothing is compiled any more: compiling dispatches ops of its own.
-            counting = ops.outside_graphs() if index == CALLS - 1 and in_eager else nullcontext()
-            left = _run(compiled, call, options, counting)
-        recorder.record("scenario", {"name": name, "calls": CALLS})
-        if in_eager is not None:
-            recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
+    runs = _Runs(loaded.model, options, recorder, ops)
+    for name, way in loaded.scenarios.items():
+        with training(loaded.model, way):
+            if way.kind is ScenarioKind.PROVOKED:
+                runs.try_out(name, way)
+            else:
+                runs.call(name, way)
 
 
-class _Eager:
-    """Runs a copy of the model without torch.compile, so that counters and statistics stay as they are."""
+class _Runs:
+    """Calls a model, compiled and not."""
 
-    def __init__(self, model: Callable[..., Any], options: Options, recorder: Recorder, ops: OpCounter) -> None:
+    def __init__(self, model: Any, options: Options, recorder: Recorder, ops: OpCounter) -> None:
+        import torch
+
         self._options = options
+        self._recorder = recorder
         self._ops = ops
+        self._frames_before_last = 0
+        self._compiled = torch.compile(model, **_compile_arguments(options))
+        self._dangers = Dangers(model, Eager(model, recorder, train=options.train), recorder, built=options.build)
+
+    def try_out(self, name: str, way: Way) -> None:
+        """Call it in a scenario that nobody asked for: a failure is an answer."""
         try:
-            self._model: Any = copy.deepcopy(model)
+            self.call(name, way)
+        except EagerError as error:
+            self._done(name, way, 0, Outcome.NOT_TAKEN, error.__cause__ or error)
+        except TargetError as error:
+            self._done(name, way, 0, Outcome.NOT_TAKEN, error)
         except Exception as error:
-            self._model = None
-            why = f"{type(error).__name__}: {error}".splitlines()[0]
-            recorder.problem(f"coverage was not measured: the model cannot be copied for an eager run ({why})")
+            self._done(name, way, 1, Outcome.COMPILE_FAILED, error)
 
-    def count(self, call: Call) -> OpCounts | None:
-        """Count the aten ops that one call's forward dispatches; None: the model could not be copied."""
-        if self._model is None:
-            return None
-        with _same_random_numbers():
-            try:
-                call = copy.deepcopy(call)
-                with self._ops.everywhere() as counted:
-                    outputs = self._model(*call.args, **call.kwargs)
-                if self._options.train:
-                    _backward(outputs)
-            except TargetError:
-                raise
-            except Exception as error:
-                raise EagerError from error
-            return counted
+    def call(self, name: str, way: Way) -> None:
+        """Call it in a scenario, and record its ops, in eager and outside of graphs."""
+        in_eager = left = None
+        for index in range(CALLS):
+            last = index == CALLS - 1
+            counted, left = self._once(name, index, way, last=last and in_eager is not None)
+            in_eager = in_eager or counted
+        self._done(name, way, CALLS, seconds=self._timed(way) if self._options.guard_cost else None)
+        if in_eager is not None:
+            self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
+
+    def _once(self, name: str, index: int, way: Way, *, last: bool) -> tuple[OpCounts | None, OpCounts | None]:
+        call = way.make()
+        counting = self._ops.everywhere() if index == 0 else None
+        before = self._dangers.before(name, index, call, way, counting)
+        self._recorder.record("call", {"scenario": name, "index": index})
+        self._frames_before_last = _frames()
+        # Only where nothing is compiled any more: compiling dispatches ops of its own.
+        outside = self._ops.outside_graphs() if last else None
+        results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
+        self._dangers.after(before, results)
+        return before.counts, left
+
+    def _timed(self, way: Way) -> float | None:
+        """Time calls in which nothing is compiled; None: the last one compiled anew, and so would these."""
+        times: list[float] = []
+        while self._frames_before_last == _frames() and len(times) < _TIMED:
+            call = way.make()
+            began = time.perf_counter()
+            called(self._compiled, call, way, train=False)
+            times.append(time.perf_counter() - began)
+        return min(times, default=None)
+
+    def _done(
+        self,
+        name: str,
+        way: Way,
+        calls: int,
+        outcome: Outcome = Outcome.DONE,
+        error: BaseException | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        message = "" if error is None else _told(error)
+        about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
+        about["call_seconds"] = seconds
+        self._recorder.record("scenario", {"name": name, "calls": calls, **about})
 
 
-def _run(
-    model: Callable[..., Any], call: Call, options: Options, counting: AbstractContextManager[OpCounts | None]
-) -> OpCounts | None:
-    """Call the model, and count the ops of its forward in `counting`."""
-    with counting as counts:
-        outputs = model(*call.args, **call.kwargs)
-    if options.train:
-        _backward(outputs)
-    return counts
+def _frames() -> int:
+    """Count what Dynamo was asked to compile so far."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["frames"]["total"])
 
 
-def _backward(outputs: Any) -> None:
-    import torch
-    from torch.utils import _pytree
-
-    leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not leaves:
-        raise TargetError(
-            "--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter"
-        )
-    total = sum(leaf.sum() for leaf in leaves)
-    total.backward()  # type: ignore[union-attr]
+def _told(error: BaseException) -> str:
+    """Give an exception's kind and first line."""
+    what = error.what if isinstance(error, TargetError) else str(error)
+    first = next((line for line in what.splitlines() if line.strip()), "")
+    told = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
+    # Dynamo's own error says little of the one that it met.
+    return f"{told} ({_told(error.__cause__)})" if error.__cause__ is not None else told
 
 
 def _check_names(options: Options) -> None:
@@ -130,18 +157,3 @@ def _compile_arguments(options: Options) -> dict[str, Any]:
     if options.backend is not None:
         arguments["backend"] = options.backend
     return arguments
-
-
-@contextmanager
-def _same_random_numbers() -> Iterator[None]:
-    """Leave Python's and torch's generators as they were, so that the compiled run draws what a plain run would."""
-    import random
-
-    import torch
-
-    state = random.getstate()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(state)

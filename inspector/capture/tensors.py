@@ -1,9 +1,9 @@
 """Make tensors from what the command line says of them."""
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ctrace.inspector.capture.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import LiteralInput, TensorInput, parse_input
 
@@ -14,8 +14,8 @@ _HIGHEST_INTEGER = 10
 """Random integers are small, so that they are valid as indices into most tables."""
 
 
-def make_inputs(texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Make the arguments that `--input` options describe, positional ones and keywords.
+def make_inputs(texts: Sequence[str]) -> Call:
+    """Make the arguments that `--input` options describe.
 
     Raises:
         TargetError: one of them cannot be read.
@@ -29,7 +29,7 @@ def make_inputs(texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             args.append(value)
         else:
             kwargs[given.name] = value
-    return tuple(args), kwargs
+    return Call(tuple(args), kwargs)
 
 
 def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
@@ -50,31 +50,94 @@ def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
     return tensor
 
 
-def resized(call: Any, dimension: int, size: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def resized(call: Call, dimension: int, size: int) -> Call:
     """Change a dimension of every tensor that shares the first tensor's size there; values are repeated or cut.
 
     Raises:
         TargetError: no tensor has such a dimension.
     """
-    import torch
-    from torch.utils import _pytree
-
-    leaves, spec = _pytree.tree_flatten((call.args, call.kwargs))
-    having = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and -leaf.dim() <= dimension < leaf.dim()]
+    having = [leaf for leaf in tensors(call) if -leaf.dim() <= dimension < leaf.dim()]
     if not having:
         raise TargetError(f"--vary {dimension}=...: no input has a dimension {dimension}", "count dimensions from 0")
     old = having[0].shape[dimension]
     if old == 0 < size:
         raise TargetError(f"--vary {dimension}=...: that dimension has size 0", "give inputs with at least one row")
-    wanted = functools.partial(_taken, dimension=dimension, size=size)
     chosen = {id(leaf) for leaf in having if leaf.shape[dimension] == old}
-    args, kwargs = _pytree.tree_unflatten([wanted(leaf) if id(leaf) in chosen else leaf for leaf in leaves], spec)
-    return args, kwargs
+    return mapped(call, lambda leaf: _taken(leaf, dimension, size) if id(leaf) in chosen else leaf)
 
 
-def _taken(tensor: Any, *, dimension: int, size: int) -> Any:
+def tensors(call: Call) -> list[Any]:
+    """List the tensors among the arguments, in order."""
+    import torch
+    from torch.utils import _pytree
+
+    return [leaf for leaf in _pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, torch.Tensor)]
+
+
+def mapped(call: Call, change: Callable[[Any], Any]) -> Call:
+    """Change every tensor among the arguments."""
+    import torch
+    from torch.utils import _pytree
+
+    args, kwargs = _pytree.tree_map_only(torch.Tensor, change, (call.args, call.kwargs))
+    return Call(args, kwargs)
+
+
+def _taken(tensor: Any, dimension: int, size: int) -> Any:
     import torch
 
     rows = torch.arange(size, device=tensor.device) % max(tensor.shape[dimension], 1)
     taken = tensor.detach().index_select(dimension, rows)
     return taken.requires_grad_(tensor.requires_grad)
+
+
+def recast(tensor: Any, dtype: str) -> Any:
+    """Give a floating tensor another dtype; any other tensor stays what it is."""
+    import torch
+
+    wanted = getattr(torch, dtype)
+    if not tensor.is_floating_point() or tensor.dtype is wanted:
+        return tensor
+    return tensor.detach().to(wanted).requires_grad_(tensor.requires_grad)
+
+
+def restrided(tensor: Any, stride: str) -> Any:
+    """Lay a tensor's values out otherwise in memory, same sizes; what cannot have such strides stays what it is."""
+    import torch
+
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return tensor
+    changed = _LAYOUTS[stride](tensor.detach())
+    same = changed is None or changed.stride() == tensor.stride()
+    return tensor if same else changed.requires_grad_(tensor.requires_grad)
+
+
+def _transposed(tensor: Any) -> Any:
+    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else None
+
+
+def _noncontiguous(tensor: Any) -> Any:
+    """Take every second element of a tensor twice as wide."""
+    return tensor.unsqueeze(-1).repeat_interleave(2, -1)[..., 0] if tensor.dim() else None
+
+
+def _channels_last(tensor: Any) -> Any:
+    import torch
+
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    wanted = formats.get(tensor.dim())
+    return tensor.contiguous(memory_format=wanted) if wanted else None
+
+
+_LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "transposed": _transposed,
+    "noncontiguous": _noncontiguous,
+    "channels_last": _channels_last,
+}
+
+
+def requiring(tensor: Any, *, grad: bool) -> Any:
+    """Have a floating tensor require a gradient, or not; any other tensor stays what it is."""
+    if not tensor.is_floating_point() or tensor.requires_grad is grad:
+        return tensor
+    return tensor.detach().clone().requires_grad_(grad)

@@ -2,24 +2,35 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from ctrace.inspector.guards import Guard, GuardCost, GuardTree
-from ctrace.inspector.guardtext import parse, with_frames
-from ctrace.inspector.model import Compilation, Frame, Session
+from ctrace.inspector.guardtext import count, latency_of, parse, with_frames
+from ctrace.inspector.model import Compilation, Frame, Owner, Session
 from ctrace.inspector.names import user_name
+from ctrace.inspector.owners import owner_of
 
 STATE = "torch's own state"
 GLOBALS = "globals"
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """A compilation that has guards, and how many."""
+
+    compilation: Compilation
+    number: int
+    latency: float | None
+    """Microseconds that torch measured of one check, once, with cold caches."""
+
+
+@dataclass(frozen=True, slots=True)
 class Guarded:
     """A compilation with its guards."""
 
-    compilation: Compilation
+    head: Head
     tree: GuardTree
     guards: tuple[Guard, ...]
     without_effect: tuple[tuple[str, int], ...]
@@ -48,19 +59,24 @@ class Choice:
         return bool(self.name or self.kind or self.line)
 
 
-def guarded(session: Session, compilation: str | None = None) -> tuple[Guarded, ...]:
-    """Read the guards of all compilations, or of one; those with most guards come first."""
-    by_id = {each.id: each for each in session.compilations}
-    files = _files(session)
-    found = []
-    for compile_id, printed in session.guards.items():
-        if compile_id in by_id and compilation in (None, compile_id):
-            tree = parse(printed, session.environment.prefixes)
-            if printed.stacks is None:
-                tree = with_frames(tree, lambda frame: _completed(frame, files))
-            effects = tuple(printed.without_effect.items())
-            found.append(Guarded(by_id[compile_id], tree, tuple(tree.all_guards()), effects, printed.cost))
-    return tuple(sorted(found, key=lambda each: -len(each.guards)))
+def heads(session: Session) -> tuple[Head, ...]:
+    """List the compilations that have guards, those with most first."""
+    found = [
+        Head(each, count(printed.text), latency_of(printed.text))
+        for each in session.compilations
+        if (printed := session.guards.get(each.id)) is not None
+    ]
+    return tuple(sorted(found, key=lambda head: -head.number))
+
+
+def guarded(session: Session, head: Head) -> Guarded:
+    """Read the guards of a compilation."""
+    printed = session.guards[head.compilation.id]
+    tree = parse(printed, session.environment.prefixes)
+    if printed.stacks is None:
+        files = _files(session)
+        tree = with_frames(tree, lambda frame: _completed(frame, files))
+    return Guarded(head, tree, tuple(tree.all_guards()), tuple(printed.without_effect.items()), printed.cost)
 
 
 def _files(session: Session) -> tuple[str, ...]:
@@ -129,8 +145,9 @@ def _way(guard: Guard) -> list[str]:
     root = _ROOT.search(guard.source)
     if root is None:
         return [STATE]
-    name = user_name(guard.source)
-    steps = _STEP.findall(name) if name.isprintable() and "(" not in name else [user_name(root[0])]
+    name, first = user_name(guard.source), user_name(root[0])
+    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    steps = [first, *_STEP.findall(rest)]
     return [GLOBALS, *steps] if root["scope"] == "G" else steps
 
 
@@ -180,14 +197,20 @@ class Constant:
     value: str
 
 
-def constants(guards: Iterable[Guard]) -> tuple[Constant, ...]:
-    """List the plain values that the user's code reads: a change of one compiles again."""
+def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
+    """List the plain values that code reads, those that the user's reads first: a change of one compiles again."""
     found = []
     for guard in guards:
         subject, compared, value = guard.code.partition(" == ")
         if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
             found.append(Constant(guard, user_name(subject), value))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))
+
+
+def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
+    """Put the user's own lines first, and plain names before expressions."""
+    place = constant.guard.place
+    return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
 
 
 def place_text(frame: Frame | None) -> str:

@@ -45,9 +45,9 @@ def sentence(session: Session) -> str:
     match session.verdict:
         case Verdict.COMPILED:
             whole = "one graph" if len(session.graphs) == 1 else f"{len(session.graphs)} graphs"
-            return f"torch.compile took all of it: {whole}, no break, {_rest(session)}."
+            return f"torch.compile took all of it: {whole}, no break, {_rest(session)}.{_wrong(session)}"
         case Verdict.PARTIAL:
-            return f"torch.compile took {_part(session)}: {_why_partial(session)}.{_worst(session)}"
+            return f"torch.compile took {_part(session)}: {_why_partial(session)}.{_worst(session)}{_wrong(session)}"
         case Verdict.NOT_COMPILED:
             return f"Nothing was compiled: {_why_nothing(session)}"
         case Verdict.FAILED:
@@ -78,6 +78,10 @@ def _worst(session: Session) -> str:
     what = f"`{worst.at.expression}`" if worst.at.expression else f"line {worst.at.line}"
     where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
     return f" {what} ({where}) costs most: {ops} op{_s(ops)} in eager."
+
+
+def _wrong(session: Session) -> str:
+    return " Compiled code gives other results than eager." if session.dangers else ""
 
 
 def _why_partial(session: Session) -> str:
@@ -137,6 +141,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
+    steps += [danger.fix for danger in session.dangers]
     breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
     steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
     steps += [skip.fix for skip in lonely_skips(session)]

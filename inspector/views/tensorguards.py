@@ -12,6 +12,7 @@ _CHECKED = re.compile(
     r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
     r"stride=\[(?P<stride>[^\]]*)\]\)"
 )
+_NUMBER = re.compile(r"\s*\d{1,19}\s*")
 Numbers = tuple[int | None, ...]
 """Sizes or strides; None for one that may vary."""
 
@@ -71,7 +72,7 @@ def _device(keys: tuple[str, ...], index: str) -> str:
 
 
 def _numbers(text: str) -> Numbers:
-    return tuple(int(each) if each.strip().isdecimal() else None for each in text.split(",") if each.strip())
+    return tuple(int(each) if _NUMBER.fullmatch(each) else None for each in text.split(",") if each.strip())
 
 
 def meaning(sizes: Numbers, strides: Numbers) -> str:

@@ -14,6 +14,7 @@ from ctrace.inspector.views.summary import fusion_totals, guard_count, languages
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line
 from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
 
 _VALUES = 8
 _LINES = 4
@@ -58,6 +59,7 @@ def _findings(session: Session) -> Iterator[RenderableType]:
             skips = [hanging(f"{skip.function} is left in eager. {skip.reason}") for skip in each.skips]
             yield item(Group(break_head(number, each, cwd), *code, hanging(at.reason), *skips, fix(at.fix)))
         yield from more(len(session.breaks), "break", "ctrace breaks --all")
+    yield from danger_findings(session)
     if alone := lonely_skips(session):
         yield section("Left in eager")
         for skip in alone[:MOST]:
@@ -76,6 +78,7 @@ def _findings(session: Session) -> Iterator[RenderableType]:
         full = [use.function for use in session.limit.functions if use.refused]
         which = f" by {fmt.listed(full, 3)}" if full else ""
         yield item(Text(f"The recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
+    yield from provoked_findings(session)
 
 
 def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.causes import cause_of, check_order
-from ctrace.inspector.events import UnmetGuard
+from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.model import Cause
 from tests.helpers import CAUSE_KINDS, fuzzing
 

@@ -12,7 +12,7 @@ from ctrace.inspector.build import build
 from ctrace.inspector.decode import _DECODERS
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Session, Verdict
-from ctrace.inspector.views.guards import by_line, by_object, guarded
+from ctrace.inspector.views.guards import by_line, by_object, guarded, heads
 from ctrace.inspector.views.recompiles import caches, groups
 from ctrace.inspector.views.tensorguards import tensor_guards
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
@@ -44,8 +44,15 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_torch": {"torch": "2.13.0", "prefixes": {PROJECT: "user"}},
     "artifact:ctrace_mode": {"build": False},
     "artifact:ctrace_device": {"device": "cpu"},
+    "artifact:ctrace_danger": {
+        "scenario": "first", "call": 0, "kind": "hook", "subject": "model._forward_hooks[2]", "difference": "all of it",
+        "was": "not set", "now": "f", "file": MODEL, "line": 3, "proven": True,
+    },
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
-    "artifact:ctrace_scenario": {"name": "base", "calls": 2},
+    "artifact:ctrace_scenario": {
+        "name": "base", "calls": 2, "kind": "provoked", "outcome": "not_taken", "message": "ValueError", "compared": 1,
+        "not_compared": "it draws lots",
+    },
     "artifact:ctrace_ops": {
         "scenario": "first", "eager": 5, "left": 3, "functions": [{"file": MODEL, "name": "f", "line": 8, "ops": 5}],
         "stacks": [{"frames": stack_of([(MODEL, 10, "forward")]), "ops": 3}],
@@ -142,7 +149,7 @@ def seen(session: Session) -> None:
     assert session.verdict in Verdict
     groups(session)
     caches(session)
-    for each in guarded(session):
+    for each in (guarded(session, head) for head in heads(session)):
         by_line(each.guards)
         by_object(each.guards)
         tensor_guards(each.guards)

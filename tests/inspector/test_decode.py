@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
-from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Scenario, Stage
 from ctrace.inspector.reader import Entry
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
 
@@ -30,7 +31,7 @@ def event_of(log: Log) -> ev.Event:
         (Log().ctrace("mode", {"build": True}), ev.ModeChosen(True)),
         (Log().ctrace("device", {"device": "cpu"}), ev.DeviceUsed("cpu")),
         (Log().ctrace("call", {"scenario": "base", "index": 1}), ev.CallBegan("base", 1)),
-        (Log().scenario("wide", 2), ev.ScenarioDone("wide", 2)),
+        (Log().scenario("wide", 2), ev.ScenarioDone(Scenario("wide", 2))),
         (Log().listing("x = 1", "a.py"), ev.Listing("a.py", "x = 1")),
         (
             Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3, "name": "f"}]}, at="0/1", attempt=2),
@@ -178,12 +179,12 @@ def test_a_function_that_was_left_alone():
 
 def test_one_recompile_reason_is_a_bare_string():
     event = event_of(Log().artifact("recompile_reasons", "0/0: [x] changed", at="0/1"))
-    assert event == ev.RecompileExplained("0/1", ("0/0: [x] changed",))
+    assert event == ge.RecompileExplained("0/1", ("0/0: [x] changed",))
 
 
 def test_several_recompile_reasons_are_a_list():
     event = event_of(Log().artifact("recompile_reasons", json.dumps(["0/1: a", "0/0: b"], indent=0), at="0/2"))
-    assert event == ev.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
+    assert event == ge.RecompileExplained("0/2", ("0/1: a", "0/0: b"))
 
 
 @pytest.mark.parametrize("kind", ["chromium_event", "describe_tensor", "dynamo_guards", "aot_joint_graph", "link"])

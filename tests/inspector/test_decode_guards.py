@@ -1,15 +1,16 @@
 """Our own records about guards become typed events."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from ctrace.inspector import events as ev
+from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
 from ctrace.inspector.model import Frame
 from ctrace.inspector.reader import Entry
-from ctrace.inspector.views.guards import guarded
+from ctrace.inspector.views.guards import heads
 from tests.helpers import GUARD_COST, MODEL, Log, stack_of, unmet
 
 HERE = (Frame(MODEL, 9, "forward"),)
@@ -26,10 +27,10 @@ class TestUnmet:
         newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3", hint="make it a tensor")
         gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
         data = {"entries": [newer, gone], "closure": ["n"], "seconds": 0.25}
-        guards = tuple(ev.UnmetGuard(text, "3", HERE, "make it a tensor") for text in ("L['n'] == 2", "L['m'] is None"))
-        assert event_of(Log().ctrace("recompile", data, at="0/2")) == ev.GuardsFailed(
+        guards = tuple(ge.UnmetGuard(text, "3", HERE, "make it a tensor") for text in ("L['n'] == 2", "L['m'] is None"))
+        assert event_of(Log().ctrace("recompile", data, at="0/2")) == ge.GuardsFailed(
             "0/2",
-            (ev.EntryHeld("0/1", guards, 2), ev.EntryHeld("0/0", invalid="the model is gone")),
+            (ge.EntryHeld("0/1", guards, 2), ge.EntryHeld("0/0", invalid="the model is gone")),
             frozenset("n"),
             0.25,
         )
@@ -37,17 +38,17 @@ class TestUnmet:
     def test_more_may_be_unmet_than_are_listed(self):
         entry = {**unmet("L['n'] == 2"), "number": 90}
         event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
-        assert isinstance(event, ev.GuardsFailed)
+        assert isinstance(event, ge.GuardsFailed)
         assert (event.entries[0].number, len(event.entries[0].unmet)) == (90, 1)
 
     def test_what_an_older_ctrace_did_not_write(self):
         entry = {"id": "0/0", "unmet": [{"guard": "L['n'] == 2", "comment": "# n"}], "stack": stack_of(())}
         event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
-        assert event == ev.GuardsFailed("0/1", (ev.EntryHeld("0/0", (ev.UnmetGuard("L['n'] == 2"),), 1),))
+        assert event == ge.GuardsFailed("0/1", (ge.EntryHeld("0/0", (ge.UnmetGuard("L['n'] == 2"),), 1),))
 
 
 def test_a_tree_is_kept_as_text():
-    assert event_of(Log().guards("0/0", "TREE:\n+- RootGuardManager")) == ev.GuardsPrinted(
+    assert event_of(Log().guards("0/0", "TREE:\n+- RootGuardManager")) == ge.GuardsPrinted(
         "0/0", "TREE:\n+- RootGuardManager"
     )
 
@@ -58,7 +59,7 @@ def test_a_tree_belongs_to_a_compilation():
 
 
 class TestPlaced:
-    DATA: dict[str, Any] = {
+    DATA: ClassVar[dict[str, Any]] = {
         "stacks": [{"frames": stack_of([(MODEL, 9, "forward")])}, {"frames": []}],
         "lines": [0, -1, 0, 1],
         "without_effect": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "number": 3}],
@@ -66,13 +67,13 @@ class TestPlaced:
     }
 
     def test_a_stack_for_each_line(self):
-        assert event_of(Log().ctrace("guards", self.DATA, at="0/0")) == ev.GuardsPlaced(
+        assert event_of(Log().ctrace("guards", self.DATA, at="0/0")) == ge.GuardsPlaced(
             "0/0", (HERE, None, HERE, ()), {"EMPTY_NN_MODULE_HOOKS_DICT": 3}, "Block 2"
         )
 
     def test_a_function_is_no_method(self):
         event = event_of(Log().ctrace("guards", {**self.DATA, "object": None}, at="0/0"))
-        assert isinstance(event, ev.GuardsPlaced)
+        assert isinstance(event, ge.GuardsPlaced)
         assert event.of_object is None
 
     @pytest.mark.parametrize("number", [2, 10**30])
@@ -83,7 +84,7 @@ class TestPlaced:
 
 
 def test_costs():
-    assert event_of(Log().ctrace("guard_cost", GUARD_COST, at="0/0")) == ev.GuardsTimed(
+    assert event_of(Log().ctrace("guard_cost", GUARD_COST, at="0/0")) == ge.GuardsTimed(
         "0/0",
         GuardCost(
             Duration(40.0, 6.0), Duration(4.0, 1.0), 0.5, (PartCost("L['x']", 0, 3, Duration(9.0, 2.0)),),
@@ -123,7 +124,7 @@ class TestSession:
 
     def test_a_tree_of_no_compilation_is_not_shown(self):
         session = Log().started().guards("5/0", self.TREE).session()
-        assert guarded(session) == ()
+        assert heads(session) == ()
 
     def test_whose_method_it_is(self):
         log = Log().compiled("0/0").ctrace("guards", TestPlaced.DATA, at="0/0").compiled("0/1")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.inputs import DTYPES, Input, LiteralInput, TensorInput, Vary, parse_input, parse_vary
+from ctrace.inspector.inputs import DTYPES, Choice, Input, LiteralInput, TensorInput, Vary, parse_input, parse_vary
 from tests.helpers import fuzzing
 
 
@@ -98,6 +98,38 @@ def test_a_size_of_thousands_of_digits_is_a_wrong_input():
 )
 def test_vary(text: str, dimension: int, sizes: tuple[int, ...]):
     assert parse_vary(text) == Vary(dimension, sizes)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "values"),
+    [
+        ("dtype=float64,bfloat16", "dtype", ("float64", "bfloat16")),
+        ("stride = transposed , channels_last", "stride", ("transposed", "channels_last")),
+        ("mode=eval", "mode", ("eval",)),
+        ("grad=off,on,inference", "grad", ("off", "on", "inference")),
+        ("requires_grad=on", "requires_grad", ("on",)),
+    ],
+)
+def test_vary_other_than_sizes(text: str, what: str, values: tuple[str, ...]):
+    assert parse_vary(text) == Choice(what, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "todo"),
+    [
+        ("dytpe=float64", "did you mean dtype?"),
+        ("dtype=floaty64", "did you mean float64?"),
+        ("dtype=int64", "known ones: float64"),
+        ("mode=test", "known ones: train, eval"),
+        ("grad=", "known ones: off, on, inference"),
+        ("stride=transposed,", "known ones: transposed"),
+        ("color=blue", "one of dtype"),
+    ],
+)
+def test_a_wrong_word_to_vary_gets_a_hint(text: str, todo: str):
+    with pytest.raises(TargetError, match="--vary") as caught:
+        parse_vary(text)
+    assert todo in caught.value.todo
 
 
 @pytest.mark.parametrize("text", ["", "0", "0=", "=1,2", "x=1", "0=1,,2", "0=a", "0=-1", "0=1.5", "0=1=2"])

@@ -106,6 +106,17 @@ WRONG = {
     "no such dtype": (("explain", "model.py", "--input", "float23[2]"), "no dtype 'float23'", "did you mean float32?"),
     "unreadable vary": (("explain", "model.py", "--vary", "0"), "cannot be read", "--vary"),
     "no such dimension": (("explain", "model.py", "--vary", "7=2"), "no input has a dimension 7", "count dimensions"),
+    "no such thing to vary": (("explain", "model.py", "--vary", "dytpe=float64"), "no 'dytpe'", "did you mean dtype?"),
+    "no such strides": (
+        ("explain", "model.py", "--vary", "stride=channels_last", "--backend", "eager"),
+        "no input changes by that",
+        "leave it out",
+    ),
+    "no modes": (
+        ("explain", "flat.py", "--vary", "mode=eval", "--backend", "eager"),
+        "the model is no nn.Module",
+        "a function",
+    ),
     "no gradient": (
         ("explain", "flat.py", "--train"),
         "no output of the model requires a gradient",

@@ -22,7 +22,7 @@ from tests import sessions
 # design: these names may be added to, never renamed
 NAMES = {
     "schema", "verdict", "environment", "target", "error", "scenarios", "graphs", "compilations", "coverage", "functions",
-    "breaks", "skipped", "recompiles", "limit", "fusion", "kernels", "time", "problems", "unknown",
+    "breaks", "skipped", "recompiles", "dangers", "limit", "fusion", "kernels", "time", "problems", "unknown",
 }  # fmt: skip
 INNER = {
     "environment": {"ctrace", "torch", "triton", "python", "device", "backend"},
@@ -33,7 +33,9 @@ INNER = {
     "time": {"total", "phases"},
 }
 ITEMS = {
-    "scenarios": {"name", "calls", "ops", "compiled"},
+    "scenarios": {
+        "name", "calls", "ops", "compiled", "kind", "outcome", "message", "recompiles", "compared", "not_compared",
+    },
     "graphs": {"id", "function", "file", "line", "ops"},
     "functions": {"function", "file", "line", "graphs", "asked_for", "ops", "compiled"},
     "breaks": {
@@ -69,6 +71,26 @@ def test_item_names(name: str) -> None:
     assert items
     for item in items:
         assert set(item) >= ITEMS[name]
+
+
+def test_dangers() -> None:
+    first, second = as_data(sessions.DANGEROUS)["dangers"]
+    assert (first["kind"], first["subject"], first["was"], first["now"]) == ("environment", "SCALE", "'1'", "'2'")
+    assert (first["file"], first["line"], first["calls"], first["proven"]) == ("model.py", 9, 2, True)
+    assert (second["subject"], second["file"], second["proven"]) == (None, None, False)
+
+
+def test_results_that_were_not_held_against_eager_are_null() -> None:
+    assert as_data(sessions.HEALTHY)["dangers"] is None
+    assert as_data(sessions.HEALTHY)["scenarios"][0]["compared"] is None
+
+
+def test_scenarios_say_what_they_are_and_what_came_of_them() -> None:
+    by_name = {each["name"]: each for each in as_data(sessions.DANGEROUS)["scenarios"]}
+    assert [by_name[name]["kind"] for name in ("base", "scaled", "eval")] == ["base", "given", "provoked"]
+    assert [by_name[name]["recompiles"] for name in ("base", "dim0=1")] == [0, 1]
+    assert by_name["dtype=float64"]["outcome"] == "not_taken"
+    assert by_name["dim1=8"]["message"].startswith("ValueError")
 
 
 def test_causes() -> None:

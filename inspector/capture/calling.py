@@ -1,0 +1,59 @@
+"""Call a model, run backward where that is asked for, and keep what came of it."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.ops import OpCounts
+from ctrace.inspector.capture.tensors import tensors
+from ctrace.inspector.capture.ways import Call, Way, gradients
+from ctrace.inspector.errors import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a call gave: outputs, inputs as they are afterwards, and gradients of parameters and inputs."""
+
+    outputs: Any
+    inputs: list[Any]
+    gradients: list[Any]
+
+
+def called(
+    model: Any, call: Call, way: Way, *, train: bool, counting: AbstractContextManager[OpCounts | None] | None = None
+) -> tuple[Results, OpCounts | None]:
+    """Call a model, and count the ops of its forward in `counting`.
+
+    Raises:
+        TargetError: there is nothing to run backward.
+        BaseException: whatever the model raises.
+    """
+    given = tensors(call)
+    leaves = [leaf for leaf in (*_parameters(model), *given) if leaf.is_leaf and leaf.requires_grad] if train else []
+    for leaf in leaves:
+        leaf.grad = None
+    with counting or nullcontext() as counts, gradients(way):
+        outputs = model(*call.args, **call.kwargs)
+    if train and way.backward():
+        _backward(outputs)
+    return Results(outputs, given, [leaf.grad for leaf in leaves]), counts
+
+
+def _parameters(model: Any) -> Iterable[Any]:
+    import torch
+
+    return model.parameters() if isinstance(model, torch.nn.Module) else ()
+
+
+def _backward(outputs: Any) -> None:
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not leaves:
+        raise TargetError(
+            "--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter"
+        )
+    total = sum(leaf.sum() for leaf in leaves)
+    total.backward()  # type: ignore[union-attr]

@@ -1,0 +1,62 @@
+"""`--vary` and `--provoke` in real runs."""
+
+from tests.integration.conftest import Command
+
+MODEL = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+        self.drop = torch.nn.Dropout(0.5)
+    def forward(self, x, table):
+        if x.shape[1] == 6 and torch.compiler.is_compiling():
+            raise ValueError("not six")
+        return self.drop(self.fc(x)) + table
+
+model = Net()
+def inputs(): return (torch.randn(2, 3, 4), torch.zeros(4))
+"""
+
+
+def test_provoked_scenarios_and_their_outcomes(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("explain", "model.py", "--json", "--backend", "eager", "--provoke", "--fullgraph")
+    assert result.code == 0, result.err
+    scenarios = result.report["scenarios"]
+    assert {each["kind"] for each in scenarios[1:]} == {"provoked"}
+    assert {each["name"]: (each["outcome"], each["recompiles"]) for each in scenarios} == {
+        "base": ("done", 0),
+        "dim0=1": ("done", 1),
+        "dim0=3": ("done", 1),
+        "dim1=6": ("compile_failed", 0),
+        "eval": ("done", 1),
+        "no_grad": ("done", 1),
+        "noncontiguous": ("done", 1),
+        "dtype=float64": ("not_taken", 0),
+    }
+    assert "not six" in next(each["message"] for each in scenarios if each["name"] == "dim1=6")
+    assert result.report["error"] is None
+    shown = ctrace("explain").out
+    assert "fails only when compiled" in shown
+    assert "the model itself does not take it" in shown
+
+
+def test_vary_more_than_sizes(ctrace: Command) -> None:
+    ctrace.write("net.py", "import torch\ndef net(x, i): return torch.nn.functional.relu(x.T * 2), i\n")
+    words = ("net.py:net", "--input", "float32[4,3]", "--input", "int64[5]", "--backend", "eager", "--json")
+    varied = ("dtype=float64", "stride=transposed,noncontiguous", "grad=off,inference", "requires_grad=on", "0=2")
+    report = ctrace("explain", *words, *(word for each in varied for word in ("--vary", each))).report
+    assert [(each["name"], each["kind"], each["outcome"]) for each in report["scenarios"]] == [
+        ("base", "base", "done"),
+        *(
+            (name, "vary", "done")
+            for name in (
+                "dtype=float64", "transposed", "noncontiguous", "no_grad", "inference_mode", "requires_grad=on", "dim0=2",
+            )
+        ),
+    ]  # fmt: skip
+    kinds = {cause["kind"] for each in report["recompiles"] for cause in each["causes"]}
+    assert {"dtype", "stride", "grad_mode"} <= kinds
+    assert report["dangers"] == []
