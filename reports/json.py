@@ -281,17 +281,20 @@ def _recompile(each: Recompile, cwd: str) -> dict[str, Any]:
         "expected": each.expected,
         "scenario": each.scenario,
         "call": each.call,
-        "causes": [_cause(cause) for cause in each.causes],
+        "causes": [_cause(cause, cwd) for cause in each.causes],
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: Cause, cwd: str) -> dict[str, Any]:
     return {
         "kind": cause.kind,
         "subject": cause.subject,
         "was": cause.was,
         "now": cause.now,
+        "file": cause.file and fmt.path(cause.file, cwd),
         "line": cause.line,
+        "others": cause.others,
+        "open": cause.is_open,
         "fix": cause.fix,
         "reason": cause.reason,
         "expected": cause.expected,

@@ -99,7 +99,7 @@ def _is_at(place: Frame | None, line: str) -> bool:
     if place is None:
         return False
     file, _, number = line.rpartition(":")
-    return str(place.line) == number and (not file or place.file.endswith(file))
+    return str(place.line) == number and (not file or f"/{place.file}".endswith(f"/{file}"))
 
 
 def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, ...]], ...]:

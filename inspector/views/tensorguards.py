@@ -86,12 +86,13 @@ def meaning(sizes: Numbers, strides: Numbers) -> str:
     gap = _gap(sizes, strides, order)
     if gap is not None:
         return f"not dense: dimension {gap} steps over memory of a larger tensor, as a slice does"
-    varies = "; the dimensions that may vary have to stay dense" if None in strides else ""
+    if varying := [index for index, stride in enumerate(strides) if stride is None]:
+        return f"not fixed: the stride of dimension {_listed(varying)} may vary as far as the last expressions let it"
     if order == sorted(order) or _only_ones_move(sizes, order):
-        return f"contiguous{varies}"
+        return "contiguous"
     if len(sizes) in (4, 5) and order == [0, *range(2, len(sizes)), 1]:
-        return f"channels last{varies}"
-    return f"dense, dimensions in memory order {_listed(order)}: a transpose or permute{varies}"
+        return "channels last"
+    return f"dense, dimensions in memory order {_listed(order)}: a transpose or permute"
 
 
 def _wide(stride: int | None) -> float:
@@ -99,15 +100,20 @@ def _wide(stride: int | None) -> float:
 
 
 def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
-    """Find a dimension whose stride is not the memory that the dimensions inside of it take."""
+    """Find a dimension whose stride is not the memory that the dimensions inside of it take.
+
+    One with a fixed stride around one whose size may vary is such a dimension. A size of 0 counts as 1, as in torch.
+    """
     step: int | None = 1
+    inner_varies = False
     for index in reversed(order):
         stride, size = strides[index], sizes[index]
         if size == 1:
             continue
-        if stride is not None and step is not None and stride != step:
+        if stride is not None and (inner_varies or (step is not None and stride != step)):
             return index
-        step = None if stride is None or size is None else stride * size
+        inner_varies = stride is not None and size is None
+        step = None if stride is None or size is None else stride * max(size, 1)
     return None
 
 
