@@ -1,4 +1,4 @@
-"""What torch really does with each script of tests/scripts that breaks or is left in eager, checked by hand.
+"""What torch really does with each script of tests/scripts that breaks, is left in eager or recompiles, checked by hand.
 
 The same facts hold for the recorded log of a script (test_shapes.py beside the readers) and for a run of today
 (integration/test_shapes.py).
@@ -6,7 +6,8 @@ The same facts hold for the recorded log of a script (test_shapes.py beside the 
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.model import Cause, Session, Verdict
+from ctrace.inspector.views.recompiles import caches, groups
 
 
 @dataclass(frozen=True)
@@ -70,3 +71,97 @@ def shape_of(session: Session) -> Shape:
     )
     skips = tuple((skip.function, skip.rule, skip.break_index) for skip in session.skips)
     return Shape(session.verdict, len(session.graphs), breaks, skips)
+
+
+Change = tuple[str, str, str | None, str | None, int | None, int]
+"""Kind, subject, was, now, line that fixed it, how many more are alike."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """One recompile."""
+
+    nearest: str
+    distances: dict[str, int]
+    causes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Cached:
+    """All recompiles of a script, and what is said of them."""
+
+    recompiles: dict[str, Again]
+    outlooks: dict[str, str]
+    """By subject."""
+    objects: tuple[str, ...] = ()
+    """Modules that share the cache."""
+
+
+def _same_kind(kind: str, subject: str, line: int, *values: str) -> dict[str, Again]:
+    """Every call has a new value, and is as far from each of the entries."""
+    return {
+        f"0/{number}": Again(
+            f"0/{number - 1}",
+            {f"0/{entry}": 1 for entry in range(number)},
+            ((kind, subject, values[number - 1], values[number], line, 0),),
+        )
+        for number in range(1, len(values))
+    }
+
+
+FLOATS = ("dtype", "x.dtype", "torch.float32", "torch.float64", None)
+LOOP = _same_kind("size", "x.size(0)", 9, "4", "5", "6")
+RECOMPILES = {
+    "several_causes": Cached(
+        {
+            "0/1": Again(
+                "0/0",
+                {"0/0": 4},
+                (
+                    (*FLOATS, 0),
+                    ("argument_value", "flip", "False", "True", 8, 0),
+                    ("length", "len(more)", "1", "2", 10, 0),
+                    ("argument_value", "factor", "0.5", "1.5", 10, 0),
+                ),
+            )
+        },
+        {"x.dtype": "finite", "flip": "settles", "len(more)": "unknown", "factor": "settles"},
+    ),
+    "nearest_is_older": Cached(
+        {
+            "0/1": Again("0/0", {"0/0": 2}, ((*FLOATS, 0), ("argument_value", "how", "'sum'", "'mean'", 8, 0))),
+            "0/2": Again("0/0", {"0/1": 2, "0/0": 1}, (("argument_value", "how", "'sum'", "'max'", 8, 0),)),
+        },
+        {"how": "diverges", "x.dtype": "finite"},
+    ),
+    "loop_over_size": Cached(
+        {
+            **LOOP,
+            # The first entry never tried to leave the size open, so that no line fixed it there.
+            "0/1": Again("0/0", {"0/0": 1}, (("size", "x.size(0)", "4", "5", None, 0),)),
+        },
+        {"x.size(0)": "diverges"},
+    ),
+    "shared_code": Cached(
+        _same_kind("attribute_value", "self.number", 12, "0", "1", "2"),
+        {"self.number": "diverges"},
+        ("Block 0", "Block 1", "Block 2"),
+    ),
+    "cast_model": Cached({"0/1": Again("0/0", {"0/0": 5}, ((*FLOATS, 4),))}, {"x.dtype": "finite"}, ("Net 0",)),
+}
+
+
+def cached_of(session: Session) -> Cached:
+    (cache,) = caches(session)
+    return Cached(
+        {
+            each.compilation: Again(each.nearest or "", dict(each.distances), tuple(map(_change, each.causes)))
+            for each in session.recompiles
+        },
+        {group.subject: str(group.prospect.outlook) for group in groups(session)},
+        cache.objects,
+    )
+
+
+def _change(cause: Cause) -> Change:
+    return cause.kind, cause.subject, cause.was, cause.now, cause.line, cause.others

@@ -9,6 +9,7 @@ Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard,
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -62,6 +63,7 @@ class _Objects:
 
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._next = count()
 
     def named(self, f_locals: dict[str, Any]) -> str | None:
         """Name the module that a frame is a method of, as `Block 2`; None: it is none."""
@@ -70,8 +72,9 @@ class _Objects:
         first = next(iter(f_locals.values()), None)
         if not isinstance(first, torch.nn.Module):
             return None
-        number = self._numbers.setdefault(first, len(self._numbers))
-        return f"{type(first).__name__} {number}"
+        if first not in self._numbers:
+            self._numbers[first] = next(self._next)  # not their number now: one that is gone keeps its own
+        return f"{type(first).__name__} {self._numbers[first]}"
 
 
 def _describe(root: Any, stacks: GuardStacks, builder: Any) -> dict[str, Any]:

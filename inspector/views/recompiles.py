@@ -49,17 +49,22 @@ _Members = list[tuple[Recompile, Cause]]
 
 
 def groups(session: Session) -> tuple[RecompileGroup, ...]:
-    """Group recompiles by function, kind and subject; a recompile without a known cause is a group of its own kind.
+    """Group recompiles by code object, kind and subject; a recompile without a known cause is of a kind of its own.
 
     What diverges comes first, then what costs most; what is expected comes last.
     """
-    found: dict[tuple[str, str, str, str], _Members] = {}
+    found: dict[tuple[str, ...], _Members] = {}
     for recompile in session.recompiles:
         for cause in recompile.causes or (Cause("other", "torch gives no reason"),):
-            key = recompile.function, recompile.file, cause.kind, cause.subject
+            key = recompile.function, recompile.file, _code(recompile), cause.kind, cause.subject
             found.setdefault(key, []).append((recompile, cause))
     made = [_group(members, session) for members in found.values()]
     return tuple(sorted(made, key=lambda group: (group.expected, group.prospect.outlook is not Outlook.DIVERGES)))
+
+
+def _code(recompile: Recompile) -> str:
+    """Give Dynamo's number of the code object; after a reset the numbers begin anew: `2.0/1` is of `0` too."""
+    return recompile.compilation.partition("/")[0].rpartition(".")[2]
 
 
 def _group(members: _Members, session: Session) -> RecompileGroup:

@@ -23,6 +23,8 @@ _WORDS = {
 _TIMELINE = 38
 """Columns that the timeline needs besides what differed."""
 _OBJECTS = 6
+_ID = 12
+"""Letters of a compilation's id that are shown; torch's own are shorter."""
 
 
 def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -64,13 +66,15 @@ def _group(
         yield hanging(f"{fmt.count(group.cause.others, 'more guard')} like it.")
     if group.also:
         yield hanging(f"Together with: {fmt.listed(group.also, 4)}.")
-    yield hanging(group.cause.reason)
+    if group.cause.reason:
+        yield hanging(group.cause.reason)
     word, style = _WORDS[group.prospect.outlook]
-    yield item(Group(Text(f"  {word}: {fmt.one_line(group.prospect.why, 300)}.", style=style)))
+    yield hanging(f"{word}: {group.prospect.why}.", style)
     if group.expected:
         yield hanging(f"Expected. {group.why_expected}")
         return
-    yield fix(group.fix)
+    if group.fix:
+        yield fix(group.fix)
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
@@ -81,14 +85,15 @@ def _took(group: RecompileGroup) -> str:
     if not group.values:
         return "It is not known which values it took."
     values = fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)
-    each = ", one graph each" if len(group.values) == len(group.compilations) + 1 else ""
+    one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
+    each = ", one graph each" if one_each else ""
     return f"Took the {'values' if len(group.values) > 1 else 'value'} {values}{each}."
 
 
 def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     used = f"{cache.use.used} of {cache.use.of} entries used" if cache.use else fmt.count(len(cache.entries), "entry")
-    yield section(f"{fmt.plain(cache.function)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
+    yield section(f"{fmt.one_line(cache.function, 60)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
     if len(cache.objects) > 1:
         names = fmt.listed((fmt.one_line(name, 40) for name in cache.objects), _OBJECTS)
         yield Text(f"  {len(cache.objects)} modules share it: {names}", style="dim")
@@ -111,14 +116,16 @@ def _left(cache: Cache) -> str:
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:
     call = f"{fmt.one_line(entry.scenario, 10)} {(entry.call or 0) + 1}" if entry.scenario else ""
     seconds = fmt.seconds(entry.seconds) if entry.seconds is not None else "?"
+    id_ = fmt.one_line(entry.id, _ID)
     if recompile is None:
-        return entry.id, call, "", "first call", seconds
-    return entry.id, call, _nearest(recompile), fmt.one_line(_differs(recompile), max(width, 20)), seconds
+        return id_, call, "", "first call", seconds
+    return id_, call, _nearest(recompile), fmt.one_line(_differs(recompile), max(width, 20)), seconds
 
 
 def _nearest(recompile: Recompile) -> str:
     number = recompile.distances.get(recompile.nearest or "")
-    return f"{recompile.nearest} ({number})" if number else recompile.nearest or "?"
+    nearest = fmt.one_line(recompile.nearest or "?", _ID)
+    return f"{nearest} ({number})" if number else nearest
 
 
 def _differs(recompile: Recompile) -> str:

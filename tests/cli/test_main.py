@@ -12,7 +12,7 @@ from ctrace.inspector.model import Target
 from ctrace.inspector.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("explain", "breaks", "run", "runs", "doctor")
+COMMANDS = ("explain", "breaks", "recompiles", "shapes", "guards", "run", "runs", "doctor")
 NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "
 
 
@@ -63,6 +63,13 @@ def test_version(tmp_path: Path) -> None:
         ("breaks", "--json"),
         ("breaks", "--explain", "GB0170"),
         ("breaks", "--explain", "loop", "--json"),
+        ("recompiles",),
+        ("recompiles", "--all"),
+        ("recompiles", "--json"),
+        ("recompiles", "--explain", "size"),
+        ("recompiles", "--explain", "identity", "--json"),
+        ("shapes",),
+        ("shapes", "--json"),
         ("runs",),
     ],
 )
@@ -151,6 +158,39 @@ class TestBreaks:
         first, second = done.stderr.splitlines()
         assert first == "ctrace: nonsense is no kind of graph break that is known"
         assert "GB0170" in second
+
+
+class TestRecompiles:
+    def test_those_of_the_last_run(self, tmp_path: Path) -> None:
+        name = _saved(tmp_path)
+        done = _ctrace("recompiles", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("NOT COMPILED  model.py\n")
+        assert _ctrace("recompiles", name, cwd=tmp_path).stdout == done.stdout
+
+    def test_as_json(self, tmp_path: Path) -> None:
+        _saved(tmp_path)
+        data = json.loads(_ctrace("recompiles", "--json", cwd=tmp_path).stdout)
+        assert (data["verdict"], data["causes"], data["recompiles"], data["caches"]) == ("not_compiled", [], [], [])
+
+    @pytest.mark.parametrize("words", [("recompiles",), ("recompiles", "--json")])
+    def test_into_a_file(self, words: tuple[str, ...], tmp_path: Path) -> None:
+        _saved(tmp_path)
+        shown = _ctrace(*words, cwd=tmp_path).stdout
+        done = _ctrace(*words, "-o", "report.txt", cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote report.txt\n")
+        assert (tmp_path / "report.txt").read_text() == shown
+
+    def test_a_lesson_needs_no_run(self, tmp_path: Path) -> None:
+        done = _ctrace("recompiles", "--explain", "size", cwd=tmp_path, code=NO_TORCH)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("size  ")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
+        done = _ctrace("recompiles", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("ctrace: nonsense ")
 
 
 class TestDamaged:

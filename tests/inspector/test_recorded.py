@@ -8,7 +8,7 @@ import pytest
 
 from ctrace.inspector.model import Coverage, Session
 from tests.helpers import DATA, PROJECT, SCRIPTS, recorded
-from tests.shapes import SHAPES
+from tests.shapes import RECOMPILES, SHAPES
 
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))
 
@@ -163,7 +163,7 @@ def source(name: str, line: int) -> str:
 
 
 def test_there_are_facts_for_each_log():
-    assert sorted([*FACTS, *SHAPES]) == LOGS
+    assert sorted([*FACTS, *SHAPES, *RECOMPILES]) == LOGS
 
 
 @pytest.mark.parametrize("name", FACTS)

@@ -1,9 +1,9 @@
-"""Every shape of a break and a skip, on recorded logs."""
+"""Every shape of a break, a skip and a recompile, on recorded logs."""
 
 import pytest
 
 from tests.helpers import recorded
-from tests.shapes import SHAPES, shape_of
+from tests.shapes import RECOMPILES, SHAPES, cached_of, shape_of
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -12,3 +12,8 @@ def test_recorded(name: str) -> None:
     assert shape_of(session) == SHAPES[name]
     assert session.problems == ()
     assert session.unknown == {}
+
+
+@pytest.mark.parametrize("name", RECOMPILES)
+def test_recorded_again(name: str) -> None:
+    assert cached_of(recorded(name)) == RECOMPILES[name]

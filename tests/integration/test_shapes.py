@@ -1,4 +1,4 @@
-"""Every shape of a break and a skip, compiled today."""
+"""Every shape of a break, a skip and a recompile, compiled today."""
 
 import platform
 import runpy
@@ -7,20 +7,32 @@ from pathlib import Path
 import pytest
 
 import ctrace
-from tests.shapes import ELSEWHERE, SHAPES, shape_of
+from ctrace.inspector.model import Session
+from tests.shapes import ELSEWHERE, RECOMPILES, SHAPES, cached_of, shape_of
 
 pytestmark = pytest.mark.integration
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_compiled(name: str) -> None:
+def _run(name: str) -> Session:
     import torch
 
     torch._dynamo.reset()
     with ctrace.trace() as traced:
         runpy.run_path(str(SCRIPTS / f"{name}.py"))
-    releases = tuple(".".join(version.split(".")[:2]) for version in (torch.__version__, platform.python_version()))
-    assert shape_of(traced.session) == ELSEWHERE.get(releases, {}).get(name, SHAPES[name])
     assert traced.session.problems == ()
+    return traced.session
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_compiled(name: str) -> None:
+    import torch
+
+    releases = tuple(".".join(version.split(".")[:2]) for version in (torch.__version__, platform.python_version()))
+    assert shape_of(_run(name)) == ELSEWHERE.get(releases, {}).get(name, SHAPES[name])
+
+
+@pytest.mark.parametrize("name", RECOMPILES)
+def test_compiled_again(name: str) -> None:
+    assert cached_of(_run(name)) == RECOMPILES[name]

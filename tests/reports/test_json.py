@@ -96,7 +96,8 @@ def test_scenarios_say_what_they_are_and_what_came_of_them() -> None:
 def test_causes() -> None:
     cause = as_data(sessions.PARTIAL)["recompiles"][0]["causes"][0]
     assert cause == {
-        "kind": "size", "subject": "x.size(0)", "was": "4", "now": "8", "line": None, "fix": "Mark the dimension dynamic.",
+        "kind": "size", "subject": "x.size(0)", "was": "4", "now": "8", "file": None, "line": None,
+        "others": 0, "open": False, "fix": "Mark the dimension dynamic.",
         "reason": "", "expected": "", "advice": {"before": "", "after": "", "switch": "", "risk": ""},
     }  # fmt: skip
 
