@@ -41,7 +41,7 @@ def recompiles(
         return
     session, is_new = session_of(request)
     if json:
-        from ctrace.reports.json import render_recompiles_json
+        from ctrace.reports.json_recompiles import render_recompiles_json
 
         write_report(render_recompiles_json(session), output)
     else:

@@ -68,7 +68,7 @@ def _group(
     word, style = _WORDS[group.prospect.outlook]
     yield item(Group(Text(f"  {word}: {fmt.one_line(group.prospect.why, 300)}.", style=style)))
     if group.expected:
-        yield hanging(f"Expected. {group.why_expected}")
+        yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
         return
     yield fix(group.fix)
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
