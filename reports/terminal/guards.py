@@ -51,17 +51,18 @@ def guards_screen(
     if len(shown) < len(found):
         yield section("Other compilations (see --all, or --graph ID)")
         for head in found[1 : MOST + 1]:
-            yield item(_head(head, session))
+            yield item(_head(head, session, in_full=False))
         if len(found) > MOST + 1:
             yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
 
 
-def _head(head: Head, session: Session) -> Text:
+def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
     at = head.compilation
     line = at.resumes_at or at.line
     facts = [fmt.count(head.number, "guard")]
     if head.latency is not None:
-        facts.append(f"{fmt.microseconds(head.latency)} a check with cold caches, as torch measured once")
+        how = " a check with cold caches, as torch measured once" if in_full else ""
+        facts.append(f"{fmt.microseconds(head.latency)}{how}")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
         f" ({fmt.place(at.file, line, session.environment.cwd)})  ",

@@ -63,9 +63,9 @@ def item(content: RenderableType) -> RenderableType:
     return Padding(content, (0, 0, 0, 1))
 
 
-def hanging(text: str) -> RenderableType:
+def hanging(text: str, style: str = "") -> RenderableType:
     """Indent a finding's text."""
-    return Padding(Text(fmt.one_line(text, 500)), (0, 0, 0, 3))
+    return Padding(Text(fmt.one_line(text, 500), style=style), (0, 0, 0, 3))
 
 
 def fix(text: str) -> RenderableType:

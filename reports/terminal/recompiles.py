@@ -66,7 +66,7 @@ def _group(
         yield hanging(f"Together with: {fmt.listed(group.also, 4)}.")
     yield hanging(group.cause.reason)
     word, style = _WORDS[group.prospect.outlook]
-    yield item(Group(Text(f"  {word}: {fmt.one_line(group.prospect.why, 300)}.", style=style)))
+    yield hanging(f"{word}: {group.prospect.why}.", style)
     if group.expected:
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
         return
