@@ -58,7 +58,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
 
 def count(text: str) -> int:
     """Count the guards of a printed tree without reading it."""
-    kinds = [match["kind"] for match in _ANY.finditer(text)]
+    kinds: list[str] = [match["kind"] for match in _ANY.finditer(text)]
     marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
     return len(kinds) - marks
 

@@ -194,7 +194,7 @@ def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -
         yield Text.assemble((f"\n{where}", "bold"), f"  {fmt.count(len(members), 'guard')}")
         if place is not None and (source := _source(place.file, place.line, session) or place.source):
             yield Text(f"  {fmt.one_line(source, width - 4)}", style="cyan")
-        names = dict.fromkeys(about(member) or member.code for member in members)
+        names = dict.fromkeys(about(member) or user_name(member.code) for member in members)
         kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
         yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
         yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")
