@@ -89,6 +89,8 @@ class GuardTree:
     """Checks that come last."""
     unread: int = 0
     """Lines of torch's text that could not be read."""
+    is_misplaced: bool = False
+    """Whether our record of places has another number of lines than torch's text; places are torch's comments then."""
 
     def all_guards(self) -> Iterator[Guard]:
         """Give every guard, in torch's order."""

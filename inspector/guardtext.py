@@ -26,7 +26,8 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
     top = _Open("L", "")
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
-    stacks = iter(printed.stacks or ())
+    fits = printed.stacks is None or len(printed.stacks) == len(_LEAF.findall(printed.text))
+    stacks = iter(printed.stacks or () if fits else ())
     users = cache(lambda stack: stack and _user_frame(stack, prefixes))
     unread = 0
     for line in printed.text.splitlines():
@@ -53,7 +54,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1
-    return GuardTree(top.closed(), tuple(epilogue), unread)
+    return GuardTree(top.closed(), tuple(epilogue), unread, not fits)
 
 
 def count(text: str) -> int:
@@ -63,6 +64,7 @@ def count(text: str) -> int:
     return len(kinds) - marks
 
 
+_LEAF = re.compile(r"^(?:\| )*\+- [A-Z][A-Z_0-9]+(?::|$)", re.MULTILINE)
 _ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
 
 

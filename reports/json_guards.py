@@ -39,6 +39,7 @@ def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
         "without_effect": dict(each.without_effect),
         "cost": each.cost and _cost(each.cost),
         "unread": each.tree.unread,
+        "misplaced": each.tree.is_misplaced,
     }
 
 

@@ -46,6 +46,8 @@ def guards_screen(
     for head in shown:
         each = guarded(session, head)
         yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+        if each.tree.is_misplaced:
+            yield Text("! lines are torch's own: where guards come from was recorded otherwise", style="yellow")
         if each.tree.unread:
             yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's could not be read", style="yellow")
     if len(shown) < len(found):
