@@ -1,7 +1,7 @@
 """What guards are: the checks that decide whether a compiled graph fits a call. Plain frozen dataclasses."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ctrace.inspector.model import Frame
 
@@ -99,13 +99,22 @@ class GuardTree:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Guards of a kind that Dynamo asked for and that are not checked."""
+
+    kind: str
+    why: str
+    """The setting, or `guard_filter_fn`."""
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class GuardText:
     """The guards of one compilation as the log has them; `guardtext.parse` makes a tree of it when it is asked for."""
 
     text: str
     stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
     """Where the guard of each line was made; None: the log does not say, torch's comments have to do."""
-    without_effect: Mapping[str, int] = field(default_factory=dict)
-    """Guards that Dynamo asked for and that check nothing, by kind."""
+    left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ctrace.inspector.guards import Guard, GuardCost, GuardTree
+from ctrace.inspector.guards import Guard, GuardCost, GuardTree, LeftOut
 from ctrace.inspector.guardtext import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.model import Compilation, Frame, Owner, Session
 from ctrace.inspector.names import user_name
@@ -33,8 +33,7 @@ class Guarded:
     head: Head
     tree: GuardTree
     guards: tuple[Guard, ...]
-    without_effect: tuple[tuple[str, int], ...]
-    """Kinds of guards that Dynamo asked for and that check nothing, and how many."""
+    left_out: tuple[LeftOut, ...]
     cost: GuardCost | None
 
 
@@ -76,7 +75,7 @@ def guarded(session: Session, head: Head) -> Guarded:
     if printed.stacks is None:
         files = _files(session)
         tree = with_frames(tree, lambda frame: completed(frame, files))
-    return Guarded(head, tree, tuple(tree.all_guards()), tuple(printed.without_effect.items()), printed.cost)
+    return Guarded(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
 
 
 def _files(session: Session) -> tuple[str, ...]:

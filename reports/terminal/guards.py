@@ -107,9 +107,11 @@ def _summary(each: Guarded, session: Session, width: int) -> Iterator[Renderable
     if held:
         yield Text(f"  and {fmt.count(held, 'parameter or buffer', 'parameters and buffers')}: see --kind TENSOR_MATCH")
     yield from _constants(each, session, width)
-    for kind, number in each.without_effect:
-        what = kind_words(kind)
-        yield Text(f"\nNot checked: {fmt.count(number, 'guard')} {fmt.plain(kind)}{f', {what}' if what else ''}.")
+    for left in each.left_out:
+        what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
+        yield Text(
+            f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
+        )
 
 
 def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
