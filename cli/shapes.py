@@ -9,7 +9,7 @@ from ctrace.cli.capturing import Request, on_a_run, session_of
 
 EXAMPLES = """\b
 Examples:
-  ctrace shapes                     sizes of the last run, function by function
+  ctrace shapes                     sizes of the last run, by function
   ctrace shapes model.py --vary "0=4,8,16"
   ctrace shapes --function forward  one function only
   ctrace shapes --all               parameters, buffers and all conditions too

@@ -158,7 +158,7 @@ def _guards(raw: Raw) -> dict[str, GuardText]:
         found[compile_id] = GuardText(
             text=printed.text,
             stacks=placed.stacks if placed else None,
-            without_effect=placed.without_effect if placed else {},
+            left_out=placed.left_out if placed else (),
             cost=timed.cost if timed else None,
         )
     return found

@@ -2,7 +2,7 @@
 
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
-from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
+from ctrace.inspector.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
 
 
 def guards_failed(compile_id: str, data: Fields) -> ge.GuardsFailed:
@@ -20,8 +20,10 @@ def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
     """Type where guards come from."""
     known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
-    counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
-    return ge.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"))
+    left_out = tuple(
+        LeftOut(each.text("kind"), each.text("why"), each.integer("number")) for each in data.maybe_objects("left_out")
+    )
+    return ge.GuardsPlaced(compile_id, stacks, left_out, data.maybe_text("object"))
 
 
 def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:

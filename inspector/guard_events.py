@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.guards import GuardCost
+from ctrace.inspector.guards import GuardCost, LeftOut
 from ctrace.inspector.model import Frame
 
 
@@ -64,8 +64,7 @@ class GuardsPlaced:
 
     id: str
     stacks: tuple[tuple[Frame, ...] | None, ...]
-    without_effect: dict[str, int]
-    """Guards that Dynamo asked for and that check nothing, by kind."""
+    left_out: tuple[LeftOut, ...] = ()
     of_object: str | None = None
     """The module whose method was compiled, as class and number."""
 

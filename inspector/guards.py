@@ -1,7 +1,7 @@
 """What guards are: the checks that decide whether a compiled graph fits a call. Plain frozen dataclasses."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ctrace.inspector.model import Frame
 
@@ -89,11 +89,23 @@ class GuardTree:
     """Checks that come last."""
     unread: int = 0
     """Lines of torch's text that could not be read."""
+    is_misplaced: bool = False
+    """Whether our record of places has another number of lines than torch's text; places are torch's comments then."""
 
     def all_guards(self) -> Iterator[Guard]:
         """Give every guard, in torch's order."""
         yield from self.root.all_guards()
         yield from self.epilogue
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Guards of a kind that Dynamo asked for and that are not checked."""
+
+    kind: str
+    why: str
+    """The setting, or `guard_filter_fn`."""
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +115,6 @@ class GuardText:
     text: str
     stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
     """Where the guard of each line was made; None: the log does not say, torch's comments have to do."""
-    without_effect: Mapping[str, int] = field(default_factory=dict)
-    """Guards that Dynamo asked for and that check nothing, by kind."""
+    left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""

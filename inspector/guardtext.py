@@ -1,7 +1,7 @@
 """Read the guard tree that torch prints (`GuardManagerWrapper.__str__`, _dynamo/guards.py, 2.11 to 2.13)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -28,7 +28,8 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
     top = _Open("L", "")
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
-    stacks = iter(printed.stacks or ())
+    fits = printed.stacks is None or len(printed.stacks) == len(_LEAF.findall(printed.text))
+    stacks = iter(printed.stacks or () if fits else ())
     users = cache(lambda stack: _user_frame(stack or (), prefixes))
     unread = 0
     for line in printed.text.splitlines():
@@ -57,16 +58,17 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
                 _keep(made, owner.guards if depth else epilogue)
         else:
             unread += 1
-    return GuardTree(top.closed(), tuple(epilogue), unread)
+    return GuardTree(top.closed(), tuple(epilogue), unread, not fits)
 
 
 def count(text: str) -> int:
     """Count the guards of a printed tree without reading it."""
-    kinds = [match["kind"] for match in _ANY.finditer(text)]
+    kinds: list[str] = [match["kind"] for match in _ANY.finditer(text)]
     marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
     return len(kinds) - marks
 
 
+_LEAF = re.compile(r"^(?:\| )*\+- [A-Z][A-Z_0-9]+(?::|$)", re.MULTILINE)
 _ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
 
 
@@ -115,17 +117,27 @@ def _keep(guard: Guard, guards: list[Guard]) -> None:
 
 def _guard(kind: str, text: str, source: str) -> Guard:
     code, _, comment = text.partition("  # ")
-    place, hint = _read_comment(comment)
+    place, hint = read_comment(comment)
     return Guard(kind, code.strip(), "" if source == "L" else source, place, hint)
 
 
-def _read_comment(comment: str) -> tuple[Frame | None, str]:
-    """Read `SOURCE  # FILE:LINE in NAME (HINT: ...)`; torch cuts the beginning off file names."""
-    where = comment.rpartition("  # ")[2]
+def read_comment(comment: str) -> tuple[Frame | None, str]:
+    """Read `SOURCE  # FILE:LINE in NAME (HINT: ...)`: place and hint; torch cuts the beginning off file names.
+
+    Without the source it is a place in torch itself (`get_verbose_code_part`, _dynamo/guards.py:805, 2.13).
+    """
+    source, told, where = comment.rpartition("  # ")
     match = _COMMENT.search(where)
     if match is None:
         return None, ""
-    return Frame(match["file"], int(match["line"]), match["name"], comment.partition("  # ")[0]), match["hint"] or ""
+    place = Frame(match["file"], int(match["line"]), match["name"], source.strip()) if told else None
+    return place, match["hint"] or ""
+
+
+def completed(frame: Frame, files: Iterable[str]) -> Frame:
+    """Find the one known file that ends as torch's shortened name does."""
+    ends = [file for file in dict.fromkeys(files) if file.endswith(frame.file)]
+    return replace(frame, file=ends[0]) if len(ends) == 1 else frame
 
 
 def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTree:

@@ -2,7 +2,7 @@
 
 import re
 
-_MODULES = re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\['([^'\]]+)'\]")
+_MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")

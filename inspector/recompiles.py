@@ -10,6 +10,7 @@ from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import Measured
 from ctrace.inspector.expected import why_expected
 from ctrace.inspector.guard_events import EntryHeld, GuardsFailed, UnmetGuard
+from ctrace.inspector.guardtext import completed, read_comment
 from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
@@ -59,8 +60,8 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         why_expected=why,
         nearest=seen_from,
         distances={entry.id: entry.number for entry in failed.entries} if failed else {},
-        scenario=during and during.scenario,
-        call=during and during.index,
+        scenario=during.scenario if during else None,
+        call=during.index if during else None,
     )
 
 
@@ -141,8 +142,14 @@ def user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
 
 def _from_text(raw: Raw, compile_id: str, reason: str) -> Cause:
     """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
-    guard = UnmetGuard(reason.partition(": ")[2].partition("\n")[0].partition("  # ")[0].strip())
-    return _advised(replace(cause_of(guard), is_open=_is_open(raw, compile_id, guard)), guard)
+    code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
+    place, hint = read_comment(comment)
+    guard = UnmetGuard(code.strip(), hint=hint)
+    cause = replace(cause_of(guard), is_open=_is_open(raw, compile_id, guard))
+    if place is not None and cause.kind not in _BY_FIRST_USE:
+        known = completed(place, raw.files.values())
+        cause = replace(cause, line=known.line, file=known.file)
+    return _advised(cause, guard)
 
 
 def _is_open(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:

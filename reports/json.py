@@ -84,7 +84,7 @@ def as_data(session: Session) -> dict[str, Any]:
         "functions": [_function(each, cwd) for each in session.functions],
         "breaks": [_break(each, cwd) for each in session.breaks],
         "skipped": [_skip(each, cwd) for each in session.skips],
-        "recompiles": [_recompile(each, cwd) for each in session.recompiles],
+        "recompiles": [recompile_data(each, cwd) for each in session.recompiles],
         "dangers": None if session.compared is None else [_danger(each, cwd) for each in session.dangers],
         "limit": {
             "hit": session.limit.hit,
@@ -272,20 +272,24 @@ def _advice(advice: Advice | Entry) -> dict[str, Any]:
     return {"before": advice.before, "after": advice.after, "switch": advice.switch, "risk": advice.risk}
 
 
-def _recompile(each: Recompile, cwd: str) -> dict[str, Any]:
+def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
+    """Give a recompile as plain data."""
     return {
         "compilation": each.compilation,
         "function": each.function,
         "file": fmt.path(each.file, cwd),
         "line": each.line,
         "expected": each.expected,
+        "why_expected": each.why_expected,
         "scenario": each.scenario,
         "call": each.call,
-        "causes": [_cause(cause, cwd) for cause in each.causes],
+        "nearest": each.nearest,
+        "causes": [cause_data(cause, cwd) for cause in each.causes],
     }
 
 
-def _cause(cause: Cause, cwd: str) -> dict[str, Any]:
+def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
+    """Give a cause as plain data."""
     return {
         "kind": cause.kind,
         "subject": cause.subject,

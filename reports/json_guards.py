@@ -36,9 +36,10 @@ def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
         "guards": [_guard(guard, cwd) for guard in chosen],
         "tensors": [_tensor(tensor, cwd) for tensor in tensor_guards(chosen)],
         "tree": None if choice else _node(each.tree.root),
-        "without_effect": dict(each.without_effect),
+        "left_out": [{"kind": left.kind, "why": left.why, "number": left.number} for left in each.left_out],
         "cost": each.cost and _cost(each.cost),
         "unread": each.tree.unread,
+        "misplaced": each.tree.is_misplaced,
     }
 
 

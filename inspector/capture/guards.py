@@ -1,4 +1,4 @@
-"""What torch's own guard entry leaves out: whose line made each guard, and which guards were made without effect.
+"""What torch's own guard entry leaves out: whose line made each guard, and which guards were left out.
 
 The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552), with one line a leaf guard;
 each names the innermost frame only, in a shortened file name. We keep the stack of each, in the same order.
@@ -6,11 +6,12 @@ Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard,
 (guards.py:202), called once a tree is finished. Both are the same in 2.11.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -47,7 +48,8 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
-            described = _describe(manager.root, stacks, builder)
+            described = _describe(manager.root, stacks)
+            described["left_out"] = _left_out(builder, sys._getframe(1))
             recorder.record("guards", {**described, "object": objects.named(f_locals)})
         if cost:
             with recorder.watching("what guards cost"):
@@ -77,18 +79,14 @@ class _Objects:
         return f"{type(first).__name__} {self._numbers[first]}"
 
 
-def _describe(root: Any, stacks: GuardStacks, builder: Any) -> dict[str, Any]:
+def _describe(root: Any, stacks: GuardStacks) -> dict[str, Any]:
     """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
     known: dict[Stack, int] = {}
     parts = [*_printed(root, set())]
     for guard in root.get_epilogue_lambda_guards():
         parts += guard.verbose_code_parts()
     lines = [_number(stacks.of(part), known) for part in parts]
-    return {
-        "stacks": [{"frames": frames(stack)} for stack in known],
-        "lines": lines,
-        "without_effect": _without_effect(builder),
-    }
+    return {"stacks": [{"frames": frames(stack)} for stack in known], "lines": lines}
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
@@ -108,23 +106,23 @@ def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
     return -1 if stack is None else known.setdefault(stack, len(known))
 
 
-_BY_OTHER_MEANS = frozenset(
-    (
-        "SHAPE_ENV", "DETERMINISTIC_ALGORITHMS", "GRAD_MODE", "GLOBAL_STATE", "TORCH_FUNCTION_STATE", "CLOSURE_MATCH",
-        "NOT_PRESENT_IN_GENERIC_DICT", "DICT_NOT_CONTAINS", "DICT_CONTAINS", "HASATTR", "DEFAULT_DEVICE",
-        "TENSOR_MATCH", "AUTOGRAD_SAVED_TENSORS_HOOKS", "MAPPING_KEYS_CHECK", "DICT_KEYS_MATCH", "DUAL_LEVEL",
-        "FUNCTORCH_STACK_MATCH", "FSDP_TRAINING_STATE", "GLOBAL_STATE_GUARD", "NN_MODULE", "BUILTIN_MATCH", "GRAD",
-    )
-)  # fmt: skip
-"""Kinds that leave no code of their own although they are in the tree, as another guard or as part of one."""
+def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
+    """Count the guards that Dynamo asked for and that were left out, by kind and by what left them out.
 
-
-def _without_effect(builder: Any) -> list[dict[str, Any]]:
-    """Count by kind the guards that Dynamo asked for and that left nothing to check.
-
-    `guard.code_list` is what a guard put into the tree (`_set_guard_export_info`, guards.py, 2.11 to 2.13). Hooks of
-    modules are the common case: `torch._dynamo.config.skip_nnmodule_hook_guards` is on by default.
+    `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): it keeps in `sorted_guards` what
+    a `guard_filter_fn` let through.
     """
+    from torch._dynamo import config
+
     asked = builder.check_fn_manager.output_graph.guards
-    names = Counter(guard.create_fn_name() for guard in asked if not guard.code_list)
-    return [{"kind": kind, "number": number} for kind, number in names.items() if kind not in _BY_OTHER_MEANS]
+    found: Counter[tuple[str, str]] = Counter()
+    if config.skip_nnmodule_hook_guards:
+        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in asked)
+    if maker.f_locals.get("guard_filter_fn") is not None:
+        kept = set(map(id, maker.f_locals["sorted_guards"]))
+        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in asked if id(guard) not in kept)
+    return [{"kind": kind, "why": why, "number": number} for (kind, why), number in found.items() if number]
+
+
+_HOOKS = "EMPTY_NN_MODULE_HOOKS_DICT"
+_HOOKS_SWITCH = "torch._dynamo.config.skip_nnmodule_hook_guards"

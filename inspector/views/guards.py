@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ctrace.inspector.guards import Guard, GuardCost, GuardTree
-from ctrace.inspector.guardtext import count, latency_of, parse, with_frames
+from ctrace.inspector.guards import Guard, GuardCost, GuardTree, LeftOut
+from ctrace.inspector.guardtext import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.model import Compilation, Frame, Owner, Session
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
@@ -33,8 +33,7 @@ class Guarded:
     head: Head
     tree: GuardTree
     guards: tuple[Guard, ...]
-    without_effect: tuple[tuple[str, int], ...]
-    """Kinds of guards that Dynamo asked for and that check nothing, and how many."""
+    left_out: tuple[LeftOut, ...]
     cost: GuardCost | None
 
 
@@ -75,19 +74,13 @@ def guarded(session: Session, head: Head) -> Guarded:
     tree = parse(printed, session.environment.prefixes)
     if printed.stacks is None:
         files = _files(session)
-        tree = with_frames(tree, lambda frame: _completed(frame, files))
-    return Guarded(head, tree, tuple(tree.all_guards()), tuple(printed.without_effect.items()), printed.cost)
+        tree = with_frames(tree, lambda frame: completed(frame, files))
+    return Guarded(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
 
 
 def _files(session: Session) -> tuple[str, ...]:
     files = [*session.listings, *(each.file for each in session.compilations)]
     return tuple(dict.fromkeys([*files, *(each.file for each in session.functions)]))
-
-
-def _completed(frame: Frame, files: Iterable[str]) -> Frame:
-    """Find the one known file that ends as torch's shortened name does."""
-    ends = [file for file in files if file.endswith(f"/{frame.file}") or file.removeprefix("/") == frame.file]
-    return Frame(ends[0], frame.line, frame.function, frame.source) if len(ends) == 1 else frame
 
 
 def about(guard: Guard) -> str:

@@ -97,7 +97,7 @@ def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
     calls = [
         begins[each.scenario] + each.call + 1
         for each in recompiles
-        if each.scenario in begins and each.scenario is not None and each.call is not None
+        if each.scenario is not None and each.call is not None and each.scenario in begins
     ]
     last = calls[-2:]
     in_a_row = len(calls) == len(recompiles) and len(last) == 2 and last[1] == last[0] + 1

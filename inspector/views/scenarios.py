@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Outcome, Recompile, Scenario, ScenarioKind, Session
+from ctrace.inspector.model import Cause, Outcome, Recompile, Scenario, ScenarioKind, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,14 @@ def _answer(session: Session, scenario: Scenario) -> str:
     if not found:
         return _without_recompile(session, scenario)
     times = {1: "once", 2: "twice"}.get(len(found), f"{len(found)} times")
-    causes = dict.fromkeys(f"{cause.kind} of {cause.subject}" for each in found for cause in each.causes)
+    causes = dict.fromkeys(_named(cause) for each in found for cause in each.causes)
     why = ", ".join(causes) or "torch gives no reason"
     expected = " (expected)" if all(each.expected for each in found) else ""
     return f"recompiled {times}{expected}: {why}"
+
+
+def _named(cause: Cause) -> str:
+    return cause.kind if cause.kind == cause.subject else f"{cause.kind} of {cause.subject}"
 
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:

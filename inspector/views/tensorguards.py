@@ -13,6 +13,7 @@ _CHECKED = re.compile(
     r"stride=\[(?P<stride>[^\]]*)\]\)"
 )
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
+_HELD = re.compile(r"\b_(?:parameters|buffers)\b")
 Numbers = tuple[int | None, ...]
 """Sizes or strides; None for one that may vary."""
 
@@ -37,7 +38,7 @@ class TensorGuard:
     @property
     def is_parameter(self) -> bool:
         """Whether it is a parameter or a buffer of a module."""
-        return any(sign in self.guard.source for sign in ("._parameters[", "._buffers[")) or self.type == "Parameter"
+        return self.type == "Parameter" or _HELD.search(self.guard.source) is not None
 
 
 def tensor_guards(guards: Iterable[Guard]) -> tuple[TensorGuard, ...]:

@@ -189,10 +189,12 @@ def _endings(session: Session) -> Iterator[RenderableType]:
 
 
 def _coverage(session: Session) -> str:
-    """Write the share of ops in graphs, and of each scenario where they differ."""
+    """Write the share of ops in graphs, and of each scenario where not all agree that it is all or nothing."""
     whole = fmt.share(session.coverage.compiled, session.coverage.ops)
     shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
-    if len(set(shares.values())) < 2:
+    coverages = [each.coverage for each in session.scenarios]
+    all_of_it = all(each.ops is not None and each.compiled == each.ops for each in coverages)
+    if all_of_it or len(set(shares.values())) < 2:
         return whole
     return f"{whole}; {fmt.listed((f'{fmt.one_line(name, 30)} {share}' for name, share in shares.items()), 6)}"
 

@@ -46,22 +46,25 @@ def guards_screen(
     for head in shown:
         each = guarded(session, head)
         yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+        if each.tree.is_misplaced:
+            yield Text("! lines are torch's own: where guards come from was recorded otherwise", style="yellow")
         if each.tree.unread:
             yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's could not be read", style="yellow")
     if len(shown) < len(found):
         yield section("Other compilations (see --all, or --graph ID)")
         for head in found[1 : MOST + 1]:
-            yield item(_head(head, session))
+            yield item(_head(head, session, in_full=False))
         if len(found) > MOST + 1:
             yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
 
 
-def _head(head: Head, session: Session) -> Text:
+def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
     at = head.compilation
     line = at.resumes_at or at.line
     facts = [fmt.count(head.number, "guard")]
     if head.latency is not None:
-        facts.append(f"{fmt.microseconds(head.latency)} a check with cold caches, as torch measured once")
+        how = " a check with cold caches, as torch measured once" if in_full else ""
+        facts.append(f"{fmt.microseconds(head.latency)}{how}")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
         f" ({fmt.place(at.file, line, session.environment.cwd)})  ",
@@ -104,9 +107,11 @@ def _summary(each: Guarded, session: Session, width: int) -> Iterator[Renderable
     if held:
         yield Text(f"  and {fmt.count(held, 'parameter or buffer', 'parameters and buffers')}: see --kind TENSOR_MATCH")
     yield from _constants(each, session, width)
-    for kind, number in each.without_effect:
-        what = kind_words(kind)
-        yield Text(f"\nNot checked: {fmt.count(number, 'guard')} {fmt.plain(kind)}{f', {what}' if what else ''}.")
+    for left in each.left_out:
+        what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
+        yield Text(
+            f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
+        )
 
 
 def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
@@ -193,7 +198,7 @@ def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -
         yield Text.assemble((f"\n{where}", "bold"), f"  {fmt.count(len(members), 'guard')}")
         if place is not None and (source := _source(place.file, place.line, session) or place.source):
             yield Text(f"  {fmt.one_line(source, width - 4)}", style="cyan")
-        names = dict.fromkeys(about(member) or member.code for member in members)
+        names = dict.fromkeys(about(member) or user_name(member.code) for member in members)
         kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
         yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
         yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")

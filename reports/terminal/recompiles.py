@@ -71,7 +71,7 @@ def _group(
     word, style = _WORDS[group.prospect.outlook]
     yield hanging(f"{word}: {group.prospect.why}.", style)
     if group.expected:
-        yield hanging(f"Expected. {group.why_expected}")
+        yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
         return
     if group.fix:
         yield fix(group.fix)

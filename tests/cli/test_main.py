@@ -171,7 +171,7 @@ class TestRecompiles:
     def test_as_json(self, tmp_path: Path) -> None:
         _saved(tmp_path)
         data = json.loads(_ctrace("recompiles", "--json", cwd=tmp_path).stdout)
-        assert (data["verdict"], data["causes"], data["recompiles"], data["caches"]) == ("not_compiled", [], [], [])
+        assert (data["verdict"], data["groups"], data["recompiles"], data["caches"]) == ("not_compiled", [], [], [])
 
     @pytest.mark.parametrize("words", [("recompiles",), ("recompiles", "--json")])
     def test_into_a_file(self, words: tuple[str, ...], tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_guards": {
         "stacks": [{"frames": stack_of([(MODEL, 9, "forward")])}], "lines": [0, -1],
-        "without_effect": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "number": 3}], "object": "Block 2",
+        "left_out": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "why": "torch.skip", "number": 3}], "object": "Block 2",
     },
     "artifact:ctrace_guard_cost": GUARD_COST,
     "create_symbol": {"symbol": "s77", "val": "8", "vr": "[2, int_oo]", "source": SIZE, "user_stack": LINES, "stack": LINES},

@@ -288,7 +288,7 @@ def test_what_belongs_to_a_compilation_says_to_which(name: str):
         "stage": "forward", "backend": "eager", "ops": 1 if name == "graph" else [], "entries": [], "rounds": [],
         "before": 1, "after": 1, "refused": 0, "name": "f", "qualname": "f", "file": "f.py", "line": 1,
         "bytes_before": 1, "bytes_after": 1, "language": "cpp", "stacks": [], "seconds": 0.1, "lines": [],
-        "without_effect": [], **GUARD_COST,
+        **GUARD_COST,
     }  # fmt: skip
     event_of(Log().ctrace(name, data, at="0/0"))
     with pytest.raises(ValueError, match="without a compile id"):

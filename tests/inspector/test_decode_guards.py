@@ -7,12 +7,13 @@ import pytest
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
-from ctrace.inspector.guards import Duration, GuardCost, KindCost, PartCost
+from ctrace.inspector.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
 from ctrace.inspector.model import Frame
 from ctrace.inspector.reader import Entry
 from ctrace.inspector.views.guards import heads
 from tests.helpers import GUARD_COST, MODEL, Log, stack_of, unmet
 
+LEFT_OUT = (LeftOut("EMPTY_NN_MODULE_HOOKS_DICT", "torch.skip", 3),)
 HERE = (Frame(MODEL, 9, "forward"),)
 
 
@@ -62,13 +63,13 @@ class TestPlaced:
     DATA: ClassVar[dict[str, Any]] = {
         "stacks": [{"frames": stack_of([(MODEL, 9, "forward")])}, {"frames": []}],
         "lines": [0, -1, 0, 1],
-        "without_effect": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "number": 3}],
+        "left_out": [{"kind": "EMPTY_NN_MODULE_HOOKS_DICT", "why": "torch.skip", "number": 3}],
         "object": "Block 2",
     }
 
     def test_a_stack_for_each_line(self):
         assert event_of(Log().ctrace("guards", self.DATA, at="0/0")) == ge.GuardsPlaced(
-            "0/0", (HERE, None, HERE, ()), {"EMPTY_NN_MODULE_HOOKS_DICT": 3}, "Block 2"
+            "0/0", (HERE, None, HERE, ()), LEFT_OUT, "Block 2"
         )
 
     def test_a_function_is_no_method(self):
@@ -110,13 +111,13 @@ class TestSession:
         printed = log.ctrace("guard_cost", GUARD_COST, at="0/0").session().guards["0/0"]
         assert printed.text == self.TREE
         assert printed.stacks == (HERE, None, HERE, ())
-        assert printed.without_effect == {"EMPTY_NN_MODULE_HOOKS_DICT": 3}
+        assert printed.left_out == LEFT_OUT
         assert printed.cost is not None
         assert printed.cost.whole.warm == 6.0
 
     def test_of_a_log_of_torch_alone(self):
         printed = Log().compiled("0/0").guards("0/0", self.TREE).session().guards["0/0"]
-        assert (printed.stacks, printed.without_effect, printed.cost) == (None, {}, None)
+        assert (printed.stacks, printed.left_out, printed.cost) == (None, (), None)
 
     def test_the_last_attempt_counts(self):
         log = Log().compiled("0/0").guards("0/0", "old").guards("0/0", self.TREE)

@@ -132,7 +132,7 @@ class TestRecompiles:
         words = "0/0: L['n'] == 2                  # return x * n  # model.py:9 in forward"
         log = Log().compiled("0/0").artifact("recompile_reasons", words, at="0/1").compiled("0/1")
         (cause,) = log.session().recompiles[0].causes
-        assert (cause.kind, cause.subject, cause.was, cause.now, cause.line) == ("argument_value", "n", "2", None, None)
+        assert (cause.kind, cause.subject, cause.was, cause.now, cause.line) == ("argument_value", "n", "2", None, 9)
         assert cause.advice.before == entries("causes")["argument_value/int"].before
 
     def test_torchs_own_words_name_a_local_without_its_scope(self):
