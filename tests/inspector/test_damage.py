@@ -216,6 +216,13 @@ class TestDamage:
         except RunError as error:
             assert "newer" in error.what
 
+    @pytest.mark.parametrize("sizes", ["", ",", "None", "x, 3", "9" * 5000, "-1, ²", "3, 3", "[3]"])
+    def test_any_sizes_in_a_guard_on_a_tensor(self, sizes: str):
+        checked = "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False"
+        tree = TREE.replace("EQUALS_MATCH: L['x'] == 3", f"TENSOR_MATCH: {checked}, size=[{sizes}], stride=[{sizes}])")
+        log = Log().started().compiled("0/0").guards("0/0", tree).compiled("0/1")
+        seen(log.recompile("0/1", unmet("L['n'] == 2")).ended().session())
+
     @pytest.mark.parametrize("name", NO_JSON)
     def test_payloads_that_hold_no_object(self, name: str):
         for kind, specimen in SPECIMENS.items():
