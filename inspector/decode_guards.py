@@ -13,7 +13,8 @@ def guards_failed(compile_id: str, data: Fields) -> ev.GuardsFailed:
 
 def _held(data: Fields) -> ev.EntryHeld:
     unmet = tuple(map(_unmet, data.objects("unmet")))
-    return ev.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
+    number, following = data.maybe_integer("number") or len(unmet), data.maybe_texts("following")
+    return ev.EntryHeld(data.text("id"), unmet, number, data.maybe_text("invalid"), following)
 
 
 def guards_placed(compile_id: str, data: Fields) -> ev.GuardsPlaced:
@@ -21,7 +22,7 @@ def guards_placed(compile_id: str, data: Fields) -> ev.GuardsPlaced:
     known = tuple(frames(each.objects("frames")) for each in data.objects("stacks"))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     counts = {each.text("kind"): each.integer("number") for each in data.objects("without_effect")}
-    return ev.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"))
+    return ev.GuardsPlaced(compile_id, stacks, counts, data.maybe_text("object"), data.maybe_texts("arguments"))
 
 
 def guards_timed(compile_id: str, data: Fields) -> ev.GuardsTimed:
@@ -43,4 +44,5 @@ def _duration(data: Fields) -> Duration:
 
 def _unmet(data: Fields) -> ev.UnmetGuard:
     stack = frames(data.maybe_objects("stack"))
-    return ev.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")
+    now, was, hint = data.maybe_text("now"), data.maybe_text("was"), data.maybe_text("hint") or ""
+    return ev.UnmetGuard(data.text("guard"), now, stack, hint, was)

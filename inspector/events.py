@@ -210,6 +210,8 @@ class UnmetGuard:
     """Where the user's code made the guard."""
     hint: str = ""
     """What torch advises along with it."""
+    was: str | None = None
+    """The value that the entry was made for, where the text does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +221,11 @@ class EntryHeld:
     id: str
     unmet: tuple[UnmetGuard, ...] = ()
     number: int = 0
-    """Of all unmet guards; `unmet` may hold fewer."""
+    """Of all unmet guards that stand for themselves; `unmet` may hold fewer."""
     invalid: str | None = None
     """Why torch had thrown the entry away."""
+    following: tuple[str, ...] = ()
+    """Texts of unmet guards that only follow from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,8 @@ class GuardsPlaced:
     """Guards that Dynamo asked for and that check nothing, by kind."""
     of_object: str | None = None
     """The module whose method was compiled, as class and number."""
+    arguments: tuple[str, ...] = ()
+    """What `args` holds is called so in the function that torch wrapped, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks, Stack, frames
+from ctrace.inspector.capture.unmet import Scope
+from ctrace.inspector.capture.wrapped import arguments
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:
@@ -46,7 +48,7 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
-            described = _describe(manager.root, stacks, builder)
+            described = _describe(manager, f_locals, stacks, builder)
             recorder.record("guards", {**described, "object": objects.named(f_locals)})
         if cost:
             with recorder.watching("what guards cost"):
@@ -74,17 +76,19 @@ class _Objects:
         return f"{type(first).__name__} {number}"
 
 
-def _describe(root: Any, stacks: GuardStacks, builder: Any) -> dict[str, Any]:
+def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks, builder: Any) -> dict[str, Any]:
     """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
     known: dict[Stack, int] = {}
-    parts = [*_printed(root, set())]
-    for guard in root.get_epilogue_lambda_guards():
+    parts = [*_printed(manager.root, set())]
+    for guard in manager.root.get_epilogue_lambda_guards():
         parts += guard.verbose_code_parts()
+    stacks.name_objects(parts, Scope.of(manager, f_locals).value)
     lines = [_number(stacks.of(part), known) for part in parts]
     return {
         "stacks": [{"frames": frames(stack)} for stack in known],
         "lines": lines,
         "without_effect": _without_effect(builder),
+        "arguments": arguments(f_locals),
     }
 
 

@@ -10,17 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from ctrace.inspector.capture.globalstate import changes
 from ctrace.inspector.capture.guardtree import children, is_relational
 from ctrace.inspector.capture.tensordiff import differences
+from ctrace.inspector.capture.values import class_name, shown
 
-_SHORT = 200
-_MOST = 60
-"""How many unmet guards of an entry are written down; all are counted."""
 _GONE = (AttributeError, KeyError, IndexError)
 
 
@@ -39,6 +36,8 @@ class Unmet:
     """What is not met, as torch would say it."""
     now: str | None = None
     """The value that the call has, where it can be named."""
+    was: str | None = None
+    """The value that the entry was made for, where the guard does not say it."""
     verbose: str = ""
     """The whole leaf guard with torch's comment."""
 
@@ -72,22 +71,13 @@ def _compiled(expression: str) -> CodeType:
     return compile(expression.strip(), "<guard>", "eval")
 
 
-def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> tuple[list[Unmet], int]:
-    """Give the unmet guards of an entry, each as text and value, and the number of all of them."""
+def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> list[Unmet]:
+    """Give the unmet guards of an entry, each as text and value."""
     scope = Scope.of(manager, f_locals)
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
-    found = _without_autocast(list(dict.fromkeys(found)))
-    found = _with_first(found, manager.check_verbose(f_locals), scope)
-    return found[:_MOST], len(found)
-
-
-def _without_autocast(found: list[Unmet]) -> list[Unmet]:
-    """Leave out tensors that differ in nothing of their own: under autocast every tensor has one dispatch key more."""
-    if not any(unmet.guard.startswith("GLOBAL_STATE changed: autocast") for unmet in found):
-        return found
-    return [unmet for unmet in found if not unmet.guard.startswith("check_tensor(")]
+    return _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope)
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
@@ -198,36 +188,45 @@ def _code(part: str) -> str:
 def _judged(part: str, scope: Scope) -> Unmet:
     """Describe an unmet guard that torch words so, with the value that the call has."""
     code = _code(part)
-    subject = _subject(code)
+    if code.startswith(_MODES):
+        return Unmet(code, *_modes(scope), verbose=part)
+    subject, expected = _compared(code)
     value = MISSING if subject is None else scope.value(subject)
-    return Unmet(code, None if value is MISSING else _shown(code, value), part)
+    like = None if expected is None else scope.value(expected)
+    return Unmet(code, None if value is MISSING else shown(code, value, like=like), verbose=part)
 
 
-def _subject(code: str) -> str | None:
-    """Find what a comparison is about: the left side of `L['x'] == 3`, or the argument of a check."""
+_MODES = "___check_torch_function_mode_stack("
+
+
+def _modes(scope: Scope) -> tuple[str, str | None]:
+    """Name the torch function modes of the call, and of the entry (`make_torch_function_mode_stack_guard`, 2.13)."""
+    from torch.overrides import _get_current_function_mode_stack
+
+    closure = getattr(scope.names[_MODES.removesuffix("(")], "__closure__", None) or ()
+    before = next((cell.cell_contents for cell in closure if isinstance(cell.cell_contents, list)), None)
+    now = [type(mode) for mode in _get_current_function_mode_stack()]
+    return _listed(now), None if before is None else _listed(before)
+
+
+def _listed(modes: list[type]) -> str:
+    return ", ".join(class_name(mode).removeprefix("torch.utils._device.") for mode in modes) or "none"
+
+
+def _compared(code: str) -> tuple[str | None, str | None]:
+    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, the argument of a check."""
     try:
         tree = ast.parse(code.strip(), mode="eval").body
     except SyntaxError:
         match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the type behind it is no Python
-        return match["source"] if match else None
+        return (match["source"] if match else None), None
     match tree:
-        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]) | ast.Compare(left=subject):
-            return ast.unparse(subject)
+        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]):
+            return ast.unparse(subject), None
+        case ast.Compare(left=subject, comparators=[other]):
+            return ast.unparse(subject), ast.unparse(other)
         case ast.Call(args=[first, *_]) | ast.Tuple(elts=[ast.Call(args=[first, *_]), *_]):
-            return ast.unparse(first)
+            return ast.unparse(first), None
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return ast.unparse(operand)
-    return None
-
-
-def _shown(code: str, value: Any) -> str:
-    """Write the value of a call; of a container that should be empty, its length; of an object, what kind it is."""
-    if isinstance(value, bool | int | float | str | bytes | None):
-        return repr(value)[:_SHORT]
-    if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):
-        return str(len(value))
-    if isinstance(value, CodeType):
-        return f"{value.co_qualname} ({Path(value.co_filename).name}:{value.co_firstlineno})"
-    if code.startswith("___check_obj_id") and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"[:_SHORT]
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+            return ast.unparse(operand), None
+    return None, None
