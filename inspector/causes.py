@@ -97,12 +97,18 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
     """Tell one object from another; an enum's member counts as the value that it stands for."""
     was, now = _apart(guard.was and type_name(guard.was), cause.now)
     cause = replace(cause, was=was, now=now)
+    if now == "None":
+        return replace(cause, kind="none")
     match = _MEMBER.match(guard.text)
     if match is None or guard.was is None:
         return cause
     owner = guard.was.rpartition(".")[0]  # of `Mode.FAST`, which has the class `models.Mode`
     is_member = bool(owner) and f".{match['type']}".endswith(f".{owner}")
-    return replace(cause, kind=value_kind(match["source"])) if is_member else cause
+    if not is_member:
+        return cause
+    other = (guard.now or "").rpartition(".")[0] != owner
+    as_value = replace(cause, kind=value_kind(match["source"]))
+    return replace(as_value, kind="type", was=owner, now=_literal(guard.now) or now) if other else as_value
 
 
 _MEMBER = re.compile(r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:class|enum) '(?P<type>[^']*)'>")

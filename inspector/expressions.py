@@ -24,7 +24,7 @@ def _bounds(text: str, now: str | None) -> Cause | None:
     if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
         return None
     subject = match["subject"]
-    is_size = "size()[" in subject or "stride()[" in subject
+    is_size = any(sign in subject for sign in ("size()[", "stride()[", "storage_offset()"))
     apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
     bounds = _bound_words(low, match["high"])
     return Cause("zero_one" if apart else "range", user_name(subject), bounds, now)
@@ -85,21 +85,19 @@ def _attribute(text: str, now: str | None) -> Cause | None:
             return _membership("key_order", held["key"], held["dict"], absent=False)
         return Cause("attribute_value", user_name(source), "there", "missing")
     if match := _MARKED.match(text):
-        return Cause(
-            "other", f"{_mark(match['name'])} on {user_name(match['object'])}", match["was"], "other dimensions"
-        )
+        return Cause("other", _mark(match), match["was"], "other dimensions")
     match = _HASATTR.match(text)
     if match is None:
         return None
     was_there = (match["is"] != "False") is not bool(match["no"])
     was, now = ("there", "missing") if was_there else ("missing", "there")
     if match["name"] in _MARKS:
-        return Cause("other", f"{_mark(match['name'])} on {user_name(match['object'])}", was, now)
+        return Cause("other", _mark(match), was, now)
     return Cause("attribute_value", f"{user_name(match['object'])}.{match['name']}", was, now)
 
 
-def _mark(name: str) -> str:
-    return _MARKS.get(name, name)
+def _mark(match: re.Match[str]) -> str:
+    return f"{_MARKS.get(match['name'], match['name'])} on {user_name(match['object'])}"
 
 
 _CLASS = re.compile(r"<class '(?P<name>[^']*)'>")
@@ -121,12 +119,14 @@ def _check(text: str, now: str | None) -> Cause | None:
         subject = user_name(match["source"])
         if match["what"] == "obj_id":
             return Cause("identity", subject.removesuffix(".__code__"), None, now)
-        return Cause("type", subject, match["type"] and type_name(match["type"]), now)
+        was = match["type"] and type_name(match["type"])
+        return Cause("none" if now == "NoneType" else "type", subject, was, "None" if now == "NoneType" else now)
     if text.startswith(("Duplicate tensor", "check_no_aliasing(")):
         return Cause("aliasing", user_name(text), None, None)
     if match := _OVERLAP.match(text):
-        names = [user_name(each) for each in (match["yes"], match["no"]) if each]
-        return Cause("aliasing", f"memory of {' and '.join(names)}", "shared" if match["yes"] else "apart", "otherwise")
+        was = "shared" if match["yes"] else "apart"
+        names = [user_name(each) for each in re.split(r", (?=[LG]\[)", match["yes"] or match["no"])]
+        return Cause("aliasing", f"memory of {' and '.join(names)}", was, now)
     if match := _NAN.match(text):
         return Cause("other", user_name(match["source"]), "a number", "nan")
     return None
@@ -142,8 +142,10 @@ def _compared(kind: str, text: str, now: str | None) -> Cause:
     if match is None:
         return Cause(kind, user_name(text), None, now)
     if kind == "aliasing":
-        apart = match["op"] == "is"
-        return Cause(kind, f"{user_name(match['subject'])} is {user_name(match['was'])}", str(apart), str(not apart))
+        apart = match["op"] in ("is", "==")
+        sign = "==" if match["op"] == "==" else "is"
+        subject = f"{user_name(match['subject'])} {sign} {user_name(match['was'])}"
+        return Cause(kind, subject, str(apart), str(not apart))
     was = user_name(match["was"]) if kind in ("duck_shape", "range") else match["was"]
     if kind == "range":
         was = _RANGE_WORDS[match["op"]].format(was)
@@ -191,6 +193,7 @@ def _size_comparison_kind(subject: str, was: str) -> str:
 _ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")
 _SOURCES = (
     (re.compile(r"\.training$"), "training_mode"),
+    (re.compile(r"\.storage_offset\(\)$"), "aliasing"),
     (re.compile(r"___stack"), "break_result"),
     (re.compile(r"__closure__|\.cell_contents"), "closure_value"),
     (re.compile(r"\bG\["), "global_value"),

@@ -32,7 +32,7 @@ _NUMBER = re.compile(rf"(?:-?[\d.]+ <=? )?(?P<source>{_NAME})(?: (?:==|!=|<=?|>=
 
 
 def sources_of(text: str) -> tuple[str, ...]:
-    """Name what torch might have left open, as torch does: `L['x'].size()[0]` or `L['n']`; empty: no size, no number."""
+    """Name what torch might have left open, as torch does: `L['x'].size()[0]` or `L['n']`; empty: neither of them."""
     match = TENSOR.match(text)
     if match is not None:
         index = match["index"]

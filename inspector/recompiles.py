@@ -59,8 +59,8 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         why_expected=why,
         nearest=seen_from,
         distances={entry.id: entry.number for entry in failed.entries} if failed else {},
-        scenario=during and during.scenario,
-        call=during and during.index,
+        scenario=during.scenario if during else None,
+        call=during.index if during else None,
     )
 
 

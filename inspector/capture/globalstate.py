@@ -34,7 +34,7 @@ def _state(text: str) -> dict[str, Any]:
 
 def _of_autocast(names: list[str], state: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Give the settings of autocast that differ by name: a state lists them by device, in the order of the reason."""
-    found = {}
+    found: dict[str, Any] = {}
     for what in ("enabled", "dtype"):
         changed = [name for name in names if (match := _AUTOCAST.fullmatch(name)) and match["what"] == what]
         mine, others = (each.get("autocast_state", {}).get(what, []) for each in (state, other))

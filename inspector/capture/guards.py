@@ -82,7 +82,9 @@ def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks, build
     parts = [*_printed(manager.root, set())]
     for guard in manager.root.get_epilogue_lambda_guards():
         parts += guard.verbose_code_parts()
-    stacks.name_objects(parts, Scope.of(manager, f_locals).value)
+    scope = Scope.of(manager, f_locals)
+    stacks.name_objects(parts, scope.value)
+    stacks.keep_lengths(manager, {source: len(scope.value(source)) for source in _dicts(manager.root)})
     lines = [_number(stacks.of(part), known) for part in parts]
     return {
         "stacks": [{"frames": frames(stack)} for stack in known],
@@ -103,6 +105,14 @@ def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
         yield from guard.verbose_code_parts()
     for child in children(node):
         yield from _printed(child, seen)
+
+
+def _dicts(node: Any) -> Iterator[str]:
+    """Name the dicts that are guarded key by key, and with that for their length."""
+    if hasattr(node, "get_key_value_managers") and node.get_source() not in ("L", "G"):
+        yield node.get_source()
+    for child in children(node):
+        yield from _dicts(child)
 
 
 def _number(stack: Stack | None, known: dict[Stack, int]) -> int:

@@ -74,7 +74,7 @@ def _held(entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStack
     if hasattr(manager, "invalidation_reason"):
         described["invalid"] = str(manager.invalidation_reason)
         return described
-    found, following = divided(unmet_guards(manager, f_locals))
+    found, following = divided(unmet_guards(manager, f_locals, stacks.lengths_of(manager)))
     found += other_backend(entry.backend, backend)
     described["number"] = len(found)
     described["unmet"] = [_told(each, stacks) for each in found[:_MOST]]

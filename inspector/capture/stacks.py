@@ -1,12 +1,14 @@
 """Where the user's code made each guard: torch keeps it while it builds guards, and then only the innermost frame.
 
-And which object a guard on identity is about: the guard itself holds no more than its address.
+And which object a guard on identity is about, of which the guard itself holds no more than the address, and how long a
+guarded dict is, which it checks without a word.
 """
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ctrace.inspector.capture.values import named
 
@@ -21,6 +23,7 @@ class GuardStacks:
     _of: dict[str, Stack] = field(default_factory=dict)
     _known: dict[Stack, Stack] = field(default_factory=dict)
     _objects: dict[str, str] = field(default_factory=dict)
+    _lengths: WeakKeyDictionary[Any, dict[str, int]] = field(default_factory=WeakKeyDictionary)
 
     def add(self, parts: list[str], user_stack: Any) -> None:
         """Keep the stack (a `traceback.StackSummary`) of a guard that is worded so."""
@@ -38,6 +41,14 @@ class GuardStacks:
                 value = value_of(match["source"])
                 if id(value) == int(match["id"]):
                     self._objects[match["id"]] = named(value)
+
+    def keep_lengths(self, manager: Any, lengths: dict[str, int]) -> None:
+        """Keep how long the dicts are that a guard manager is made for."""
+        self._lengths[manager] = lengths
+
+    def lengths_of(self, manager: Any) -> dict[str, int]:
+        """Give the lengths of dicts, by source, that a guard manager was made for."""
+        return self._lengths.get(manager, {})
 
     def object_of(self, part: str) -> str | None:
         """Name the object that a guard asks for; None: it asks for none, or for one that nobody has seen."""

@@ -7,7 +7,7 @@ not met nothing is asked: what hangs on it follows from it. What is written abou
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
@@ -47,14 +47,16 @@ class Scope:
     """What a guard's expression can name: `L`, the call's locals, `G`, its globals, and torch's helpers."""
 
     names: dict[str, Any]
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How long dicts were when the entry was made; a guard on a dict checks that, and does not tell."""
     unread: list[str] = field(default_factory=list)
     """Sources that cannot be looked up from outside of torch."""
 
     @classmethod
-    def of(cls, manager: Any, f_locals: dict[str, Any]) -> "Scope":
+    def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
         """Take the names that torch gives to a guard manager's own checks (guards.py, 2.13)."""
         known = {**manager.global_scope, **manager.closure_vars}
-        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})})
+        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
 
     def value(self, expression: str) -> Any:
         """Evaluate one of torch's own expressions, in this process, as torch does; MISSING where it has no value."""
@@ -71,9 +73,9 @@ def _compiled(expression: str) -> CodeType:
     return compile(expression.strip(), "<guard>", "eval")
 
 
-def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> list[Unmet]:
+def unmet_guards(manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> list[Unmet]:
     """Give the unmet guards of an entry, each as text and value."""
-    scope = Scope.of(manager, f_locals)
+    scope = Scope.of(manager, f_locals, lengths)
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
@@ -103,16 +105,35 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
         if source not in scope.unread:
             yield Unmet(f"getattr failed on source {source}")
         return
-    unmet = [found for guard in leaves for found in _asked(guard, value, scope)]
+    unmet = _unmet_leaves(leaves, value, scope)
     yield from unmet
     yield from _related(node, scope)
     if unmet and source not in ("L", "G"):
         return
-    if other := _other_key(node, scope):
+    if other := _other_length(source, value, scope) or _other_key(node, scope):
         yield other  # values are looked up by position in the dict, so they would all differ because of this
         return
     for child in children(node):
         yield from _below(child, scope)
+
+
+def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:
+    """Ask the leaf guards of a node, up to one that finds another type or object: what comes then is not for those."""
+    found: list[Unmet] = []
+    for guard in leaves:
+        found += (unmet := list(_asked(guard, value, scope)))
+        if unmet and type(guard).__name__ in _WHAT_IT_IS:
+            break
+    return found
+
+
+_WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "FALSE_MATCH"))
+
+
+def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
+    """Find a dict of another length, in torch's words, which turn what is checked round (guards.cpp, 2.13)."""
+    was = scope.lengths.get(source)
+    return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
 
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
@@ -126,7 +147,7 @@ def _other_key(node: Any, scope: Scope) -> Unmet | None:
 
 def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
     """Ask one leaf guard about a value."""
-    if guard(value):
+    if _meets(guard, value):
         return
     kind = type(guard).__name__
     parts = list(guard.verbose_code_parts())
@@ -138,6 +159,14 @@ def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
             yield from map(Unmet, changes(reason, parts[0]))
     else:
         yield from (_judged(part, scope) for part in _failing(parts, scope))
+
+
+def _meets(guard: Any, value: Any) -> bool:
+    """Ask a leaf guard; one that is not made for such a value, which another guard found then, raises in 2.13."""
+    try:
+        return bool(guard(value))
+    except SystemError:
+        return True
 
 
 def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
@@ -152,6 +181,8 @@ def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
     for part in guard.verbose_code_parts():
         if match := _NO_ALIASING.match(_code(part)):
             found += _same(_arguments(match["sources"]), scope, part)
+        elif match := _OVERLAPPING.match(_code(part)):
+            found += _overlap(_arguments(match["some"]), _arguments(match["none"]), scope, part)
         elif _fails(part, scope):
             found.append(_judged(part, scope))
     return found
@@ -160,6 +191,23 @@ def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
 def _fails(part: str, scope: Scope) -> bool:
     value = scope.value(_code(part))
     return value is not MISSING and not value
+
+
+_OVERLAPPING = re.compile(r"check_overlapping\(overlapping=\[(?P<some>.*)\], non_overlapping=\[(?P<none>.*)\]\)$")
+
+
+def _overlap(some: list[str], none: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
+    """Find tensors that share memory and should not, or the other way round.
+
+    Source: `STORAGE_OVERLAPPING`, torch/csrc/dynamo/guards.cpp (2.13), which asks what is asked here.
+    """
+    from torch._C._dynamo.guards import compute_overlapping_tensors
+
+    tensors = [scope.value(source) for source in (*some, *none)]
+    if MISSING not in tensors:
+        shared = compute_overlapping_tensors(tensors, symbolic=False)
+        if set(shared) != set(range(len(some))):
+            yield Unmet(_code(part), "apart" if some else "shared", verbose=part)
 
 
 _NO_ALIASING = re.compile(r"check_no_aliasing\((?P<sources>.*)\)$")
@@ -214,7 +262,7 @@ def _listed(modes: list[type]) -> str:
 
 
 def _compared(code: str) -> tuple[str | None, str | None]:
-    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, the argument of a check."""
+    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, a check's argument."""
     try:
         tree = ast.parse(code.strip(), mode="eval").body
     except SyntaxError:
