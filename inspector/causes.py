@@ -87,6 +87,8 @@ def _entry(text: str, guard: UnmetGuard) -> Cause | None:
     """Read what is about the cache entry as a whole."""
     if match := _GONE.match(text):
         return Cause("identity", user_name(match["source"]))
+    if text.startswith("Unexpected recompilation"):
+        return Cause("other", "nothing that can be told afterwards")
     if not text.startswith(_BACKEND):
         return None
     told = _TORCHS_BACKENDS.search(text)

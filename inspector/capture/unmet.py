@@ -139,7 +139,7 @@ def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
     """Find the first key of a dict that is not what it was, at its position."""
     pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
-    for keys, _ in pairs.values():
+    for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):
             return unmet
     return None

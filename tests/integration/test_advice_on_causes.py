@@ -14,12 +14,6 @@ from ctrace.inspector.advice import entries
 pytestmark = pytest.mark.integration
 
 CAUSES = {key: entry for key, entry in entries("causes").items() if entry.before}
-_NOT_TOLD_APART = (
-    "size/fixed", "size/dynamic_off", "argument_value/fixed", "device", "layout", "global_state/function_mode",
-    "type/number", "other/backend",
-)  # fmt: skip
-"""What the reader does not recognize yet."""
-BEFORE = [pytest.param(key, marks=pytest.mark.xfail(strict=True)) if key in _NOT_TOLD_APART else key for key in CAUSES]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +47,7 @@ def _run(code: str, folder: Path) -> None:
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-@pytest.mark.parametrize("key", BEFORE)
+@pytest.mark.parametrize("key", CAUSES)
 def test_the_example_is_compiled_again_for_this_cause(key: str, tmp_path: Path) -> None:
     entry = CAUSES[key]
     with ctrace.trace() as traced:
