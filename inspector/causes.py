@@ -46,6 +46,8 @@ def _tensor(text: str) -> Cause | None:
         return Cause("stride", f"{name}.stride({match['index']})", was, now)
     now = now or "?"
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
+    if "device index mismatch" in text:
+        attribute = "device.index"
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
 

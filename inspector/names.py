@@ -4,7 +4,7 @@ import re
 
 _MODULES = re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
-_IN_CLOSURE = re.compile(r"(?P<before>.*\()?(?:[^()\s]*\.)?closure variable \d+(?P<after>.*)", re.DOTALL)
+_IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
 _HINT = re.compile(r'guard on "(?P<name>\w+)"')
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
