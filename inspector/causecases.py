@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ctrace.inspector.guard_events import UnmetGuard
+from ctrace.inspector.model import Cause
+
 _NUMBERS = frozenset(("int", "float", "bool"))
 
 
@@ -31,6 +34,16 @@ class Facts:
     """Whether the user's code made a constant of a size or number that torch had left open."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
+    is_weight: bool = False
+    """Whether it is about a parameter or a buffer."""
+    is_open: bool = False
+    """Whether the new graph leaves the value open."""
+
+    @classmethod
+    def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
+        """Take what the cause and torch's words tell."""
+        told = cause.kind, cause.subject, cause.was, cause.now
+        return cls(*told, guard=guard.text, hint=guard.hint, is_open=cause.is_open)
 
 
 def case_of(facts: Facts) -> str:
@@ -45,6 +58,8 @@ def _plain(_facts: Facts) -> str:
 def _size(facts: Facts) -> str:
     if facts.subject.endswith(".dim()"):
         return "rank"
+    if facts.is_open:
+        return ""
     if _is_weight(facts):
         return "parameter"
     if facts.is_fixed:
@@ -91,14 +106,14 @@ _STATES = {
     "default_dtype": "default_dtype",
     "allow_": "matmul_precision",
     "torch_function": "function_mode",
-    "___check_torch_function_mode_stack": "function_mode",
-    "utils_device.CURRENT_DEVICE": "function_mode",
+    "torch function modes": "function_mode",
+    "default device": "function_mode",
 }
 """Beginnings of what GlobalStateGuard and the guards on modes call a setting."""
 
 
 def _attribute(facts: Facts) -> str:
-    if "hasattr(" in facts.guard:
+    if facts.was in ("there", "missing") and facts.now in ("there", "missing"):
         return "missing"
     if _holder(facts) == "optimizer":
         return "optimizer"
@@ -127,7 +142,7 @@ def _length(facts: Facts) -> str:
 
 
 def _key_order(facts: Facts) -> str:
-    return "contains" if "___dict_contains(" in facts.guard else ""
+    return "contains" if " in " in facts.subject else ""
 
 
 def _none(facts: Facts) -> str:
@@ -158,14 +173,15 @@ def _identity(facts: Facts) -> str:
         return "function"
     if "<class 'torch.Tensor'>" in facts.guard:
         return "tensor"
-    return "" if facts.guard else "gone"
+    return "gone" if facts.guard.startswith("Cache line invalidated") else ""
 
 
 def _other(facts: Facts) -> str:
-    text = facts.guard or facts.subject
-    if text.startswith("BACKEND_MATCH"):
+    if facts.guard.startswith("BACKEND_MATCH"):
         return "backend"
-    return "nan" if text.startswith("not math.isnan(") else ""
+    if "_dynamo_" in facts.guard and " on " in facts.subject:
+        return "mark"
+    return "nan" if facts.guard.startswith("not math.isnan(") else ""
 
 
 _CASES: dict[str, Callable[[Facts], str]] = {
@@ -191,7 +207,8 @@ _CASES: dict[str, Callable[[Facts], str]] = {
 
 
 def _is_weight(facts: Facts) -> bool:
-    return any(sign in facts.guard for sign in ("._parameters[", "._buffers[", "Guard failed on a parameter"))
+    signs = "._parameters[", "._buffers[", "Guard failed on a parameter"
+    return facts.is_weight or any(sign in facts.guard for sign in signs)
 
 
 def _holder(facts: Facts) -> str:

@@ -1,31 +1,23 @@
 """From an unmet guard, as torch words it, to a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
-actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`).
+actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py reads.
 """
 
 import re
 from collections.abc import Container
 from dataclasses import replace
 
+from ctrace.inspector.expressions import expression, value_kind
 from ctrace.inspector.guard_events import UnmetGuard
+from ctrace.inspector.guardwords import PARAMETER_HINT, TENSOR, size_kind, type_name
 from ctrace.inspector.model import Cause
-from ctrace.inspector.names import user_name
+from ctrace.inspector.names import closure_name, user_name
 
-_PARAMETER_HINT = ". Guard failed on a parameter, "
-_TENSOR = re.compile(
-    r"tensor '(?P<name>.*?)' (?:Tensor )?(?P<what>size|stride|dtype|device|layout|requires_grad|dispatch key set|rank)"
-    r"(?: index)? mismatch(?: at index (?P<index>\d+))?\. "
-    r"[Ee]xpected (?:device index to be )?(?P<was>.*?)(?:, actual (?P<now>.*))?$"
-)
 _TENSOR_KINDS = {
     "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
     "dispatch key set": "dispatch_keys", "rank": "size", "layout": "layout",
 }  # fmt: skip
-_BOUNDS = re.compile(
-    r"^(?:(?P<low>-?\d+) <=? )?(?P<subject>[^<>=]+?)(?: (?:<=?) (?P<high>-?\d+)| >= (?P<least>-?\d+))?$"
-)
-_COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (?P<was>.+)$")
 
 
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
@@ -33,37 +25,44 @@ def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
 
     `closure` holds the names that the function takes from an enclosing one.
     """
-    text = guard.text.strip().partition(_PARAMETER_HINT)[0]
-    cause = _tensor(text) or _global_state(text) or _expression(text, guard.now) or Cause("other", text)
-    if cause.kind == "argument_value" and cause.subject.partition(".")[0] in closure:
-        return replace(cause, kind="closure_value")
-    return cause
+    text = guard.text.strip().partition(PARAMETER_HINT)[0]
+    cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)
+    cause = replace(cause, subject=closure_name(cause.subject, guard.hint))
+    if cause.kind == "argument_value" and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
+        cause = replace(cause, kind="closure_value")
+    return _object(cause, guard) if cause.kind == "identity" else _other_type(cause)
 
 
 def _tensor(text: str) -> Cause | None:
-    match = _TENSOR.match(text)
+    match = TENSOR.match(text)
     if match is None:
         return None
     name, what, was, now = user_name(match["name"]), match["what"], match["was"], match["now"]
     if what == "requires_grad" and now is None:  # "expected requires_grad=0", and nothing of the other
         was, now = ("True", "False") if was.endswith("=1") else ("False", "True")
     if what == "size":
-        return Cause(_size_kind(was, now), f"{name}.size({match['index']})", was, now)
+        return Cause(size_kind(was, now), f"{name}.size({match['index']})", was, now)
     if what == "stride":
         return Cause("stride", f"{name}.stride({match['index']})", was, now)
     now = now or "?"
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
+    if "device index mismatch" in text:
+        attribute = "device.index"
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
 
-def _size_kind(was: str, now: str) -> str:
-    return "zero_one" if {was, now} & {"0", "1"} else "size"
-
-
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>[^\s.]+)(?:\. expected (?P<was>.*), actual (?P<now>.*))?")
+_MODES = "___check_torch_function_mode_stack("
+_DEVICE = "utils_device.CURRENT_DEVICE == "
 
 
-def _global_state(text: str) -> Cause | None:
+def _state(text: str, guard: UnmetGuard) -> Cause | None:
+    """Read what is about the state of torch, and about no value of the program."""
+    if text.startswith(_MODES):
+        return Cause("global_state", "torch function modes", guard.was, guard.now)
+    if text.startswith(_DEVICE):
+        was, now = (_unset(each) for each in (text.removeprefix(_DEVICE), guard.now))
+        return Cause("global_state", "default device", was, now)
     match = _GLOBAL_STATE.match(text)
     if match is None:
         return None
@@ -72,159 +71,78 @@ def _global_state(text: str) -> Cause | None:
     return Cause(kind, what, match["was"], match["now"])
 
 
-def _expression(text: str, now: str | None) -> Cause | None:
-    return _bounds(text, now) or _container(text, now) or _check(text, now) or _comparison(text, now)
+def _unset(device: str | None) -> str | None:
+    """Name a default device, from torch's `device(type='cuda', index=0)` too."""
+    parts = re.findall(r"type='(\w+)'|index=(\d+)", device or "")
+    named = ":".join(kind or index for kind, index in parts)
+    return named or ("not set" if device == "None" else device)
 
 
-def _bounds(text: str, now: str | None) -> Cause | None:
-    """Read `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch itself sets 0 and 1 apart, other bounds come from a condition."""
-    match = _BOUNDS.match(text)
-    if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
+_BACKEND = "BACKEND_MATCH failure"
+_TORCHS_BACKENDS = re.compile(
+    r"Cached backend: (?P<was>.*?) \(id=0x\w+\)\. New backend: (?P<now>.*?) \(id=0x\w+\)\. ", re.DOTALL
+)
+_GONE = re.compile(r"Cache line invalidated because (?P<source>.*) got deallocated")
+
+
+def _entry(text: str, guard: UnmetGuard) -> Cause | None:
+    """Read what is about the cache entry as a whole."""
+    if match := _GONE.match(text):
+        return Cause("identity", user_name(match["source"]))
+    if text.startswith("Unexpected recompilation"):
+        return Cause("other", "nothing that can be told afterwards")
+    if not text.startswith(_BACKEND):
         return None
-    subject = match["subject"]
-    is_size = "size()[" in subject or "stride()[" in subject
-    apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
-    bounds = _bound_words(low, match["high"])
-    return Cause("zero_one" if apart else "range", user_name(subject), bounds, now)
+    told = _TORCHS_BACKENDS.search(text)
+    return Cause("other", "backend", *_apart(*(told.groups() if told else (guard.was, guard.now))))
 
 
-def _bound_words(low: str | None, high: str | None) -> str:
-    if low and high:
-        return f"{low} to {high}"
-    return f"{low} or more" if low else f"{high} or less"
+def _object(cause: Cause, guard: UnmetGuard) -> Cause:
+    """Tell one object from another; an enum's member counts as the value that it stands for."""
+    was, now = _apart(guard.was and type_name(guard.was), cause.now)
+    cause = replace(cause, was=was, now=now)
+    if now == "None":
+        return replace(cause, kind="none")
+    match = _MEMBER.match(guard.text)
+    if match is None or guard.was is None:
+        return cause
+    owner = guard.was.rpartition(".")[0]  # of `Mode.FAST`, which has the class `models.Mode`
+    is_member = bool(owner) and f".{match['type']}".endswith(f".{owner}")
+    if not is_member:
+        return cause
+    other = (guard.now or "").rpartition(".")[0] != owner
+    as_value = replace(cause, kind=value_kind(match["source"]))
+    return replace(as_value, kind="type", was=owner, now=_literal(guard.now) or now) if other else as_value
 
 
-def _container(text: str, now: str | None) -> Cause | None:
-    if match := _EMPTY.match(text):
-        return Cause(
-            "length", f"len({user_name(match['container'])})", "0", now if now and now.isdecimal() else "1 or more"
-        )
-    if text.startswith("len("):
-        return _compared("length", text, now)
-    if text.startswith("list(dict.keys("):
-        return Cause("key_order", f"{user_name(text[len('list(dict.keys(') :].partition(')')[0])}", None, now)
-    return None
+_MEMBER = re.compile(r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:class|enum) '(?P<type>[^']*)'>")
 
 
-_EMPTY = re.compile(r"not (?P<container>[^\s()]+)$")
-"""Guard `SEQUENCE_LENGTH` of a container without items; every other `not` is that of a call."""
+def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
+    """Say that two objects which are called the same are two."""
+    return was, f"another {now}" if now and was == now else now
 
 
-def _check(text: str, now: str | None) -> Cause | None:
-    if match := _WANTED_TENSOR.match(text):
-        is_none = "NoneType" in match["found"]
-        found = _CLASS.sub(r"\1", match["found"])
-        return Cause("none" if is_none else "type", user_name(match["name"]), match["was"] or "Tensor", found)
-    if text.startswith(("Duplicate tensor found", "check_no_aliasing(")):
-        return Cause("aliasing", user_name(text), None, None)
-    if match := _CONTAINS.match(text):
-        return Cause("key_order", user_name(match["dict"]), None, None)
-    for prefix, kind in _CHECKS:
-        if text.startswith(prefix):
-            subject = user_name(text[len(prefix) :].split(",")[0].rstrip(")"))
-            wanted = _CLASS.search(text) if kind == "type" else None
-            was = _type_name(wanted[1]) if wanted else None
-            return Cause(kind, subject.removesuffix(".__code__"), was, now and _type_name(now))
-    return None
-
-
-_CLASS = re.compile(r"<class '(?P<name>[^']*)'>")
-
-
-def _type_name(qualified: str) -> str:
-    return qualified.removeprefix("builtins.").removeprefix("__main__.")
-
-
-_WANTED_TENSOR = re.compile(
-    r"expected type of '(?P<name>.*?)' to be a tensor type, ?'?(?P<was>\w+)?'? but found (?P<found>.*)$"
-)
-_CONTAINS = re.compile(r"(?:not )?___dict_contains\([^,]+, (?P<dict>.+)\)$")
-_CHECKS = (
-    ("___check_type_id(", "type"),
-    ("___check_obj_id(", "identity"),
-    ("not hasattr(", "attribute_value"),
-    ("hasattr(", "attribute_value"),
-    ("getattr failed on source ", "attribute_value"),
-    ("utils_device.CURRENT_DEVICE", "global_state"),
+_VALUES = frozenset(("argument_value", "attribute_value", "global_value", "closure_value", "break_result"))
+_LITERALS = (
+    ("NoneType", re.compile(r"None")),
+    ("bool", re.compile(r"True|False")),
+    ("int", re.compile(r"-?\d+")),
+    ("float", re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)")),
+    ("str", re.compile(r"'.*'|\".*\"", re.DOTALL)),
 )
 
 
-def _comparison(text: str, now: str | None) -> Cause | None:
-    match = _COMPARISON.match(text)
-    return _compared(_comparison_kind(*match.groups()), text, now) if match else None
+def _other_type(cause: Cause) -> Cause:
+    """Tell a value of another type from another value: a number cannot become a float, a tensor or None."""
+    was, now = _literal(cause.was), _literal(cause.now)
+    if cause.kind not in _VALUES or not was or cause.now is None or was == now:
+        return cause
+    if now == "NoneType":
+        return replace(cause, kind="none")
+    return replace(cause, kind="type", was=was, now=now or type_name(cause.now))
 
 
-def _compared(kind: str, text: str, now: str | None) -> Cause:
-    match = _COMPARISON.match(text)
-    if match is None:
-        return Cause(kind, user_name(text), None, now)
-    if kind == "aliasing":
-        apart = match["op"] == "is"
-        return Cause(kind, f"{user_name(match['subject'])} is {user_name(match['was'])}", str(apart), str(not apart))
-    was = user_name(match["was"]) if kind in ("duck_shape", "range") else match["was"]
-    if kind == "range":
-        was = _RANGE_WORDS[match["op"]].format(was)
-    if kind == "none":
-        now = now and _type_name(now)
-    return Cause(kind, user_name(match["subject"]), was, now)
-
-
-_RANGE_WORDS = {
-    "==": "{}", "!=": "not {}", "<": "less than {}", ">": "more than {}", "<=": "{} or less", ">=": "{} or more",
-}  # fmt: skip
-
-
-def _comparison_kind(subject: str, op: str, was: str) -> str:
-    if op.startswith("is"):
-        return "none" if was == "None" else "aliasing" if was.startswith(("L[", "G[")) else "identity"
-    if op[0] in "<>":
-        return "range"
-    if "size()[" in subject:
-        return _size_comparison_kind(subject, op, was)
-    for sign, kind in _SOURCES:
-        if sign.search(subject):
-            return kind
-    inner = subject.removeprefix("L[")
-    return "attribute_value" if "." in inner or "][" in inner else "argument_value"
-
-
-def _size_comparison_kind(subject: str, op: str, was: str) -> str:
-    """Tell the size that torch compiled in from a condition of the user's, such as `(x.size(0) % 8) == 0`."""
-    if op == "!=" or not _ONE_SIZE.search(subject):
-        return "range"
-    if was.isdecimal():
-        return _size_kind(was, "")
-    return "duck_shape" if _ONE_SIZE.search(was) else "range"
-
-
-_ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")
-_SOURCES = (
-    (re.compile(r"\.training$"), "training_mode"),
-    (re.compile(r"___stack"), "break_result"),
-    (re.compile(r"__closure__|\.cell_contents"), "closure_value"),
-    (re.compile(r"\bG\["), "global_value"),
-)
-
-
-def source_of(text: str) -> str | None:
-    """Name what torch might have left open as torch does: `L['x'].size()[0]` or `L['n']`; None: no size, no number."""
-    match = _TENSOR.match(text)
-    if match is not None and match["index"] is not None:
-        return f"{match['name']}.{match['what']}()[{match['index']}]"
-    compared = _NUMBER.match(text)
-    return compared["source"] if compared else None
-
-
-_NUMBER = re.compile(r"(?P<source>\S+) == -?[\d.]+(?:e[+-]?\d+)?$")
-
-
-def check_order(guard: UnmetGuard) -> int:
-    """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
-    if _WANTED_TENSOR.match(guard.text):
-        return 0
-    match = _TENSOR.match(guard.text)
-    return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
-
-
-_TENSOR_ORDER = ("type", "layout", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
-"""TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""
+def _literal(text: str | None) -> str:
+    """Name the type of a value as Python writes it; empty for any other."""
+    return next((name for name, pattern in _LITERALS if pattern.fullmatch(text or "")), "")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.breaks import Report
+from ctrace.inspector.guardcheck import unexplained
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
 
@@ -23,6 +24,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     yield from _graphs_and_counters(raw)
     yield from _graphs_and_metrics(raw)
     yield from _failures_and_frames(raw)
+    yield from unexplained(raw)
 
 
 def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:

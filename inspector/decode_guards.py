@@ -13,7 +13,8 @@ def guards_failed(compile_id: str, data: Fields) -> ge.GuardsFailed:
 
 def _held(data: Fields) -> ge.EntryHeld:
     unmet = tuple(map(_unmet, data.objects("unmet")))
-    return ge.EntryHeld(data.text("id"), unmet, data.maybe_integer("number") or len(unmet), data.maybe_text("invalid"))
+    number, following = data.maybe_integer("number") or len(unmet), data.maybe_texts("following")
+    return ge.EntryHeld(data.text("id"), unmet, number, data.maybe_text("invalid"), following)
 
 
 def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
@@ -23,7 +24,7 @@ def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
     left_out = tuple(
         LeftOut(each.text("kind"), each.text("why"), each.integer("number")) for each in data.maybe_objects("left_out")
     )
-    return ge.GuardsPlaced(compile_id, stacks, left_out, data.maybe_text("object"))
+    return ge.GuardsPlaced(compile_id, stacks, left_out, data.maybe_text("object"), data.maybe_texts("arguments"))
 
 
 def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
@@ -45,4 +46,5 @@ def _duration(data: Fields) -> Duration:
 
 def _unmet(data: Fields) -> ge.UnmetGuard:
     stack = frames(data.maybe_objects("stack"))
-    return ge.UnmetGuard(data.text("guard"), data.maybe_text("now"), stack, data.maybe_text("hint") or "")
+    now, was, hint = data.maybe_text("now"), data.maybe_text("was"), data.maybe_text("hint") or ""
+    return ge.UnmetGuard(data.text("guard"), now, stack, hint, was)

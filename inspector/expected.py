@@ -24,5 +24,5 @@ def _why(cause: Cause) -> str:
 
 
 def _is_missing(cause: Cause) -> bool:
-    """Whether an attribute was there in one call and not in the other, which has no values."""
-    return cause.kind == "attribute_value" and cause.was is None
+    """Whether an attribute was not there yet."""
+    return cause.kind == "attribute_value" and cause.was == "missing"

@@ -24,6 +24,8 @@ class UnmetGuard:
     """Where the user's code made the guard."""
     hint: str = ""
     """What torch advises along with it."""
+    was: str | None = None
+    """The value that the entry was made for, where the text does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,11 @@ class EntryHeld:
     id: str
     unmet: tuple[UnmetGuard, ...] = ()
     number: int = 0
-    """Of all unmet guards; `unmet` may hold fewer."""
+    """Of all unmet guards that stand for themselves; `unmet` may hold fewer."""
     invalid: str | None = None
     """Why torch had thrown the entry away."""
+    following: tuple[str, ...] = ()
+    """Texts of unmet guards that only follow from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class GuardsPlaced:
     left_out: tuple[LeftOut, ...] = ()
     of_object: str | None = None
     """The module whose method was compiled, as class and number."""
+    arguments: tuple[str, ...] = ()
+    """What `args` holds is called so in the function that torch wrapped, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,16 @@ import re
 
 _MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
+_IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
+_HINT = re.compile(r'guard on "(?P<name>\w+)"')
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
 _IMPORTED = re.compile(r"\b__import_(\w+)")
 _BUILTINS = re.compile(r"\b__builtins_dict__\w*(?:\['(?P<name>[^'\]]+)'\])?")
 _NUMPY = re.compile(r"___from_numpy\(((?:[^()]|\([^()]*\))*)\)")
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
+_BY_KEY = re.compile(r"\[list\(dict\.keys\([^()]*\)\)\[(\d+)\]\]")
+_KEY = re.compile(r"list\(dict\.keys\(([^()]*)\)\)\[(\d+)\]")
 
 
 def user_name(source: str) -> str:
@@ -22,8 +26,32 @@ def user_name(source: str) -> str:
     name = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), name)
     name = _BUILTINS.sub(lambda match: f"builtins.{match['name']}" if match["name"] else "builtins", name)
     name = _SIZE.sub(r".\1(\2)", name)
+    name = _KEY.sub(r"key \2 of \1", _BY_KEY.sub(r"[key \1]", name))
     return re.sub(r"___stack(\d+)", "the value that the broken call returned", name)
 
 
 def _member(name: str) -> str:
     return f"[{name}]" if name.isdecimal() else f".{name}"
+
+
+def closure_name(name: str, hint: str) -> str:
+    """Name a variable of an enclosing function by torch's hint, `guard on "k"`, which is about the innermost one."""
+    told, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
+    return f"{match['before'] or ''}{told['name']}{match['after']}" if told and match else name
+
+
+def argument_name(name: str, arguments: tuple[str, ...]) -> str:
+    """Name what torch's wrapper around a function calls `args[0]` or `kwargs['mask']` as the function does."""
+
+    def named(match: re.Match[str]) -> str:
+        at = int(match[1])
+        return arguments[at] if at < len(arguments) else match[0]
+
+    if not arguments:
+        return name
+    return re.sub(r"\bkwargs\['(\w+)'\]", r"\1", re.sub(r"\bargs\[(\d+)\]", named, name))
+
+
+def optimizer_name(name: str) -> str:
+    """Name what an optimizer's own code calls `self`, and torch's wrapper around its step `args[0]`."""
+    return re.sub(r"^(len\()?(?:self|args\[0\])(?=[.\[])", r"\1optimizer", name)

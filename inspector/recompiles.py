@@ -5,18 +5,19 @@ from dataclasses import replace
 
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.causecases import Facts, case_of
-from ctrace.inspector.causes import cause_of, check_order, source_of
+from ctrace.inspector.causelines import fixing, placed
+from ctrace.inspector.causes import cause_of
 from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import Measured
 from ctrace.inspector.expected import why_expected
 from ctrace.inspector.guard_events import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.guardtext import completed, read_comment
-from ctrace.inspector.model import Advice, Cause, Frame, Owner, Recompile
-from ctrace.inspector.names import user_name
-from ctrace.inspector.owners import owner_of
+from ctrace.inspector.guardwords import check_order, sources_of, tensor_of
+from ctrace.inspector.model import Advice, Cause, Recompile
+from ctrace.inspector.names import argument_name, optimizer_name, user_name
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.symbols import Fixed, Symbols, fixed_at
+from ctrace.inspector.symbols import Asked, Fixed, Symbols
 
 _ALIKE = 3
 """Causes of one kind with the same values that are listed; the rest is counted."""
@@ -43,7 +44,7 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
 
 def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
-    failed = raw.unmet.get(compile_id)
+    failed = _of_its_time(compile_id, raw.unmet.get(compile_id))
     nearest = _nearest(raw, failed) if failed else None
     seen_from = nearest.id if nearest else _named_first(raw, compile_id)
     causes = _causes(raw, compile_id, place, failed, nearest)
@@ -65,10 +66,19 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     )
 
 
+def _of_its_time(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
+    """Number the entries like the compilation itself: after a torch._dynamo.reset(), torch begins anew."""
+    frame = compile_id.partition("/")[0]
+    if failed is None:
+        return None
+    entries = tuple(replace(each, id=f"{frame}/{each.id.rpartition('/')[2]}") for each in failed.entries)
+    return replace(failed, entries=entries)
+
+
 def _named_first(raw: Raw, compile_id: str) -> str | None:
     """For a log without our hook: the entry that torch names first, which is the newest."""
-    named = re.match(r"(\S+/\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
-    return named[1] if named else None
+    named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
+    return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
 
 
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
@@ -80,33 +90,77 @@ def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
 
-def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, int, int]:
-    """Say how far a call is from an entry.
+def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, int, int, int]:
+    """Say how far a call is from an entry; one that was compiled for a size of 0 or 1 serves no other size.
 
     Torch itself names only the first unmet guard, and a log of torch's alone has no more: then a call that got further
     through the checks of a tensor is nearer, as one that differs in strides has the entry's dtype.
     """
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
-    sizes = dynamic_sizes(raw, entry.id).values()
-    return entry.number, order, -sum(size is None for each in sizes for size in each)
+    special = sum(cause.kind == "zero_one" and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    return entry.number, order, special, -_open_values(raw, entry.id)
+
+
+def _open_values(raw: Raw, compile_id: str) -> int:
+    """Count the sizes and numbers that an entry takes as they come."""
+    sizes = dynamic_sizes(raw, compile_id).values()
+    seen = raw.shapes.get(compile_id)
+    numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers) if seen else 0
+    return sum(size is None for each in sizes for size in each) + numbers
 
 
 def _causes(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
-        held = failed.entries if failed else ()
-        gone = [_advised(Cause("identity", entry.invalid), UnmetGuard("")) for entry in held if entry.invalid]
         told = raw.reasons.get(compile_id, ())[:1]
-        return tuple(gone[:1]) or tuple(_from_text(raw, compile_id, reason) for reason in told)
-    causes = []
-    for guard in nearest.unmet:
-        source = source_of(guard.text)
-        fixed = fixed_at(raw, nearest.id, source) if source else None
-        cause = _placed(cause_of(guard, failed.closure), guard, fixed, place, raw)
-        cause = replace(cause, is_open=_is_open(raw, compile_id, guard))
-        causes.append(_advised(cause, guard, is_first=nearest.id.endswith("/0"), is_fixed=fixed is not None))
+        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in told)
+    causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
     return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
+
+
+def _gone(failed: GuardsFailed | None) -> list[Cause]:
+    """Tell of entries that torch threw away."""
+    guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
+    return [_advised(cause_of(guard), Facts.of(cause_of(guard), guard)) for guard in guards]
+
+
+def _cause(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
+) -> Cause:
+    told = _named(raw, compile_id, place, cause_of(guard, failed.closure))
+    fixed = fixing(raw, nearest.id, compile_id, told, guard)
+    by_branch = told.kind == "size" and fixed is not None and fixed.asked is Asked.CONDITION
+    cause = placed(replace(told, kind="range") if by_branch else told, guard, fixed, place, raw)
+    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
+    return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
+
+
+def _facts(
+    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: Fixed | None
+) -> Facts:
+    seen = raw.shapes.get(compile_id)
+    facts = Facts.of(cause, guard)
+    return replace(
+        facts,
+        is_first=nearest.id.endswith("/0"),
+        is_fixed=fixed is not None and fixed.value is not None,
+        is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
+        is_weight=_is_weight(raw, nearest.id, guard),
+    )
+
+
+def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+    seen, name = raw.shapes.get(compile_id), tensor_of(guard.text)
+    return any(each.source == name and each.role != "input" for each in (seen.tensors if seen else ()))
+
+
+def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
+    """Name what a wrapper of torch's takes as the wrapped function does, and what is an optimizer's so."""
+    made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
+    name = argument_name(cause.subject, made.arguments if made else ())
+    in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
+    return replace(cause, subject=optimizer_name(name) if in_optimizer else name)
 
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
@@ -122,52 +176,36 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     return tuple(folded)
 
 
-_BY_FIRST_USE = frozenset(("size", "zero_one", "duck_shape", "stride", "dtype", "device", "requires_grad"))
-"""Kinds whose guard is made where a tensor is first used, which is not what fixed its property."""
-
-
-def _placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, raw: Raw) -> Cause:
-    """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
-    if cause.kind == "break_result" and place.resumes_at:
-        return replace(cause, line=place.resumes_at, file=place.file)
-    by_use = cause.kind in _BY_FIRST_USE
-    frame = user_frame(guard.stack, raw) if not by_use else fixed.frame if fixed else None
-    return cause if frame is None else replace(cause, line=frame.line, file=frame.file)
-
-
-def user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
-    """Find the innermost frame of the user's code."""
-    return next((frame for frame in reversed(stack) if owner_of(frame.file, raw.prefixes) is Owner.USER), None)
-
-
-def _from_text(raw: Raw, compile_id: str, reason: str) -> Cause:
-    """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line>`."""
+def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
+    """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line> (HINT: ...)`."""
     code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
-    place, hint = read_comment(comment)
-    guard = UnmetGuard(code.strip(), hint=hint)
-    cause = replace(cause_of(guard), is_open=_is_open(raw, compile_id, guard))
-    if place is not None and cause.kind not in _BY_FIRST_USE:
-        known = completed(place, raw.files.values())
-        cause = replace(cause, line=known.line, file=known.file)
-    return _advised(cause, guard)
+    frame, hint = read_comment(comment)
+    guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)
+    cause = placed(_named(raw, compile_id, place, cause_of(guard)), guard, None, place, raw)
+    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
+    return _advised(cause, Facts.of(cause, guard))
 
 
-def _is_open(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+_MAY_OPEN = frozenset(
+    ("size", "zero_one", "stride", "argument_value", "attribute_value", "global_value", "closure_value", "break_result")
+)
+
+
+def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
     """Whether the new compilation has a symbol for a size or number, and kept it.
 
     Torch's own sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so names are compared.
     """
-    told = source_of(guard.text)
-    if told is None:
+    sources = sources_of(guard.text)
+    if cause.kind not in _MAY_OPEN or not sources:
         return False
     symbols = Symbols(raw, compile_id)
-    source = next((made.source for made in symbols.made() if user_name(made.source) == user_name(told)), told)
+    told = user_name(sources[0])
+    source = next((made.source for made in symbols.made() if user_name(made.source) == told), sources[0])
     return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
-def _advised(cause: Cause, guard: UnmetGuard, *, is_first: bool = False, is_fixed: bool = False) -> Cause:
-    known = cause.kind, cause.subject, cause.was, cause.now, guard.text, guard.hint
-    case = case_of(Facts(*known, is_first=is_first, is_fixed=is_fixed))
-    entry = advice_on_cause(cause.kind, case).about(cause.subject)
+def _advised(cause: Cause, facts: Facts) -> Cause:
+    entry = advice_on_cause(cause.kind, case_of(facts)).about(cause.subject)
     advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
     return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)

@@ -59,15 +59,6 @@ class Fixed:
     high: int | None = None
 
 
-def fixed_at(raw: Raw, compile_id: str, source: str) -> Fixed | None:
-    """Say where and why a size, stride or number was fixed in a compilation, or else what bounds it first.
-
-    `source` is torch's name, such as `L['x'].size()[0]`. None: nothing was put on it, or the log does not say.
-    """
-    symbols = Symbols(raw, compile_id)
-    return symbols.fixed(source) or next(iter(symbols.conditions(source)), None)
-
-
 class Symbols:
     """What torch says of the symbols of one compilation."""
 

@@ -21,6 +21,8 @@ from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks, Stack, frames
+from ctrace.inspector.capture.unmet import Scope
+from ctrace.inspector.capture.wrapped import arguments
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:
@@ -48,7 +50,7 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
-            described = _describe(manager.root, stacks)
+            described = _describe(manager, f_locals, stacks)
             described["left_out"] = _left_out(builder, sys._getframe(1))
             recorder.record("guards", {**described, "object": objects.named(f_locals)})
         if cost:
@@ -79,14 +81,21 @@ class _Objects:
         return f"{type(first).__name__} {self._numbers[first]}"
 
 
-def _describe(root: Any, stacks: GuardStacks) -> dict[str, Any]:
+def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
     """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
     known: dict[Stack, int] = {}
-    parts = [*_printed(root, set())]
-    for guard in root.get_epilogue_lambda_guards():
+    parts = [*_printed(manager.root, set())]
+    for guard in manager.root.get_epilogue_lambda_guards():
         parts += guard.verbose_code_parts()
+    scope = Scope.of(manager, f_locals)
+    stacks.name_objects(parts, scope.value)
+    stacks.keep_lengths(manager, {source: len(scope.value(source)) for source in _dicts(manager.root)})
     lines = [_number(stacks.of(part), known) for part in parts]
-    return {"stacks": [{"frames": frames(stack)} for stack in known], "lines": lines}
+    return {
+        "stacks": [{"frames": frames(stack)} for stack in known],
+        "lines": lines,
+        "arguments": arguments(f_locals),
+    }
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
@@ -100,6 +109,14 @@ def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
         yield from guard.verbose_code_parts()
     for child in children(node):
         yield from _printed(child, seen)
+
+
+def _dicts(node: Any) -> Iterator[str]:
+    """Name the dicts that are guarded key by key, and with that for their length."""
+    if hasattr(node, "get_key_value_managers") and node.get_source() not in ("L", "G"):
+        yield node.get_source()
+    for child in children(node):
+        yield from _dicts(child)
 
 
 def _number(stack: Stack | None, known: dict[Stack, int]) -> int:

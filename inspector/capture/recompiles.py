@@ -9,11 +9,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ctrace.inspector.capture.backends import other_backend
+from ctrace.inspector.capture.consequences import divided
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks, frames
 from ctrace.inspector.capture.unmet import Unmet, unmet_guards
+
+_MOST = 60
+"""How many unmet guards of an entry are written down; all are counted."""
 
 
 def recompiles(stacks: GuardStacks) -> Source:
@@ -36,16 +41,17 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
 
     def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         with recorder.watching("the guards behind a recompile"):
-            recorder.record("recompile", _described(cache_entries, frame, stacks))
+            backend = args[0] if args else kwargs.get("backend")
+            recorder.record("recompile", _described(cache_entries, frame, backend, stacks))
         return original(cache_entries, frame, *args, **kwargs)
 
     with recorder.watching("recompiles"):
         patches.enter_context(patched(convert_frame, name, reasons))
 
 
-def _described(cache_entries: Any, frame: Any, stacks: GuardStacks) -> dict[str, Any]:
+def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks) -> dict[str, Any]:
     began = time.perf_counter()
-    entries = [_held(entry, frame.f_locals, stacks) for entry in _listed(cache_entries)]
+    entries = [_held(entry, frame.f_locals, backend, stacks) for entry in _listed(cache_entries)]
     seconds = time.perf_counter() - began
     return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
 
@@ -61,23 +67,27 @@ def _listed(entries: Any) -> list[Any]:
     return listed
 
 
-def _held(entry: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
+def _held(entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStacks) -> dict[str, Any]:
     """Hold the call against one entry; one whose guarded object is gone only says why (guards.py:4998)."""
     manager = entry.guard_manager
     described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
     if hasattr(manager, "invalidation_reason"):
         described["invalid"] = str(manager.invalidation_reason)
         return described
-    found, described["number"] = unmet_guards(manager, f_locals)
-    described["unmet"] = [_with_stack(each, stacks) for each in found]
+    found, following = divided(unmet_guards(manager, f_locals, stacks.lengths_of(manager)))
+    found += other_backend(entry.backend, backend)
+    described["number"] = len(found)
+    described["unmet"] = [_told(each, stacks) for each in found[:_MOST]]
+    described["following"] = [each.guard for each in following[:_MOST]]
     return described
 
 
-def _with_stack(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
+def _told(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
     hint = unmet.verbose.rpartition(" (HINT: ")
     return {
         "guard": unmet.guard,
         "now": unmet.now,
+        "was": unmet.was or stacks.object_of(unmet.guard),
         "stack": frames(stacks.of(unmet.verbose)),
         "hint": hint[2] if hint[1] else "",
     }

@@ -29,14 +29,13 @@ def differences(code: str, value: Any) -> list[str]:
 
 
 def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, object]]:
-    import torch
 
-    keys, actual = match["keys"], str(torch._C._dispatch_keys(value)).partition("(")[2].rstrip(")")
-    layout = _layout_of(keys)
+    keys, actual = match["keys"], _keys_of(value)
+    layout, now = _layout_of(keys), str(value.layout).removeprefix("torch.").removeprefix("_")
     backend = _backend_of(actual)
-    if layout != str(value.layout).removeprefix("torch."):
-        yield "layout", f". expected {layout}", str(value.layout).removeprefix("torch.")
-    elif backend and backend not in _names(keys):
+    if layout != now and now != "jagged":
+        yield "layout", f". expected {layout}", now
+    elif backend and backend != _backend_of(keys):
         yield "device", f". expected {_backend_of(keys).lower() or '?'}", value.device
     elif _kinds(keys) != _kinds(actual) and type(value).__name__ == match["type"]:
         yield "dispatch key set", f". expected DispatchKeySet({keys})", f"DispatchKeySet({actual})"
@@ -49,18 +48,31 @@ def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, ob
     yield from _shape(_numbers(match["size"]), _numbers(match["stride"]), value)
 
 
+def _keys_of(value: Any) -> str:
+    """Give a tensor's dispatch keys as guards see them: with those that the mode of the call adds, less those it takes.
+
+    Source: `LocalState::apply`, torch/csrc/dynamo/guards.h (2.13).
+    """
+    import torch
+
+    keys = torch._C._dispatch_keys(value) | torch._C._dispatch_tls_local_include_set()
+    return str(keys - torch._C._dispatch_tls_local_exclude_set()).partition("(")[2].rstrip(")")
+
+
 def _names(keys: str) -> list[str]:
     return [key.strip() for key in keys.split(",")]
 
 
 def _kinds(keys: str) -> set[str]:
-    """Leave out what the mode of the call decides and not the tensor: autocast, and what no_grad turns off."""
-    return {key for key in _names(keys) if not key.startswith(("Autocast", "BackendSelect"))}
+    """Leave out autocast, which is a mode of the call and no matter of the tensor."""
+    return {key for key in _names(keys) if not key.startswith("Autocast")}
+
+
+_BACKEND = re.compile(r"(?:SparseCsr|Sparse|Mkldnn|NestedTensor|Quantized)?(?P<name>CPU|CUDA|Meta|MPS|XPU|HPU|XLA)$")
 
 
 def _backend_of(keys: str) -> str:
-    known = ("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA")
-    return next((name for name in known for key in _names(keys) if key.removeprefix("Sparse") == name), "")
+    return next((match["name"] for key in _names(keys) if (match := _BACKEND.match(key))), "")
 
 
 def _layout_of(keys: str) -> str:
@@ -69,7 +81,7 @@ def _layout_of(keys: str) -> str:
         return "sparse_csr"
     if any(key.startswith("Sparse") for key in _names(keys)):
         return "sparse_coo"
-    return "_mkldnn" if any(key.startswith("Mkldnn") for key in _names(keys)) else "strided"
+    return "mkldnn" if any(key.startswith("Mkldnn") for key in _names(keys)) else "strided"
 
 
 def _numbers(text: str) -> list[int | None]:

@@ -7,20 +7,17 @@ not met nothing is asked: what hangs on it follows from it. What is written abou
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from ctrace.inspector.capture.globalstate import changes
 from ctrace.inspector.capture.guardtree import children, is_relational
 from ctrace.inspector.capture.tensordiff import differences
+from ctrace.inspector.capture.values import class_name, shown
 
-_SHORT = 200
-_MOST = 60
-"""How many unmet guards of an entry are written down; all are counted."""
 _GONE = (AttributeError, KeyError, IndexError)
 
 
@@ -39,6 +36,8 @@ class Unmet:
     """What is not met, as torch would say it."""
     now: str | None = None
     """The value that the call has, where it can be named."""
+    was: str | None = None
+    """The value that the entry was made for, where the guard does not say it."""
     verbose: str = ""
     """The whole leaf guard with torch's comment."""
 
@@ -48,14 +47,16 @@ class Scope:
     """What a guard's expression can name: `L`, the call's locals, `G`, its globals, and torch's helpers."""
 
     names: dict[str, Any]
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How long dicts were when the entry was made; a guard on a dict checks that, and does not tell."""
     unread: list[str] = field(default_factory=list)
     """Sources that cannot be looked up from outside of torch."""
 
     @classmethod
-    def of(cls, manager: Any, f_locals: dict[str, Any]) -> "Scope":
+    def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
         """Take the names that torch gives to a guard manager's own checks (guards.py, 2.13)."""
         known = {**manager.global_scope, **manager.closure_vars}
-        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})})
+        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
 
     def value(self, expression: str) -> Any:
         """Evaluate one of torch's own expressions, in this process, as torch does; MISSING where it has no value."""
@@ -72,22 +73,13 @@ def _compiled(expression: str) -> CodeType:
     return compile(expression.strip(), "<guard>", "eval")
 
 
-def unmet_guards(manager: Any, f_locals: dict[str, Any]) -> tuple[list[Unmet], int]:
-    """Give the unmet guards of an entry, each as text and value, and the number of all of them."""
-    scope = Scope.of(manager, f_locals)
+def unmet_guards(manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> list[Unmet]:
+    """Give the unmet guards of an entry, each as text and value."""
+    scope = Scope.of(manager, f_locals, lengths)
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
-    found = _without_autocast(list(dict.fromkeys(found)))
-    found = _with_first(found, manager.check_verbose(f_locals), scope)
-    return found[:_MOST], len(found)
-
-
-def _without_autocast(found: list[Unmet]) -> list[Unmet]:
-    """Leave out tensors that differ in nothing of their own: under autocast every tensor has one dispatch key more."""
-    if not any(unmet.guard.startswith("GLOBAL_STATE changed: autocast") for unmet in found):
-        return found
-    return [unmet for unmet in found if not unmet.guard.startswith("check_tensor(")]
+    return _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope)
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
@@ -113,22 +105,41 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
         if source not in scope.unread:
             yield Unmet(f"getattr failed on source {source}")
         return
-    unmet = [found for guard in leaves for found in _asked(guard, value, scope)]
+    unmet = _unmet_leaves(leaves, value, scope)
     yield from unmet
     yield from _related(node, scope)
     if unmet and source not in ("L", "G"):
         return
-    if other := _other_key(node, scope):
+    if other := _other_length(source, value, scope) or _other_key(node, scope):
         yield other  # values are looked up by position in the dict, so they would all differ because of this
         return
     for child in children(node):
         yield from _below(child, scope)
 
 
+def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:
+    """Ask the leaf guards of a node, up to one that finds another type or object: what comes then is not for those."""
+    found: list[Unmet] = []
+    for guard in leaves:
+        found += (unmet := list(_asked(guard, value, scope)))
+        if unmet and type(guard).__name__ in _WHAT_IT_IS:
+            break
+    return found
+
+
+_WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "FALSE_MATCH"))
+
+
+def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
+    """Find a dict of another length, in torch's words, which turn what is checked round (guards.cpp, 2.13)."""
+    was = scope.lengths.get(source)
+    return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
+
+
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
     """Find the first key of a dict that is not what it was, at its position."""
     pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
-    for keys, _ in pairs.values():
+    for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):
             return unmet
     return None
@@ -136,7 +147,7 @@ def _other_key(node: Any, scope: Scope) -> Unmet | None:
 
 def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
     """Ask one leaf guard about a value."""
-    if guard(value):
+    if _meets(guard, value):
         return
     kind = type(guard).__name__
     parts = list(guard.verbose_code_parts())
@@ -148,6 +159,14 @@ def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
             yield from map(Unmet, changes(reason, parts[0]))
     else:
         yield from (_judged(part, scope) for part in _failing(parts, scope))
+
+
+def _meets(guard: Any, value: Any) -> bool:
+    """Ask a leaf guard; one that is not made for such a value, which another guard found then, raises in 2.13."""
+    try:
+        return bool(guard(value))
+    except SystemError:
+        return True
 
 
 def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
@@ -162,6 +181,8 @@ def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
     for part in guard.verbose_code_parts():
         if match := _NO_ALIASING.match(_code(part)):
             found += _same(_arguments(match["sources"]), scope, part)
+        elif match := _OVERLAPPING.match(_code(part)):
+            found += _overlap(_arguments(match["some"]), _arguments(match["none"]), scope, part)
         elif _fails(part, scope):
             found.append(_judged(part, scope))
     return found
@@ -170,6 +191,23 @@ def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
 def _fails(part: str, scope: Scope) -> bool:
     value = scope.value(_code(part))
     return value is not MISSING and not value
+
+
+_OVERLAPPING = re.compile(r"check_overlapping\(overlapping=\[(?P<some>.*)\], non_overlapping=\[(?P<none>.*)\]\)$")
+
+
+def _overlap(some: list[str], none: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
+    """Find tensors that share memory and should not, or the other way round.
+
+    Source: `STORAGE_OVERLAPPING`, torch/csrc/dynamo/guards.cpp (2.13), which asks what is asked here.
+    """
+    from torch._C._dynamo.guards import compute_overlapping_tensors
+
+    tensors = [scope.value(source) for source in (*some, *none)]
+    if MISSING not in tensors:
+        shared = compute_overlapping_tensors(tensors, symbolic=False)
+        if set(shared) != set(range(len(some))):
+            yield Unmet(_code(part), "apart" if some else "shared", verbose=part)
 
 
 _NO_ALIASING = re.compile(r"check_no_aliasing\((?P<sources>.*)\)$")
@@ -198,36 +236,45 @@ def _code(part: str) -> str:
 def _judged(part: str, scope: Scope) -> Unmet:
     """Describe an unmet guard that torch words so, with the value that the call has."""
     code = _code(part)
-    subject = _subject(code)
+    if code.startswith(_MODES):
+        return Unmet(code, *_modes(scope), verbose=part)
+    subject, expected = _compared(code)
     value = MISSING if subject is None else scope.value(subject)
-    return Unmet(code, None if value is MISSING else _shown(code, value), part)
+    like = None if expected is None else scope.value(expected)
+    return Unmet(code, None if value is MISSING else shown(code, value, like=like), verbose=part)
 
 
-def _subject(code: str) -> str | None:
-    """Find what a comparison is about: the left side of `L['x'] == 3`, or the argument of a check."""
+_MODES = "___check_torch_function_mode_stack("
+
+
+def _modes(scope: Scope) -> tuple[str, str | None]:
+    """Name the torch function modes of the call, and of the entry (`make_torch_function_mode_stack_guard`, 2.13)."""
+    from torch.overrides import _get_current_function_mode_stack
+
+    closure = getattr(scope.names[_MODES.removesuffix("(")], "__closure__", None) or ()
+    before = next((cell.cell_contents for cell in closure if isinstance(cell.cell_contents, list)), None)
+    now = [type(mode) for mode in _get_current_function_mode_stack()]
+    return _listed(now), None if before is None else _listed(before)
+
+
+def _listed(modes: list[type]) -> str:
+    return ", ".join(class_name(mode).removeprefix("torch.utils._device.") for mode in modes) or "none"
+
+
+def _compared(code: str) -> tuple[str | None, str | None]:
+    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, a check's argument."""
     try:
         tree = ast.parse(code.strip(), mode="eval").body
     except SyntaxError:
         match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the type behind it is no Python
-        return match["source"] if match else None
+        return (match["source"] if match else None), None
     match tree:
-        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]) | ast.Compare(left=subject):
-            return ast.unparse(subject)
+        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]):
+            return ast.unparse(subject), None
+        case ast.Compare(left=subject, comparators=[other]):
+            return ast.unparse(subject), ast.unparse(other)
         case ast.Call(args=[first, *_]) | ast.Tuple(elts=[ast.Call(args=[first, *_]), *_]):
-            return ast.unparse(first)
+            return ast.unparse(first), None
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return ast.unparse(operand)
-    return None
-
-
-def _shown(code: str, value: Any) -> str:
-    """Write the value of a call; of a container that should be empty, its length; of an object, what kind it is."""
-    if isinstance(value, bool | int | float | str | bytes | None):
-        return repr(value)[:_SHORT]
-    if code.startswith("not ") and "(" not in code and hasattr(value, "__len__"):
-        return str(len(value))
-    if isinstance(value, CodeType):
-        return f"{value.co_qualname} ({Path(value.co_filename).name}:{value.co_firstlineno})"
-    if code.startswith("___check_obj_id") and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"[:_SHORT]
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+            return ast.unparse(operand), None
+    return None, None

@@ -57,7 +57,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     if kind in _PAIRS:
         return Prospect(Outlook.SETTLES, _PAIRS[kind])
     values = {value for _, cause in members for value in (cause.was, cause.now)}
-    if values <= {"True", "False"}:
+    if values <= {"True", "False"} or values <= {"there", "missing"}:
         return Prospect(Outlook.SETTLES, "both values have a graph now")
     if kind in _FINITE:
         return Prospect(Outlook.FINITE, _FINITE[kind])

@@ -42,7 +42,7 @@ SEEN = {
     "global_state/deterministic": Facts("global_state", "deterministic_algorithms_warn_only"),
     "global_state/default_dtype": Facts("global_state", "default_dtype"),
     "global_state/matmul_precision": Facts("global_state", "allow_tf32"),
-    "global_state/function_mode": Facts("global_state", "___check_torch_function_mode_stack()"),
+    "global_state/function_mode": Facts("global_state", "torch function modes"),
     "training_mode": Facts("training_mode", "model.training", "True", "False"),
     "attribute_value": Facts("attribute_value", "self.shape", "(2, 3)", "(3, 2)"),
     "attribute_value/int": Facts("attribute_value", "self.step", "0", "1", "L['self'].step == 0", HINT),
@@ -50,7 +50,7 @@ SEEN = {
     "attribute_value/float": Facts("attribute_value", "self.scale", "0.5", "1.5"),
     "attribute_value/bool": Facts("attribute_value", "self.flag", "True", "False"),
     "attribute_value/str": Facts("attribute_value", "self.kind", "'relu'", "'tanh'"),
-    "attribute_value/missing": Facts("attribute_value", "self", None, "True", "not hasattr(L['self'], 'scale')"),
+    "attribute_value/missing": Facts("attribute_value", "self.scale", "missing", "there"),
     "attribute_value/optimizer": Facts(
         "attribute_value", "lr", "0.1", "0.05", "L['self'].param_groups[0]['lr'] == 0.1"
     ),
@@ -74,7 +74,7 @@ SEEN = {
         "length", "len(self.state[...])", "0", "1", "len(L['self'].state[list(dict.keys(L['self'].state))[0]]) != 0"
     ),
     "key_order": Facts("key_order", "d", "'a'", "'b'", "list(dict.keys(L['d']))[0] == 'a'"),
-    "key_order/contains": Facts("key_order", "cache", None, None, "not ___dict_contains('m', L['cache'])"),
+    "key_order/contains": Facts("key_order", "'m' in cache", "False", "True"),
     "none": Facts("none", "mask", "None", "torch.Tensor", "L['mask'] is None"),
     "none/attribute": Facts("none", "self.cache", "None", "torch.Tensor", "L['self'].cache is None"),
     "none/gradient": Facts("none", "w.grad", "None", "torch.Tensor", "L['w'].grad is None"),
@@ -87,11 +87,12 @@ SEEN = {
     "identity": Facts("identity", "cls", guard="___check_obj_id(L['cls'], 1), type=<class 'type'>"),
     "identity/function": Facts("identity", "fn.__code__", guard="___check_obj_id(L['fn'].__code__, 1)"),
     "identity/tensor": Facts("identity", "w", guard="___check_obj_id(L['w'], 1), type=<class 'torch.Tensor'>"),
-    "identity/gone": Facts("identity", "Cache line invalidated because L['fn'] got deallocated"),
+    "identity/gone": Facts("identity", "fn", guard="Cache line invalidated because L['fn'] got deallocated"),
     "aliasing": Facts("aliasing", "x", "y", None, "L['x'] is L['y']"),
     "other": Facts("other", "not set.__contains__(L['s'], 3)", guard="not set.__contains__(L['s'], 3)"),
-    "other/backend": Facts("other", "BACKEND_MATCH failure: torch.compile detected different backend callables."),
-    "other/nan": Facts("other", "not math.isnan(L['s'])", guard="not math.isnan(L['s'])"),
+    "other/backend": Facts("other", "backend", guard="BACKEND_MATCH failure"),
+    "other/mark": Facts("other", "mark_dynamic on x", guard="hasattr(L['x'], '_dynamo_dynamic_indices') == False"),
+    "other/nan": Facts("other", "s", guard="not math.isnan(L['s'])"),
 }
 
 
@@ -112,6 +113,9 @@ def test_every_entry_is_for_a_cause_that_can_be():
         (Facts("size", "w.size(0)", "4", "8", "... Guard failed on a parameter, consider using"), "parameter"),
         (Facts("size", "w.size(0)", guard="L['w']._parameters['a']", is_fixed=True, is_dynamic_off=True), "parameter"),
         (Facts("size", "x.size(0)", is_fixed=True, is_dynamic_off=True), "fixed"),
+        (Facts("size", "w.size(0)", "4", "8", is_weight=True), "parameter"),
+        (Facts("size", "w.size(0)", "4", "8", is_weight=True, is_open=True), ""),
+        (Facts("size", "x.size(0)", "4", "8", is_dynamic_off=True, is_open=True), ""),
         (Facts("zero_one", "x.size(0)", "1", "8"), ""),
         (Facts("zero_one", "x.size(0)", "1", "0", is_first=True), ""),
         (Facts("attribute_value", "self.n", "1", "2", holder="module"), "int"),

@@ -4,13 +4,18 @@ import pytest
 
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import read
-from ctrace.inspector.symbols import Asked, Fixed, fixed_at
+from ctrace.inspector.symbols import Asked, Fixed, Symbols
 from tests import sizes
 from tests.helpers import DATA, MODEL, PROJECT, SITE, Log
 
 X, Y = "L['x'].size()[0]", "L['y'].size()[0]"
 LOOP: sizes.Line = (MODEL, 12, "forward", "for i in range(x.shape[0]):")
 ADD: sizes.Line = (MODEL, 11, "forward", "z = x + y")
+
+
+def fixed_at(raw: Raw, compile_id: str, source: str) -> Fixed | None:
+    symbols = Symbols(raw, compile_id)
+    return symbols.fixed(source) or next(iter(symbols.conditions(source)), None)
 
 
 def _raw(log: Log) -> Raw:
