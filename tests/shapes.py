@@ -134,14 +134,7 @@ RECOMPILES = {
         },
         {"how": "diverges", "x.dtype": "finite"},
     ),
-    "loop_over_size": Cached(
-        {
-            **LOOP,
-            # The first entry never tried to leave the size open, so that no line fixed it there.
-            "0/1": Again("0/0", {"0/0": 1}, (("size", "x.size(0)", "4", "5", None, 0),)),
-        },
-        {"x.size(0)": "diverges"},
-    ),
+    "loop_over_size": Cached(LOOP, {"x.size(0)": "diverges"}),
     "shared_code": Cached(
         _same_kind("attribute_value", "self.number", 12, "0", "1", "2"),
         {"self.number": "diverges"},
