@@ -28,6 +28,10 @@ class Prospect:
     why: str
 
 
+_OF_MODULES = frozenset(("attribute_value", "length", "type", "identity", "key_order"))
+"""Kinds of what modules of one class may differ in."""
+NO_REASON = Cause("other", "torch gives no reason")
+"""Stands for the cause of a recompile that has none."""
 _PAIRS = {
     "training_mode": "there is one graph for train() and one for eval() now",
     "grad_mode": "there is one graph with gradients and one without now",
@@ -54,6 +58,8 @@ _FINITE = {
 def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
     """Judge a group of recompiles of one function for one cause."""
     kind = members[0][1].kind
+    if kind == "autocast" and members[0][1].subject.endswith("_dtype"):
+        return Prospect(Outlook.FINITE, "one graph for each dtype of autocast")
     if kind in _PAIRS:
         return Prospect(Outlook.SETTLES, _PAIRS[kind])
     values = {value for _, cause in members for value in (cause.was, cause.now)}
@@ -63,9 +69,24 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
         return Prospect(Outlook.FINITE, _FINITE[kind])
     if members[-1][1].is_open:
         return Prospect(Outlook.SETTLES, "it may vary now, and other values fit the new graph")
+    recompiles = [recompile for recompile, _ in members]
+    if members[0][1] is NO_REASON:
+        return Prospect(Outlook.UNKNOWN, NO_REASON.subject)
+    of_module = kind in _OF_MODULES and "." in members[0][1].subject
+    if of_module and (shared := _sharing(session, recompiles)):
+        return Prospect(Outlook.FINITE, f"one graph for each of the {shared} modules that share this code")
     if len(members) < 2:
         return Prospect(Outlook.UNKNOWN, "each new value compiles again")
-    return Prospect(Outlook.DIVERGES, _when_full(session, [recompile for recompile, _ in members]))
+    return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
+
+
+def _sharing(session: Session, recompiles: list[Recompile]) -> int:
+    """Count the modules that have an entry each in a cache that took all of them; 0: it is otherwise."""
+    frame = recompiles[0].compilation.partition("/")[0]
+    if any(each.refused for each in session.limit.functions if each.frame == frame):
+        return 0
+    entries = [each.of_object for each in session.compilations if each.frame == frame and each.fail_type is None]
+    return len(entries) if None not in entries and len(set(entries)) == len(entries) else 0
 
 
 def _when_full(session: Session, recompiles: list[Recompile]) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ctrace.inspector.model import CacheUse, Cause, Compilation, Recompile, Session
-from ctrace.inspector.views.outlook import Outlook, Prospect, prospect
+from ctrace.inspector.views.outlook import NO_REASON, Outlook, Prospect, prospect
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def groups(session: Session) -> tuple[RecompileGroup, ...]:
     """
     found: dict[tuple[str, ...], _Members] = {}
     for recompile in session.recompiles:
-        for cause in recompile.causes or (Cause("other", "torch gives no reason"),):
+        for cause in recompile.causes or (NO_REASON,):
             key = recompile.function, recompile.file, _code(recompile), cause.kind, cause.subject
             found.setdefault(key, []).append((recompile, cause))
     made = [_group(members, session) for members in found.values()]

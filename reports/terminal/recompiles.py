@@ -51,7 +51,7 @@ def _group(
 ) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     facts = [group.kind, fmt.count(len(group.compilations), "recompile")]
-    facts += [fmt.seconds(group.seconds)] if group.seconds is not None else []
+    facts += [f"{fmt.seconds(group.seconds)}{' in all' if group.also else ''}"] if group.seconds is not None else []
     facts += ["expected"] if group.expected else []
     yield Text.assemble(
         (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
