@@ -9,7 +9,7 @@ from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run, session_of
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model import Owner
+    from ctrace.inspector.findings import Owner
 
 EXAMPLES = """\b
 Examples:
@@ -64,7 +64,7 @@ def breaks(
 
 def _owner(name: str | None) -> "Owner | None":
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.model import Owner
+    from ctrace.inspector.findings import Owner
 
     if name is None:
         return None

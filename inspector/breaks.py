@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.advice import Entry, advice_on_break
 from ctrace.inspector.constructs import Construct, construct_at
-from ctrace.inspector.model import Advice, Break, BreakKind, Frame, Owner
+from ctrace.inspector.findings import Advice, Break, BreakKind, Frame, Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break

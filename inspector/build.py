@@ -7,18 +7,16 @@ from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
 from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.dangers import dangers_of
+from ctrace.inspector.findings import CacheUse, Limit, Owner
 from ctrace.inspector.functions import functions_of, total, with_coverage
+from ctrace.inspector.generated import Kernel
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.model import (
     Bytecode,
-    CacheUse,
     Compilation,
     Environment,
     Failure,
     Graph,
-    Kernel,
-    Limit,
-    Owner,
     Problem,
     Scenario,
     ScenarioKind,

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ctrace.inspector.findings import Cause
 from ctrace.inspector.guard_events import UnmetGuard
-from ctrace.inspector.model import Cause
 
 _NUMBERS = frozenset(("int", "float", "bool"))
 

@@ -3,9 +3,9 @@
 import re
 from dataclasses import replace
 
+from ctrace.inspector.findings import Cause, Frame, Owner
 from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.guardwords import sources_of
-from ctrace.inspector.model import Cause, Frame, Owner
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import Place

@@ -9,9 +9,9 @@ from collections.abc import Container
 from dataclasses import replace
 
 from ctrace.inspector.expressions import expression, value_kind
+from ctrace.inspector.findings import Cause
 from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.guardwords import PARAMETER_HINT, TENSOR, size_kind, type_name
-from ctrace.inspector.model import Cause
 from ctrace.inspector.names import closure_name, user_name
 
 _TENSOR_KINDS = {

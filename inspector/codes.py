@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from ctrace.inspector import events as ev
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import resumed
 

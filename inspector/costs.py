@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ctrace.inspector.breaks import Report
 from ctrace.inspector.codes import Codes, Key
-from ctrace.inspector.model import Break, Cost, Frame, Skip
+from ctrace.inspector.findings import Break, Cost, Frame, Skip
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import Outcome

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from ctrace.inspector.advice import entries
-from ctrace.inspector.model import Danger
+from ctrace.inspector.findings import Danger
 from ctrace.inspector.names import user_name
 from ctrace.inspector.raw import Raw
 

@@ -6,22 +6,13 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 import json
 from collections.abc import Callable
 
-from ctrace.inspector import decode_guards, decode_shapes
+from ctrace.inspector import decode_guards, decode_scenarios, decode_shapes
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
-from ctrace.inspector.model import (
-    Danger,
-    Failure,
-    FailurePhase,
-    Fusion,
-    FusionRound,
-    Outcome,
-    Owner,
-    Scenario,
-    ScenarioKind,
-    Stage,
-)
+from ctrace.inspector.findings import Owner
+from ctrace.inspector.generated import Fusion, FusionRound, Stage
+from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.reader import Entry
 
 
@@ -115,50 +106,6 @@ def _owned(prefixes: dict[str, str]) -> dict[str, str]:
     return {folder: Owner(owner) for folder, owner in prefixes.items()}
 
 
-def _scenario(entry: Entry) -> ev.ScenarioDone:
-    data = _payload(entry)
-    scenario = Scenario(
-        name=data.text("name"),
-        calls=data.integer("calls"),
-        kind=ScenarioKind(data.maybe_text("kind") or "given"),
-        outcome=Outcome(data.maybe_text("outcome") or "done"),
-        message=data.maybe_text("message") or "",
-        compared=data.maybe_integer("compared"),
-        not_compared=data.maybe_text("not_compared") or "",
-        call_seconds=data.maybe_number("call_seconds"),
-    )
-    return ev.ScenarioDone(scenario)
-
-
-def _danger(entry: Entry) -> ev.DangerFound:
-    data = _payload(entry)
-    danger = Danger(
-        scenario=data.text("scenario"),
-        call=data.integer("call"),
-        kind=data.text("kind"),
-        subject=data.text("subject"),
-        difference=data.maybe_text("difference") or "",
-        was=data.maybe_text("was"),
-        now=data.maybe_text("now"),
-        file=data.maybe_text("file"),
-        line=data.maybe_integer("line"),
-        proven=data.flag("proven"),
-    )
-    return ev.DangerFound(danger)
-
-
-def _ops(entry: Entry) -> ev.OpsCounted:
-    data = _payload(entry)
-    functions = (
-        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
-        for each in data.objects("functions")
-    )
-    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
-    return ev.OpsCounted(
-        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
-    )
-
-
 def _frame_left(entry: Entry) -> ev.FrameLeft:
     data = _payload(entry)
     return ev.FrameLeft(
@@ -177,11 +124,6 @@ def _frame_left(entry: Entry) -> ev.FrameLeft:
 def _listing(entry: Entry) -> ev.Listing:
     data = _payload(entry)
     return ev.Listing(data.text("file"), data.text("text"))
-
-
-def _call(entry: Entry) -> ev.CallBegan:
-    data = _payload(entry)
-    return ev.CallBegan(data.text("scenario"), data.integer("index"))
 
 
 def _graph(entry: Entry) -> ev.GraphMade:
@@ -288,10 +230,10 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_torch": _torch,
     "artifact:ctrace_mode": lambda entry: ev.ModeChosen(_payload(entry).flag("build")),
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
-    "artifact:ctrace_scenario": _scenario,
-    "artifact:ctrace_danger": _danger,
-    "artifact:ctrace_call": _call,
-    "artifact:ctrace_ops": _ops,
+    "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
+    "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
+    "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
+    "artifact:ctrace_ops": lambda entry: decode_scenarios.ops(_payload(entry)),
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from ctrace.inspector.findings import Danger, Frame
+from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.guard_events import GuardEvent
-from ctrace.inspector.model import Danger, Failure, Frame, Fusion, Scenario, Stage
+from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.shape_events import ShapeEvent
 
 

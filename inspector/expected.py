@@ -1,6 +1,6 @@
 """Recompiles that every healthy model meets once, and why."""
 
-from ctrace.inspector.model import Cause
+from ctrace.inspector.findings import Cause
 
 _MODES = frozenset(("training_mode", "grad_mode", "autocast"))
 _MADE_ONCE = frozenset(("length", "key_order"))

@@ -2,8 +2,8 @@
 
 import re
 
+from ctrace.inspector.findings import Cause
 from ctrace.inspector.guardwords import WANTED_TENSOR, size_kind, type_name
-from ctrace.inspector.model import Cause
 from ctrace.inspector.names import user_name
 
 _BOUNDS = re.compile(

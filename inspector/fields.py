@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 
 Object = dict[str, Any]
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from ctrace.inspector.codes import Codes, Key
 from ctrace.inspector.events import OpsCounted
-from ctrace.inspector.model import Coverage, Frame, Function, Graph, Owner, Scenario
+from ctrace.inspector.findings import Frame, Owner
+from ctrace.inspector.model import Coverage, Function, Graph, Scenario
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw

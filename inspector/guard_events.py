@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.guards import GuardCost, LeftOut
-from ctrace.inspector.model import Frame
 
 
 @dataclass(frozen=True, slots=True)

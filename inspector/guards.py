@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 
+from ctrace.inspector.findings import Frame, Owner
 from ctrace.inspector.guards import Guard, GuardText, GuardTree, Node
-from ctrace.inspector.model import Frame, Owner
 from ctrace.inspector.owners import owner_of
 
 _LINE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<rest>.*)")

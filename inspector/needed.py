@@ -5,7 +5,7 @@ import re
 from ctrace.inspector.breaks import user_frame
 from ctrace.inspector.constructs import construct_at
 from ctrace.inspector.dimensions import Condition
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import frames_in
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 
 # For a log that torch alone wrote, which does not say where its folders are.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import resumed

@@ -8,7 +8,9 @@ from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Danger, Failure, FailurePhase, Fusion, Problem, Scenario, Stage
+from ctrace.inspector.findings import Danger
+from ctrace.inspector.generated import Fusion, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 

@@ -10,10 +10,10 @@ from ctrace.inspector.causes import cause_of
 from ctrace.inspector.dynamic import dynamic_sizes
 from ctrace.inspector.events import Measured
 from ctrace.inspector.expected import why_expected
+from ctrace.inspector.findings import Advice, Cause, Recompile
 from ctrace.inspector.guard_events import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.guardtext import completed, read_comment
 from ctrace.inspector.guardwords import check_order, sources_of, tensor_of
-from ctrace.inspector.model import Advice, Cause, Recompile
 from ctrace.inspector.names import argument_name, optimizer_name, user_name
 from ctrace.inspector.places import Place, place_of
 from ctrace.inspector.raw import Raw

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.*)')

@@ -7,7 +7,8 @@ from ctrace.inspector.breaks import Report
 from ctrace.inspector.codes import Codes
 from ctrace.inspector.constructs import construct_at
 from ctrace.inspector.events import Measured
-from ctrace.inspector.model import Break, Failure, Frame, Owner, Skip
+from ctrace.inspector.findings import Break, Frame, Owner, Skip
+from ctrace.inspector.model import Failure
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.recompiles import is_limit

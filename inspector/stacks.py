@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')

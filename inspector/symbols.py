@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from ctrace.inspector.breaks import user_frame
 from ctrace.inspector.conditions import bounds_of, in_words, symbols_in
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.names import user_name
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.shape_events import (

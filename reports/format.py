@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from ctrace.inspector.model import Cost
+from ctrace.inspector.findings import Cost
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 

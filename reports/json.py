@@ -4,21 +4,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ctrace.inspector.advice import Entry
-from ctrace.inspector.model import (
-    Advice,
-    Break,
-    Cause,
-    Cost,
-    Coverage,
-    Danger,
-    Failure,
-    Function,
-    Owner,
-    Recompile,
-    Scenario,
-    Session,
-    Skip,
-)
+from ctrace.inspector.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model import Coverage, Failure, Function, Scenario, Session
 from ctrace.inspector.views.breaks import RankedBreak, ranked
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations

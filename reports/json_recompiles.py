@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from ctrace.inspector.model import Compilation, Recompile, Session
+from ctrace.inspector.findings import Recompile
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
 from ctrace.reports import format as fmt
 from ctrace.reports.json import SCHEMA, cause_data, recompile_data

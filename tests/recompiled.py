@@ -3,21 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from ctrace.inspector.model import (
-    Advice,
-    CacheUse,
-    Cause,
-    Compilation,
-    Coverage,
-    Function,
-    Graph,
-    Limit,
-    Problem,
-    Recompile,
-    Scenario,
-    Session,
-    Target,
-)
+from ctrace.inspector.findings import Advice, CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model import Compilation, Coverage, Function, Graph, Problem, Scenario, Session, Target
 from tests.sessions import ENVIRONMENT, HEALTHY, HOSTILE_FILE, HOSTILE_TEXT, MODEL
 
 SOURCE = """\

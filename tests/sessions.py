@@ -3,36 +3,35 @@
 from dataclasses import replace
 from typing import Any
 
-from ctrace.inspector.model import (
+from ctrace.inspector.findings import (
     Advice,
     Break,
     BreakKind,
-    Bytecode,
     CacheUse,
     Cause,
-    Compilation,
     Cost,
-    Coverage,
     Danger,
+    Frame,
+    Limit,
+    Owner,
+    Recompile,
+    Skip,
+)
+from ctrace.inspector.generated import Fusion, FusionRound, Kernel, Stage
+from ctrace.inspector.model import (
+    Bytecode,
+    Compilation,
+    Coverage,
     Environment,
     Failure,
     FailurePhase,
-    Frame,
     Function,
-    Fusion,
-    FusionRound,
     Graph,
-    Kernel,
-    Limit,
     Outcome,
-    Owner,
     Problem,
-    Recompile,
     Scenario,
     ScenarioKind,
     Session,
-    Skip,
-    Stage,
     Target,
     Time,
 )

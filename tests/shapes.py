@@ -6,7 +6,8 @@ The same facts hold for the recorded log of a script (test_shapes.py beside the 
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Cause, Session, Verdict
+from ctrace.inspector.findings import Cause
+from ctrace.inspector.model import Session, Verdict
 from ctrace.inspector.views.recompiles import caches, groups
 
 
@@ -137,7 +138,7 @@ RECOMPILES = {
     "loop_over_size": Cached(LOOP, {"x.size(0)": "diverges"}),
     "shared_code": Cached(
         _same_kind("attribute_value", "self.number", 12, "0", "1", "2"),
-        {"self.number": "diverges"},
+        {"self.number": "finite"},
         ("Block 0", "Block 1", "Block 2"),
     ),
     "cast_model": Cached({"0/1": Again("0/0", {"0/0": 5}, ((*FLOATS, 4),))}, {"x.dtype": "finite"}, ("Net 0",)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from ctrace.inspector.capture.callers import OURS
 from ctrace.inspector.capture.environment import library_prefixes
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 
 _LONG = 10_000

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.order import Order
 from ctrace.inspector.owners import owner_of
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ctrace.inspector.capture.environment import library_prefixes
 from ctrace.inspector.capture.world import Change, World
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

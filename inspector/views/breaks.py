@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Break, Cost, Function, Owner, Session, Skip, Verdict
+from ctrace.inspector.findings import Break, Cost, Owner, Skip
+from ctrace.inspector.model import Function, Session, Verdict
 
 
 @dataclass(frozen=True, slots=True)

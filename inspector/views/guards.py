@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ctrace.inspector.findings import Frame, Owner
 from ctrace.inspector.guards import Guard, GuardCost, GuardTree, LeftOut
 from ctrace.inspector.guardtext import completed, count, latency_of, parse, with_frames
-from ctrace.inspector.model import Compilation, Frame, Owner, Session
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
 

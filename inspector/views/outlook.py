@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ctrace.inspector.model import CacheUse, Cause, Recompile, Session
+from ctrace.inspector.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model import Session
 
 
 class Outlook(StrEnum):

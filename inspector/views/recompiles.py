@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import CacheUse, Cause, Compilation, Recompile, Session
+from ctrace.inspector.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.outlook import NO_REASON, Outlook, Prospect, prospect
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model import Cause, Outcome, Recompile, Scenario, ScenarioKind, Session
+from ctrace.inspector.findings import Cause, Recompile
+from ctrace.inspector.model import Outcome, Scenario, ScenarioKind, Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ctrace.inspector.model import BreakKind, FailurePhase, Session, Verdict
+from ctrace.inspector.findings import BreakKind
+from ctrace.inspector.model import FailurePhase, Session, Verdict
 from ctrace.inspector.views.breaks import lonely_skips, ranked
 from ctrace.inspector.views.recompiles import groups
 

@@ -7,7 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.advice import Entry
-from ctrace.inspector.model import Advice, Frame, Function, Owner, Session
+from ctrace.inspector.findings import Advice, Frame, Owner
+from ctrace.inspector.model import Function, Session
 from ctrace.inspector.registry import Registered
 from ctrace.inspector.views.breaks import (
     RankedBreak,

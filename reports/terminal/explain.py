@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Compilation, Kernel, Session
+from ctrace.inspector.generated import Kernel
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations

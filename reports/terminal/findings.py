@@ -3,7 +3,7 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.model import BreakKind, Owner, Skip
+from ctrace.inspector.findings import BreakKind, Owner, Skip
 from ctrace.inspector.views.breaks import RankedBreak
 from ctrace.inspector.views.snippets import Snippet
 from ctrace.reports import format as fmt

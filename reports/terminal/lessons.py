@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.advice import Entry
-from ctrace.inspector.model import Advice
+from ctrace.inspector.findings import Advice
 from ctrace.inspector.views.lessons import CauseLesson
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import example, fix, hanging, section

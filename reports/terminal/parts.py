@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Advice, Session, Verdict
+from ctrace.inspector.findings import Advice
+from ctrace.inspector.model import Session, Verdict
 from ctrace.inspector.views.summary import sentence
 from ctrace.reports import format as fmt
 

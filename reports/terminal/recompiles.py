@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.model import Advice, Cause, Compilation, Recompile, Session
+from ctrace.inspector.findings import Advice, Cause, Recompile
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.outlook import Outlook
 from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
 from ctrace.inspector.views.snippets import snippet

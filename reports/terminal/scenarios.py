@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Danger, Outcome, Session
+from ctrace.inspector.findings import Danger
+from ctrace.inspector.model import Outcome, Session
 from ctrace.inspector.views.scenarios import not_compared, provoked
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, item, more, section

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model import Advice, Break, BreakKind, Owner
+from ctrace.inspector.findings import Advice, Break, BreakKind, Owner
 from tests.helpers import HOME, MODEL, PROJECT, SITE, Log
 
 HELPER = (MODEL, 31, "helper", "print(x)")

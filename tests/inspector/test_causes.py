@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.causes import cause_of
+from ctrace.inspector.findings import Cause
 from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.guardwords import check_order
-from ctrace.inspector.model import Cause
 from tests.helpers import CAUSE_KINDS, fuzzing
 
 ON_A_PARAMETER = (

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.codes import Codes, Key
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.raw import Raw
 from tests.helpers import MODEL, Log
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.model import Cost
+from ctrace.inspector.findings import Cost
 from tests.helpers import MODEL, REST_IN_EAGER, SITE, Log, Place
 
 MAIN = (MODEL, 50, "<module>")

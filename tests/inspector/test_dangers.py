@@ -3,7 +3,8 @@
 from typing import Any
 
 from ctrace.inspector.advice import entries
-from ctrace.inspector.model import Danger, Scenario
+from ctrace.inspector.findings import Danger
+from ctrace.inspector.model import Scenario
 from tests.helpers import MODEL, Log
 
 

@@ -8,7 +8,9 @@ import pytest
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
-from ctrace.inspector.model import Failure, FailurePhase, Frame, Fusion, FusionRound, Scenario, Stage
+from ctrace.inspector.findings import Frame
+from ctrace.inspector.generated import Fusion, FusionRound, Stage
+from ctrace.inspector.model import Failure, FailurePhase, Scenario
 from ctrace.inspector.reader import Entry
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
 

@@ -7,8 +7,8 @@ import pytest
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
-from ctrace.inspector.model import Frame
 from ctrace.inspector.reader import Entry
 from ctrace.inspector.views.guards import heads
 from tests.helpers import GUARD_COST, MODEL, Log, stack_of, unmet

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model import FusionRound, Stage
+from ctrace.inspector.generated import FusionRound, Stage
 from tests.helpers import MODEL, Log, whole
 
 

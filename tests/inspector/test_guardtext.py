@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.guards import Guard, GuardText, GuardTree, Node
 from ctrace.inspector.guardtext import count, latency_of, parse, with_frames
-from ctrace.inspector.model import Frame
 from tests.helpers import DATA, MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
 
 OWNERS = {**PREFIXES, **TORCH_PREFIXES}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model import Owner
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 from tests.helpers import PREFIXES, SITE, TORCH_PREFIXES
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.advice import entries
-from ctrace.inspector.model import Advice, CacheUse, Session
+from ctrace.inspector.findings import Advice, CacheUse
+from ctrace.inspector.model import Session
 from tests.helpers import MODEL, SITE, Log, unmet
 
 LIBRARY = f"{SITE}/einops/einops.py"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.model import Frame
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.sites import Outcome, parse_break, resumed
 from tests.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing
 

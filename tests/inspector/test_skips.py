@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.advice import entries
-from ctrace.inspector.model import Failure, FailurePhase, Skip
+from ctrace.inspector.findings import Skip
+from ctrace.inspector.model import Failure, FailurePhase
 from tests.helpers import MODEL, SITE, Log
 
 LIBRARY = f"{SITE}/einops/einops.py"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.model import Recompile, Session
+from ctrace.inspector.findings import Recompile
+from ctrace.inspector.model import Session
 
 
 @contextmanager

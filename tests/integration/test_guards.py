@@ -13,7 +13,7 @@ import pytest
 
 import ctrace
 from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.model import Recompile
+from ctrace.inspector.findings import Recompile
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import read
 from ctrace.inspector.views.guards import guarded, heads

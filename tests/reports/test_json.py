@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.advice import Entry
-from ctrace.inspector.model import Owner, Session
+from ctrace.inspector.findings import Owner
+from ctrace.inspector.model import Session
 from ctrace.inspector.registry import Registered
 from ctrace.inspector.views.lessons import CauseLesson, Lesson
 from ctrace.reports.json import (

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from ctrace.inspector.model import Break, Cost, Coverage, Frame, Function, Graph, Owner, Session, Skip
+from ctrace.inspector.findings import Break, Cost, Frame, Owner, Skip
+from ctrace.inspector.model import Coverage, Function, Graph, Session
 from ctrace.inspector.views.breaks import by_ops_left, lonely_skips, never_compiled, ranked, unclaimed_ops
 from tests.helpers import MODEL
 from tests.sessions import bare_break

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctrace.inspector.findings import Frame
 from ctrace.inspector.guards import Guard
-from ctrace.inspector.model import Compilation, Frame, Session
+from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.guards import (
     Branch,
     Choice,

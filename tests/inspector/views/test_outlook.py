@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model import CacheUse, Cause, Limit, Recompile, Scenario, Session
+from ctrace.inspector.findings import CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model import Scenario, Session
 from ctrace.inspector.views.outlook import Outlook, Prospect, prospect
 from tests.helpers import CAUSE_KINDS, MODEL
 

@@ -5,16 +5,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model import (
-    CacheUse,
-    Cause,
-    Compilation,
-    Coverage,
-    Function,
-    Limit,
-    Recompile,
-    Session,
-)
+from ctrace.inspector.findings import CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model import Compilation, Coverage, Function, Session
 from ctrace.inspector.views.outlook import Outlook
 from ctrace.inspector.views.recompiles import caches, groups
 from tests.helpers import MODEL

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ctrace.inspector.model import Coverage, Limit, Recompile, Scenario, ScenarioKind, Session
+from ctrace.inspector.findings import Limit, Recompile
+from ctrace.inspector.model import Coverage, Scenario, ScenarioKind, Session
 from ctrace.inspector.views.scenarios import not_compared, provoked
 from tests import sessions
 from tests.helpers import MODEL

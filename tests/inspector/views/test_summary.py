@@ -5,21 +5,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model import (
-    BreakKind,
-    Cause,
-    Compilation,
-    Cost,
-    Coverage,
-    Environment,
-    Failure,
-    FailurePhase,
-    Graph,
-    Limit,
-    Recompile,
-    Session,
-    Skip,
-)
+from ctrace.inspector.findings import BreakKind, Cause, Cost, Limit, Recompile, Skip
+from ctrace.inspector.model import Compilation, Coverage, Environment, Failure, FailurePhase, Graph, Session
 from ctrace.inspector.views.summary import next_steps, sentence
 from tests.helpers import MODEL
 from tests.sessions import bare_break

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from ctrace.inspector.model import Advice, Owner, Session
+from ctrace.inspector.findings import Advice, Owner
+from ctrace.inspector.model import Session
 from ctrace.reports.terminal.breaks import breaks_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn

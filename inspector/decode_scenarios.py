@@ -1,0 +1,55 @@
+"""Type our own entries about scenarios; they raise what decode.py's do."""
+
+from ctrace.inspector import events as ev
+from ctrace.inspector.fields import Fields, frames
+from ctrace.inspector.findings import Danger
+from ctrace.inspector.model import Outcome, Scenario, ScenarioKind
+
+
+def scenario(data: Fields) -> ev.ScenarioDone:
+    """Type a scenario that was called."""
+    scenario = Scenario(
+        name=data.text("name"),
+        calls=data.integer("calls"),
+        kind=ScenarioKind(data.maybe_text("kind") or "given"),
+        outcome=Outcome(data.maybe_text("outcome") or "done"),
+        message=data.maybe_text("message") or "",
+        compared=data.maybe_integer("compared"),
+        not_compared=data.maybe_text("not_compared") or "",
+        call_seconds=data.maybe_number("call_seconds"),
+    )
+    return ev.ScenarioDone(scenario)
+
+
+def danger(data: Fields) -> ev.DangerFound:
+    """Type results that differ from eager ones."""
+    danger = Danger(
+        scenario=data.text("scenario"),
+        call=data.integer("call"),
+        kind=data.text("kind"),
+        subject=data.text("subject"),
+        difference=data.maybe_text("difference") or "",
+        was=data.maybe_text("was"),
+        now=data.maybe_text("now"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        proven=data.flag("proven"),
+    )
+    return ev.DangerFound(danger)
+
+
+def ops(data: Fields) -> ev.OpsCounted:
+    """Type the ops of a scenario's calls."""
+    functions = (
+        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
+        for each in data.objects("functions")
+    )
+    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
+    return ev.OpsCounted(
+        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
+    )
+
+
+def call(data: Fields) -> ev.CallBegan:
+    """Type the beginning of a call."""
+    return ev.CallBegan(data.text("scenario"), data.integer("index"))
