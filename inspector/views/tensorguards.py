@@ -88,7 +88,7 @@ def meaning(sizes: Numbers, strides: Numbers) -> str:
     if gap is not None:
         return f"not dense: dimension {gap} steps over memory of a larger tensor, as a slice does"
     if varying := [index for index, stride in enumerate(strides) if stride is None]:
-        return f"not fixed: the stride of dimension {_listed(varying)} may vary as far as the last expressions let it"
+        return f"dimension {_listed(varying)} may vary, within the relations that are checked last"
     if order == sorted(order) or _only_ones_move(sizes, order):
         return "contiguous"
     if len(sizes) in (4, 5) and order == [0, *range(2, len(sizes)), 1]:

@@ -32,7 +32,7 @@ def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[Renderab
     for part in cost.parts:
         title = user_name(part.source) if part.source else "smaller ones"
         name = f"{'  ' * part.depth}{fmt.one_line(title, width - _NUMBERS - 2 * part.depth)}"
-        rows.add_row(name, str(part.guards), fmt.microseconds(part.time.cold), fmt.microseconds(part.time.warm))
+        rows.add_row(name, str(part.guards), _time(part.time.cold), _time(part.time.warm))
     if cost.epilogue:
         rows.add_row("relations, in Python", "", "", fmt.microseconds(cost.epilogue))
     yield item(rows)
@@ -43,6 +43,11 @@ def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[Renderab
             f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}",
             (f"  {words}" if words else "", "dim"),
         )
+
+
+def _time(difference: float) -> str:
+    """Write the difference of two measurements, which can be less than nothing where there is next to nothing."""
+    return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
 
 
 def _of_a_call(each: Guarded, cost: GuardCost, session: Session) -> Text:

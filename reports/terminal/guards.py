@@ -26,7 +26,7 @@ from ctrace.inspector.views.tensorguards import TensorGuard, tensor_guards
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guardcost import cost_lines
 from ctrace.reports.terminal.guardwords import kind_words
-from ctrace.reports.terminal.parts import GAP, MOST, headline, item, section, table
+from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, section, table
 
 _LISTED = 24
 """Guards, lines or objects that are listed; --all lists every one."""
@@ -126,16 +126,20 @@ def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
 def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterator[Text]:
     """Write a line a branch; one with a single branch below it shares its line."""
     for branch in branches:
-        if branch.number * branch.times < least:
+        if _total(branch) < least:
             continue
         name, inner = branch.name, branch
-        while len(inner.branches) == 1 and inner.branches[0].number * inner.branches[0].times == inner.number:
+        while inner.times == 1 and len(inner.branches) == 1 and _total(inner.branches[0]) == inner.number:
             inner = inner.branches[0]
             name += inner.name
-        times = f"{branch.times} × " if branch.times > 1 else ""
+        times = f"{inner.times} × " if inner.times > 1 else ""
         shown = fmt.one_line(name, 60)
-        yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{branch.number}", "dim"))
+        yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))
         yield from _branches(inner.branches, depth + 1, max(least, 2))
+
+
+def _total(branch: Branch) -> int:
+    return branch.number * branch.times
 
 
 def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
@@ -167,8 +171,8 @@ def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
         (f"  {fmt.one_line(tensor.name, 60)}", "bold"),
         f"  {tensor.type} {tensor.dtype}[{sizes}]  {tensor.device}, {grad}, {len(tensor.sizes)}-dimensional",
     )
-    yield Text(f"    strides [{strides}]: {tensor.layout}", style="dim")
-    yield Text(f"    dispatch keys {', '.join(tensor.dispatch_keys)}", style="dim")
+    yield item(hanging(f"strides [{strides}]: {tensor.layout}", "dim"))
+    yield item(hanging(f"dispatch keys {', '.join(tensor.dispatch_keys)}", "dim"))
 
 
 def _constants(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:

@@ -77,7 +77,7 @@ def test_a_number_that_no_tensor_has():
     assert only(size=f"{'9' * 5000}, 3").sizes == (None, 3)
 
 
-NOT_FIXED = "not fixed: the stride of dimension {} may vary as far as the last expressions let it"
+NOT_FIXED = "dimension {} may vary, within the relations that are checked last"
 SLICE = "not dense: dimension {} steps over memory of a larger tensor, as a slice does"
 PERMUTED = "dense, dimensions in memory order {}: a transpose or permute"
 
