@@ -1,7 +1,10 @@
 """Every line that `ctrace shapes` offers does what it is offered for, on the torch that is installed."""
 
-import pytest
-
+from ctrace.inspector.model import Session
+from ctrace.inspector.session import load
+from ctrace.inspector.store import Store
+from ctrace.inspector.views.marks import marks
+from ctrace.inspector.views.shapes import by_function
 from tests.integration.conftest import Command
 
 HEAD = "import torch\n"
@@ -108,35 +111,57 @@ for n in (5, 6, 7):
 SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
-def _compilations(ctrace: Command, script: str, **environment: str) -> tuple[int, list[str]]:
-    ctrace.write("script.py", HEAD + script)
+def _named(name: str) -> str:
+    return "f_" + "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+def _together(cases: dict[str, str], lines: dict[str, tuple[str, ...]] | None = None) -> str:
+    """Put all cases into one program, a function each, with lines of each pasted in."""
+    made = [HEAD]
+    for name, text in cases.items():
+        pasted = "; ".join((lines or {}).get(name, ())) or "pass"
+        made.append(text.replace("f(", f"{_named(name)}(").replace("# here", pasted))
+    return "".join(made)
+
+
+def _run(ctrace: Command, script: str, **environment: str) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Run all cases, and give compilations and offered lines of each."""
+    ctrace.write("script.py", script)
     result = ctrace("shapes", "script.py", "--json", **environment)
     assert result.code == 0, result.err
-    lines = [mark["line"] for mark in result.report["marks"] if mark["line"]]
-    return sum(each["compilations"] for each in result.report["functions"]), lines
+    session = load(Store(ctrace.folder / ".ctrace").load())
+    return {name: _of(session, name) for name in {**CASES, **ONLY_ENVIRONMENT}}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_marks_leave_one_graph(ctrace: Command, name: str) -> None:
-    before, lines = _compilations(ctrace, CASES[name])
-    offered = [line for line in lines if not line.startswith(SETTING)]
-    assert before > 1
-    assert offered
-    after, _ = _compilations(ctrace, CASES[name].replace("# here", "; ".join(offered)))
-    assert after == 1
+def _of(session: Session, name: str) -> tuple[int, tuple[str, ...]]:
+    shown = by_function(session, _named(name), everything=True)
+    lines = tuple(mark.line for mark in marks(shown, session.environment.torch) if mark.line)
+    return sum(each.graphs for each in shown), lines
 
 
-@pytest.mark.parametrize("name", [*CASES, *ONLY_ENVIRONMENT])
-def test_the_setting_leaves_fewer_graphs(ctrace: Command, name: str) -> None:
-    script = {**CASES, **ONLY_ENVIRONMENT}[name]
-    before, lines = _compilations(ctrace, script)
-    settings = [line.removeprefix(SETTING).strip('"') for line in lines if line.startswith(SETTING)]
-    if name == "zero and one":
-        assert settings == []  # no setting makes 0 and 1 dynamic
-        return
-    assert len(settings) == 1
-    after, _ = _compilations(ctrace, script, TORCH_COMPILE_DYNAMIC_SOURCES=settings[0])
-    assert after == 1 < before
+def _sources(line: str) -> list[str]:
+    return line.removeprefix(SETTING).strip('"').split(",")
+
+
+def test_offered_lines_leave_one_graph(ctrace: Command) -> None:
+    cases = {**CASES, **ONLY_ENVIRONMENT}
+    before = _run(ctrace, _together(cases))
+    assert {name: found[0] > 1 for name, found in before.items()} == dict.fromkeys(cases, True)
+    pasted = {
+        name: tuple(line for line in lines if not line.startswith(SETTING)) for name, (_, lines) in before.items()
+    }
+    assert {name for name, lines in pasted.items() if lines} == set(CASES)
+    after = _run(ctrace, _together(cases, pasted))
+    assert {name: after[name][0] for name in CASES} == dict.fromkeys(CASES, 1)
+
+    settings = {name: [line for line in lines if line.startswith(SETTING)] for name, (_, lines) in before.items()}
+    # No setting makes 0 and 1 dynamic.
+    assert {name: len(lines) for name, lines in settings.items()} == {**dict.fromkeys(cases, 1), "zero and one": 0}
+    parts = [part for lines in settings.values() for line in lines for part in _sources(line)]
+    set_ = _run(ctrace, _together(cases), TORCH_COMPILE_DYNAMIC_SOURCES=",".join(dict.fromkeys(parts)))
+    assert {name: set_[name][0] for name, lines in settings.items() if lines} == {
+        name: 1 for name, lines in settings.items() if lines
+    }
 
 
 CHECKED = """\
