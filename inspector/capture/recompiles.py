@@ -75,7 +75,8 @@ def _held(entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStack
         described["invalid"] = str(manager.invalidation_reason)
         return described
     found, following = divided(unmet_guards(manager, f_locals, stacks.lengths_of(manager)))
-    found += other_backend(entry.backend, backend)
+    if not found:  # as torch itself does: in 2.11 an entry's backend and a call's are never the same object
+        found = other_backend(entry.backend, backend)
     described["number"] = len(found)
     described["unmet"] = [_told(each, stacks) for each in found[:_MOST]]
     described["following"] = [each.guard for each in following[:_MOST]]
