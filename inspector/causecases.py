@@ -171,7 +171,7 @@ _NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
 def _identity(facts: Facts) -> str:
     if "__code__" in facts.subject or "__code__" in facts.guard:
         return "function"
-    if "<class 'torch.Tensor'>" in facts.guard:
+    if "<class 'torch.Tensor'>" in facts.guard or "type=tensor(" in facts.guard:  # 2.13, 2.11
         return "tensor"
     return "gone" if facts.guard.startswith("Cache line invalidated") else ""
 

@@ -107,7 +107,7 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
     if match is None or guard.was is None:
         return cause
     owner = guard.was.rpartition(".")[0]  # of `Mode.FAST`, which has the class `models.Mode`
-    is_member = bool(owner) and f".{match['type']}".endswith(f".{owner}")
+    is_member = bool(owner) and (f".{match['type']}".endswith(f".{owner}") or match["member"] == guard.was)
     if not is_member:
         return cause
     other = (guard.now or "").rpartition(".")[0] != owner
@@ -115,7 +115,10 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
     return replace(as_value, kind="type", was=owner, now=_literal(guard.now) or now) if other else as_value
 
 
-_MEMBER = re.compile(r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:class|enum) '(?P<type>[^']*)'>")
+_MEMBER = re.compile(
+    r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:(?:class|enum) '(?P<type>[^']*)'|(?P<member>[\w.]+): .*)>"
+)
+"""2.11 writes the member itself behind `type=`, as Python shows it: `<Mode.FAST: 1>`."""
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:

@@ -102,8 +102,10 @@ def _mark(match: re.Match[str]) -> str:
 
 _CLASS = re.compile(r"<class '(?P<name>[^']*)'>")
 _CHECK = re.compile(
-    r"___check_(?P<what>type_id|obj_id)\((?P<source>.+?)(?:, \d+)?\)(?:, type=<\w+ '(?P<type>[^']*)'>)?$"
+    r"___check_(?P<what>type_id|obj_id)\((?P<source>.+?)(?:, \d+)?\)(?:, type=(?:<\w+ '(?P<type>[^']*)'>|.*))?$",
+    re.DOTALL,
 )
+"""Behind `type=` 2.13 writes a class, 2.11 the object itself (guards.py:2105)."""
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(?P<yes>.*?)\], non_overlapping=\[(?P<no>.*?)\]\)$")
 _NAN = re.compile(r"not math\.isnan\((?P<source>.*)\)$")
 

@@ -223,6 +223,10 @@ def test_what_is_there_and_what_is_missing(guard: str, subject: str, was: str, n
     [
         ("___check_obj_id(L['m'].mode, 1), type=<class '__main__.E'>", "E.A", "E.B", ("attribute_value", "E.A", "E.B")),
         ("___check_obj_id(L['mode'], 1), type=<enum 'E'>", "E.A", "E.B", ("argument_value", "E.A", "E.B")),
+        ("___check_obj_id(L['mode'], 1), type=<E.A: 1>", "E.A", "E.B", ("argument_value", "E.A", "E.B")),
+        ("___check_obj_id(L['g'].__code__, 1), type=<code object a at 0x7, file \"m.py\", line 3>", "a", "b",
+         ("identity", "a", "b")),
+        ("___check_obj_id(L['t'], 1), type=tensor([1.,\n 1.])", None, "torch.Tensor", ("identity", None, "torch.Tensor")),
         ("___check_obj_id(G['mode'], 1), type=<class 'a.E'>", "E.A", "'b'", ("type", "E", "str")),
         ("___check_obj_id(L['mode'], 1), type=<class 'a.E'>", "E.A", "None", ("none", "E.A", "None")),
         ("___check_obj_id(L['c'], 1), type=<class '__main__.A'>", "__main__.A", "__main__.B", ("identity", "A", "B")),

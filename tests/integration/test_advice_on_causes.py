@@ -7,11 +7,18 @@ import pytest
 import ctrace
 from ctrace.inspector.advice import entries
 from ctrace.inspector.model import Session
+from ctrace.inspector.setup import NEWEST, release_of
 from tests.integration.examples import recompiles_of, run
 
 pytestmark = pytest.mark.integration
 
 CAUSES = {key: entry for key, entry in entries("causes").items() if entry.before}
+
+
+ELSEWHERE = {
+    "requires_grad/parameter": "torch 2.11 does not compile again for it",
+    "other/nan": "torch 2.11 has one more guard on such a float",
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +33,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 @pytest.mark.parametrize("key", CAUSES)
 def test_the_example_is_compiled_again_for_this_cause(key: str, session: Session) -> None:
+    if key in ELSEWHERE and (release_of(session.environment.torch) or NEWEST) < (2, 13):
+        pytest.skip(ELSEWHERE[key])
     recompiles = recompiles_of(session, list(CAUSES).index(key))
     causes = {(cause.kind, cause.advice.before) for each in recompiles for cause in each.causes}
     assert causes == {(key.partition("/")[0], CAUSES[key].before)}
