@@ -48,7 +48,7 @@ def _sums(model: str, folder: Path) -> bool:
     offs = []
     for text in load_log(log).guards.values():
         if text.cost is not None:
-            whole, parts = text.cost.whole.cold, _sum(text.cost)
+            whole, parts = text.cost.plain.cold, _sum(text.cost)
             offs.append(parts / whole - 1)
             once = latency_of(text.text)
             print(

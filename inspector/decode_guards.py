@@ -36,7 +36,14 @@ def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
     kinds = tuple(
         KindCost(each.text("kind"), each.integer("number"), each.number("warm")) for each in data.objects("kinds")
     )
-    cost = GuardCost(_duration(data), _duration(data.object("root")), data.number("epilogue"), parts, kinds)
+    cost = GuardCost(
+        _duration(data),
+        _duration(data.object("plain")),
+        _duration(data.object("root")),
+        data.number("epilogue"),
+        parts,
+        kinds,
+    )
     return ge.GuardsTimed(compile_id, cost)
 
 

@@ -39,6 +39,8 @@ class GuardCost:
     """What the guards of a compilation cost on one call."""
 
     whole: Duration
+    plain: Duration
+    """The whole without torch's short cut for modules that did not change; the parts add up to this."""
     root: Duration
     """The guards on torch's own state, at the root."""
     epilogue: float

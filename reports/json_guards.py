@@ -87,6 +87,7 @@ def _cost(cost: GuardCost) -> dict[str, Any]:
     return {
         "unit": "us",
         "whole": _duration(cost.whole),
+        "plain": _duration(cost.plain),
         "root": _duration(cost.root),
         "epilogue_warm": cost.epilogue,
         "parts": [

@@ -45,7 +45,7 @@ SKIPPED = (
 """How torch begins a report of a break where the function is not cut and resumed (2.13)."""
 
 GUARD_COST = {
-    "cold": 40.0, "warm": 6.0, "root": {"cold": 4.0, "warm": 1.0}, "epilogue": 0.5,
+    "cold": 40.0, "warm": 6.0, "plain": {"cold": 41.0, "warm": 6.0}, "root": {"cold": 4.0, "warm": 1.0}, "epilogue": 0.5,
     "parts": [{"source": "L['x']", "depth": 0, "guards": 3, "cold": 9.0, "warm": 2.0}],
     "kinds": [{"kind": "TENSOR_MATCH", "number": 3, "warm": 1.5}],
 }  # fmt: skip

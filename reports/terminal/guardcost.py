@@ -14,6 +14,8 @@ from ctrace.reports.terminal.guardwords import kind_words
 from ctrace.reports.terminal.parts import item, section, table
 
 _PYTHON = "LAMBDA_GUARD"
+_SHORTER = 1.2
+"""By how much the short cut has to help to be worth a line."""
 _NUMBERS = 34
 """Columns of the table of parts besides the name."""
 
@@ -25,6 +27,9 @@ def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[Renderab
         yield Text("Not measured: run `ctrace guards --cost TARGET`, which takes some seconds for each compilation.")
         return
     yield _whole(cost)
+    if cost.plain.warm > _SHORTER * cost.whole.warm:
+        plain = f"{fmt.microseconds(cost.plain.warm)} warm, {fmt.microseconds(cost.plain.cold)} cold"
+        yield Text(f"Without torch's short cut for modules that did not change, as the parts below: {plain}.")
     yield _of_a_call(each, cost, session)
     yield section("By part")
     rows = table("part", "guards", "cold", "warm")

@@ -88,7 +88,7 @@ def test_costs():
     assert event_of(Log().ctrace("guard_cost", GUARD_COST, at="0/0")) == ge.GuardsTimed(
         "0/0",
         GuardCost(
-            Duration(40.0, 6.0), Duration(4.0, 1.0), 0.5, (PartCost("L['x']", 0, 3, Duration(9.0, 2.0)),),
+            Duration(40.0, 6.0), Duration(41.0, 6.0), Duration(4.0, 1.0), 0.5, (PartCost("L['x']", 0, 3, Duration(9.0, 2.0)),),
             (KindCost("TENSOR_MATCH", 3, 1.5),),
         ),
     )  # fmt: skip
