@@ -1,6 +1,7 @@
 """Take typed values out of JSON, so that what a log holds is checked where it enters."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from ctrace.inspector.findings import Frame
@@ -114,4 +115,9 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
 
 def frames(stack: Iterable[Fields]) -> tuple[Frame, ...]:
     """Make the frames of a stack of ours, which has file names in full."""
-    return tuple(Frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)
+    return tuple(_frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)
+
+
+@lru_cache(maxsize=20_000)
+def _frame(file: str, line: int, name: str) -> Frame:
+    return Frame(file, line, name)

@@ -1,6 +1,7 @@
 """Torch's names for values, turned into the user's: `L['self']._modules['fc'].weight` is `self.fc.weight`."""
 
 import re
+from functools import lru_cache
 
 _MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
@@ -16,6 +17,7 @@ _BY_KEY = re.compile(r"\[list\(dict\.keys\([^()]*\)\)\[(\d+)\]\]")
 _KEY = re.compile(r"list\(dict\.keys\(([^()]*)\)\)\[(\d+)\]")
 
 
+@lru_cache(maxsize=50_000)
 def user_name(source: str) -> str:
     """Name a guard's source as the user would write it."""
     name = _NUMPY.sub(r"\1", source.strip()).removeprefix("___from_numpy(")
