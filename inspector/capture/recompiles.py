@@ -42,16 +42,16 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
     def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         with recorder.watching("the guards behind a recompile"):
             backend = args[0] if args else kwargs.get("backend")
-            recorder.record("recompile", _described(cache_entries, frame, backend, stacks))
+            recorder.record("recompile", _described(cache_entries, frame, backend, stacks, recorder))
         return original(cache_entries, frame, *args, **kwargs)
 
     with recorder.watching("recompiles"):
         patches.enter_context(patched(convert_frame, name, reasons))
 
 
-def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks) -> dict[str, Any]:
+def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
     began = time.perf_counter()
-    entries = [_held(entry, frame.f_locals, backend, stacks) for entry in _listed(cache_entries)]
+    entries = [_held(entry, frame.f_locals, backend, stacks, recorder) for entry in _listed(cache_entries)]
     seconds = time.perf_counter() - began
     return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
 
@@ -67,14 +67,20 @@ def _listed(entries: Any) -> list[Any]:
     return listed
 
 
-def _held(entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStacks) -> dict[str, Any]:
+def _held(
+    entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStacks, recorder: Recorder
+) -> dict[str, Any]:
     """Hold the call against one entry; one whose guarded object is gone only says why (guards.py:4998)."""
     manager = entry.guard_manager
     described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
     if hasattr(manager, "invalidation_reason"):
         described["invalid"] = str(manager.invalidation_reason)
         return described
-    found, following = divided(unmet_guards(manager, f_locals, stacks.lengths_of(manager)))
+    unmet, skipped = unmet_guards(manager, f_locals, stacks.lengths_of(manager))
+    if skipped:
+        what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
+        recorder.problem(f"at a recompile {what} could not be looked up: what differs there is not shown")
+    found, following = divided(unmet)
     if not found:  # as torch itself does: in 2.11 an entry's backend and a call's are never the same object
         found = other_backend(entry.backend, backend)
     described["number"] = len(found)

@@ -50,7 +50,9 @@ class Scope:
     lengths: Mapping[str, int] = field(default_factory=dict)
     """How long dicts were when the entry was made; a guard on a dict checks that, and does not tell."""
     unread: list[str] = field(default_factory=list)
-    """Sources that cannot be looked up from outside of torch."""
+    """Expressions that cannot be evaluated from outside of torch."""
+    skipped: list[str] = field(default_factory=list)
+    """Sources of nodes that were not looked into because of that."""
 
     @classmethod
     def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
@@ -73,13 +75,15 @@ def _compiled(expression: str) -> CodeType:
     return compile(expression.strip(), "<guard>", "eval")
 
 
-def unmet_guards(manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> list[Unmet]:
-    """Give the unmet guards of an entry, each as text and value."""
+def unmet_guards(
+    manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None
+) -> tuple[list[Unmet], list[str]]:
+    """Give the unmet guards of an entry, each as text and value, and the sources that could not be looked into."""
     scope = Scope.of(manager, f_locals, lengths)
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
         found += _expressions(guard, scope)
-    return _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope)
+    return _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope), scope.skipped
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
@@ -102,7 +106,9 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
     leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
     value = scope.value(source) if source != "L" else scope.names["L"]
     if value is MISSING:
-        if source not in scope.unread:
+        if source in scope.unread:
+            scope.skipped.append(source)
+        else:
             yield Unmet(f"getattr failed on source {source}")
         return
     unmet = _unmet_leaves(leaves, value, scope)
