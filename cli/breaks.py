@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, session_of
+from ctrace.cli.capturing import Request, on_a_run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from ctrace.inspector.findings import Owner
+    from ctrace.inspector.model import Session
 
 EXAMPLES = """\b
 Examples:
@@ -39,27 +44,24 @@ def breaks(
     output: opt.Output = None,
 ) -> None:
     """Show where graphs break, by what each break costs, and what to change."""
-    from ctrace.cli.console import check_output
-    from ctrace.cli.show import exit_code
-
-    check_output(output)
     if explained is not None:
         _explain(explained, json=json, output=output)
         return
+    from ctrace.cli.show import show_view
+
     chosen = _owner(owner)
-    session, is_new = session_of(request)
-    if json:
-        from ctrace.cli.console import write_report
+
+    def data(session: "Session") -> str:
         from ctrace.reports.json import render_breaks_json
 
-        write_report(render_breaks_json(session, chosen), output)
-    else:
-        from ctrace.cli.show import show_screen
+        return render_breaks_json(session, chosen)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.breaks import breaks_screen
 
-        show_screen(lambda width: breaks_screen(session, width, chosen, all_paths=all_paths), output)
-    if is_new:
-        raise typer.Exit(exit_code(session))
+        return breaks_screen(session, width, chosen, all_paths=all_paths)
+
+    show_view(request, output, json=json, data=data, screen=screen)
 
 
 def _owner(name: str | None) -> "Owner | None":
@@ -75,16 +77,12 @@ def _owner(name: str | None) -> "Owner | None":
 
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import show_either
     from ctrace.inspector.views.lessons import lesson
+    from ctrace.reports.json_lessons import render_lesson_json
+    from ctrace.reports.terminal.lessons import lesson_screen
 
+    check_output(output)
     found = lesson(name)
-    if json:
-        from ctrace.cli.console import write_report
-        from ctrace.reports.json import render_lesson_json
-
-        write_report(render_lesson_json(found), output)
-    else:
-        from ctrace.cli.show import show_screen
-        from ctrace.reports.terminal.breaks import lesson_screen
-
-        show_screen(lambda _width: lesson_screen(found), output)
+    show_either(output, json=json, data=lambda: render_lesson_json(found), screen=lambda _width: lesson_screen(found))

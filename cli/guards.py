@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, session_of
+from ctrace.cli.capturing import Request, on_a_run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from ctrace.inspector.model import Session
     from ctrace.inspector.views.guards import Head
 
@@ -49,26 +53,24 @@ def guards(
     output: opt.Output = None,
 ) -> None:
     """Show what a call must meet for a compiled graph to be used."""
-    from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.show import exit_code, show_screen
+    from ctrace.cli.show import show_view
     from ctrace.inspector.views.guards import Choice
 
-    check_output(output)
     view = _view(line=by_line, kind=by_kind, object=by_object, tree=tree, cost=cost)
     choice = Choice(name, kind, line)
     request.options["guard_cost"] = cost
-    session, is_new = session_of(request)
-    found = _of_one(session, graph)
-    if json:
+
+    def data(session: "Session") -> str:
         from ctrace.reports.json_guards import render_guards_json
 
-        write_report(render_guards_json(session, found, choice), output)
-    else:
+        return render_guards_json(session, _of_one(session, graph), choice)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.guards import guards_screen
 
-        show_screen(lambda width: guards_screen(session, found, choice, width, view=view, all_of_it=all_of_it), output)
-    if is_new:
-        raise typer.Exit(exit_code(session))
+        return guards_screen(session, _of_one(session, graph), choice, width, view=view, all_of_it=all_of_it)
+
+    show_view(request, output, json=json, data=data, screen=screen)
 
 
 def _view(**asked: bool) -> str:

@@ -1,12 +1,19 @@
 """`ctrace recompiles`: why functions were compiled again, whether it will settle, and what to write instead."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, session_of
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model import Session
 
 EXAMPLES = """\b
 Examples:
@@ -32,37 +39,35 @@ def recompiles(
     output: opt.Output = None,
 ) -> None:
     """Show why functions were compiled again, and what to change."""
-    from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.show import exit_code, show_screen
-
-    check_output(output)
     if explained is not None:
         _explain(explained, json=json, output=output)
         return
-    session, is_new = session_of(request)
-    if json:
+    from ctrace.cli.show import show_view
+
+    def data(session: "Session") -> str:
         from ctrace.reports.json_recompiles import render_recompiles_json
 
-        write_report(render_recompiles_json(session), output)
-    else:
+        return render_recompiles_json(session)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.recompiles import recompiles_screen
 
-        show_screen(lambda width: recompiles_screen(session, width, all_of_it=all_of_it), output)
-    if is_new:
-        raise typer.Exit(exit_code(session))
+        return recompiles_screen(session, width, all_of_it=all_of_it)
+
+    show_view(request, output, json=json, data=data, screen=screen)
 
 
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
-    from ctrace.cli.console import write_report
-    from ctrace.cli.show import show_screen
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import show_either
     from ctrace.inspector.views.lessons import cause_lesson
+    from ctrace.reports.json_lessons import render_cause_lesson_json
+    from ctrace.reports.terminal.lessons import cause_lesson_screen
 
+    check_output(output)
     found = cause_lesson(name)
-    if json:
-        from ctrace.reports.json import render_cause_lesson_json
 
-        write_report(render_cause_lesson_json(found), output)
-    else:
-        from ctrace.reports.terminal.lessons import cause_lesson_screen
+    def screen(_width: int) -> "Iterable[RenderableType]":
+        return cause_lesson_screen(found)
 
-        show_screen(lambda _width: cause_lesson_screen(found), output)
+    show_either(output, json=json, data=lambda: render_cause_lesson_json(found), screen=screen)

@@ -1,11 +1,18 @@
 """`ctrace shapes`: what became of each size, why, and what to write to keep it dynamic."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, session_of
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model import Session
 
 EXAMPLES = """\b
 Examples:
@@ -24,20 +31,16 @@ def shapes(
     request: Request, everything: All = False, function: Of = None, json: opt.Json = False, output: opt.Output = None
 ) -> None:
     """Show which sizes are static, which are dynamic, what fixed them, and what to write."""
-    from ctrace.cli.console import check_output
-    from ctrace.cli.show import exit_code
+    from ctrace.cli.show import show_view
 
-    check_output(output)
-    session, is_new = session_of(request)
-    if json:
-        from ctrace.cli.console import write_report
+    def data(session: "Session") -> str:
         from ctrace.reports.json_shapes import render_shapes_json
 
-        write_report(render_shapes_json(session, function), output)
-    else:
-        from ctrace.cli.show import show_screen
+        return render_shapes_json(session, function)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.shapes import shapes_screen
 
-        show_screen(lambda width: shapes_screen(session, width, function, everything=everything), output)
-    if is_new:
-        raise typer.Exit(exit_code(session))
+        return shapes_screen(session, width, function, everything=everything)
+
+    show_view(request, output, json=json, data=data, screen=screen)

@@ -5,7 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from ctrace.cli.console import write_report
+import typer
+
+from ctrace.cli.capturing import Request, session_of
+from ctrace.cli.console import check_output, write_report
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.model import Session
 
@@ -81,6 +84,44 @@ def show_screen(
     text = io.StringIO()
     render(screen(PLAIN_WIDTH), Console(file=text, width=PLAIN_WIDTH))
     write_report(text.getvalue(), output)
+
+
+def show_view(
+    request: Request,
+    output: Path | None,
+    *,
+    json: bool,
+    data: Callable[[Session], str],
+    screen: Callable[[Session, int], "Iterable[RenderableType]"],
+) -> None:
+    """Read or make the run that is meant, show a view of it as JSON or as a screen, and end as a new run does.
+
+    Raises:
+        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
+    """
+    check_output(output)
+    session, is_new = session_of(request)
+    show_either(output, json=json, data=lambda: data(session), screen=lambda width: screen(session, width))
+    if is_new:
+        raise typer.Exit(exit_code(session))
+
+
+def show_either(
+    output: Path | None,
+    *,
+    json: bool,
+    data: Callable[[], str],
+    screen: Callable[[int], "Iterable[RenderableType]"],
+) -> None:
+    """Write JSON, or print a screen; only what is asked for is made.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    if json:
+        write_report(data(), output)
+    else:
+        show_screen(screen, output)
 
 
 def exit_code(session: Session) -> Exit:

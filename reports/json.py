@@ -13,7 +13,7 @@ from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.views.lessons import CauseLesson, Lesson
+    pass
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
@@ -124,40 +124,6 @@ def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
     return {**_break(each.at, cwd), "break": number, "cost_with_skips": _cost(each.cost), "paths": paths}
 
 
-def render_lesson_json(lesson: "Lesson") -> str:
-    """Write what is known of a kind of break, indented, with a final newline."""
-    told = lesson.torch
-    data = {
-        "schema": SCHEMA,
-        "id": lesson.name,
-        **_entry(lesson.entry),
-        "cases": {case: _entry(entry) for case, entry in lesson.cases},
-        "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
-    }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def render_cause_lesson_json(lesson: "CauseLesson") -> str:
-    """Write what is known of a kind of cause, indented, with a final newline."""
-    data = {
-        "schema": SCHEMA,
-        "kind": lesson.name,
-        **_caused(lesson.entry),
-        "cases": {case: _caused(entry) for case, entry in lesson.cases},
-    }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-
-
-def _caused(entry: Entry) -> dict[str, Any]:
-    return {**_entry(entry), "expected": entry.expected}
-
-
-def _entry(entry: Entry | None) -> dict[str, Any]:
-    if entry is None:
-        return {"title": None, "reason": None, "fix": None, "advice": None}
-    return {"title": entry.title, "reason": entry.why, "fix": entry.fix, "advice": _advice(entry)}
-
-
 def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dict[str, Any] | None:
     if failure is None:
         return None
@@ -219,7 +185,7 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
         "expression": each.expression,
         "columns": each.span and list(each.span),
         "cost": _cost(each.cost),
-        "advice": _advice(each.advice),
+        "advice": advice_data(each.advice),
     }
 
 
@@ -255,7 +221,8 @@ def _cost(cost: Cost) -> dict[str, Any]:
     return {"ops": cost.ops, "graphs": cost.graphs}
 
 
-def _advice(advice: Advice | Entry) -> dict[str, Any]:
+def advice_data(advice: Advice | Entry) -> dict[str, Any]:
+    """Give the code and the switch of a piece of advice as plain data."""
     return {"before": advice.before, "after": advice.after, "switch": advice.switch, "risk": advice.risk}
 
 
@@ -289,7 +256,7 @@ def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
         "fix": cause.fix,
         "reason": cause.reason,
         "expected": cause.expected,
-        "advice": _advice(cause.advice),
+        "advice": advice_data(cause.advice),
     }
 
 

@@ -6,10 +6,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.advice import Entry
 from ctrace.inspector.findings import Advice, Frame, Owner
 from ctrace.inspector.model import Function, Session
-from ctrace.inspector.registry import Registered
 from ctrace.inspector.views.breaks import (
     RankedBreak,
     by_ops_left,
@@ -18,7 +16,6 @@ from ctrace.inspector.views.breaks import (
     ranked,
     unclaimed_ops,
 )
-from ctrace.inspector.views.lessons import Lesson
 from ctrace.inspector.views.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line, source
@@ -112,42 +109,3 @@ def _row(function: Function, width: int) -> tuple[Text, str, str, str]:
     name = Text.assemble(fmt.one_line(function.name, 40), (f"  {fmt.file_name(function.file)}:{function.line}", "dim"))
     name.truncate(width, overflow="ellipsis")
     return name, str(ops), str(compiled), str(ops - compiled)
-
-
-def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
-    """Explain a kind of break or skip, without a run."""
-    entry, told = lesson.entry, lesson.torch
-    title = entry.title if entry else told.title if told else ""
-    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}")
-    if entry is not None:
-        yield from _taught(entry)
-    for case, special in lesson.cases:
-        yield section(f"Where it is {_CASES.get(case, case)}")
-        yield from _taught(special)
-    if told is not None:
-        yield from _told(told)
-
-
-_CASES = {
-    "assert": "an assert",
-    "check": "a check that only raises",
-    "while": "a while loop",
-    "ternary": "a conditional expression",
-    "cast": "int(), float() or bool() of a tensor",
-    "if": "an if",
-}
-
-
-def _taught(entry: Entry) -> Iterator[RenderableType]:
-    yield hanging(entry.why)
-    yield fix(entry.fix)
-    yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
-
-
-def _told(told: Registered) -> Iterator[RenderableType]:
-    yield section("In torch's own words")
-    yield hanging(told.title)
-    if told.explanation:
-        yield hanging(told.explanation)
-    for hint in told.hints:
-        yield hanging(f"Hint: {hint}")

@@ -1,4 +1,4 @@
-"""`ctrace recompiles --explain` on screen: a kind of cause, without a run."""
+"""`--explain` on screen: a kind of break, or of cause of a recompile, without a run."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,34 @@ from rich.text import Text
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.findings import Advice
-from ctrace.inspector.views.lessons import CauseLesson
+from ctrace.inspector.registry import Registered
+from ctrace.inspector.views.lessons import CauseLesson, Lesson
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import example, fix, hanging, section
+
+
+def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
+    """Explain a kind of break or skip, without a run."""
+    entry, told = lesson.entry, lesson.torch
+    title = entry.title if entry else told.title if told else ""
+    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}")
+    if entry is not None:
+        yield from _taught(entry)
+    for case, special in lesson.cases:
+        yield section(f"Where it is {_CASES.get(case, case)}")
+        yield from _taught(special)
+    if told is not None:
+        yield from _told(told)
+
+
+_CASES = {
+    "assert": "an assert",
+    "check": "a check that only raises",
+    "while": "a while loop",
+    "ternary": "a conditional expression",
+    "cast": "int(), float() or bool() of a tensor",
+    "if": "an if",
+}
 
 
 def cause_lesson_screen(lesson: CauseLesson) -> Iterator[RenderableType]:
@@ -27,3 +52,12 @@ def _taught(entry: Entry) -> Iterator[RenderableType]:
         yield hanging(f"Normal: {entry.expected}")
     yield fix(entry.fix)
     yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
+
+
+def _told(told: Registered) -> Iterator[RenderableType]:
+    yield section("In torch's own words")
+    yield hanging(told.title)
+    if told.explanation:
+        yield hanging(told.explanation)
+    for hint in told.hints:
+        yield hanging(f"Hint: {hint}")

@@ -14,10 +14,9 @@ from ctrace.inspector.views.lessons import CauseLesson, Lesson
 from ctrace.reports.json import (
     as_data,
     render_breaks_json,
-    render_cause_lesson_json,
     render_json,
-    render_lesson_json,
 )
+from ctrace.reports.json_lessons import render_cause_lesson_json, render_lesson_json
 from tests import sessions
 
 # design: these names may be added to, never renamed

@@ -1,11 +1,11 @@
-"""`ctrace breaks --explain` on screen."""
+"""`--explain` on screen: a kind of break, or of cause of a recompile."""
 
 import pytest
 
 from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.registry import Registered
-from ctrace.inspector.views.lessons import Lesson
-from ctrace.reports.terminal.breaks import lesson_screen
+from ctrace.inspector.views.lessons import CauseLesson, Lesson
+from ctrace.reports.terminal.lessons import cause_lesson_screen, lesson_screen
 from tests.golden import WIDTHS, assert_golden, drawn
 from tests.sessions import HOSTILE_TEXT
 
@@ -31,22 +31,40 @@ LESSONS = {
         Registered(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, (HOSTILE_TEXT,)),
     ),
 }
+SIZE = Entry(
+    title="a size that changed",
+    why="An earlier call compiled the size in as a constant; torch compiles again when it changes.",
+    fix="Mark the dimension before the first call.",
+    before="@torch.compile\ndef f(x):\n    return x * 2\n\nf(torch.ones(4))\n",
+    after="x = torch.ones(4)\ntorch._dynamo.mark_dynamic(x, 0)\nf(x)\n",
+    switch='torch.compiler.set_stance("eager_then_compile")',
+    risk="The first call of each function runs in eager.",
+    expected="The first change of a size compiles once more.",
+)
+GONE = Entry("an object that no longer exists", "Torch threw that code away.", "Keep the object.")
+HOSTILE_CAUSE = Entry(*(HOSTILE_TEXT,) * 3, "it", *(HOSTILE_TEXT,) * 4, "", HOSTILE_TEXT)
+CAUSES = {
+    "cause-lesson-size": CauseLesson("size", SIZE, (("size/gone", GONE), ("size/again", SIZE))),
+    "cause-lesson-hostile": CauseLesson(HOSTILE_TEXT, HOSTILE_CAUSE, ((HOSTILE_TEXT, HOSTILE_CAUSE),)),
+}
+ALL = {**{f"lesson-{name}": lesson for name, lesson in LESSONS.items()}, **CAUSES}
 
 
-def _screen(lesson: Lesson, width: int = 80) -> str:
-    return drawn(lesson_screen(lesson), width)
+def _screen(lesson: Lesson | CauseLesson, width: int = 80) -> str:
+    shown = lesson_screen(lesson) if isinstance(lesson, Lesson) else cause_lesson_screen(lesson)
+    return drawn(shown, width)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", ALL)
 def test_screen(name: str, width: int) -> None:
-    assert_golden(f"lesson-{name}-{width}.txt", _screen(LESSONS[name], width))
+    assert_golden(f"{name}-{width}.txt", _screen(ALL[name], width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", ALL)
 def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: int) -> None:
-    for line in _screen(LESSONS[name], width).splitlines():
+    for line in _screen(ALL[name], width).splitlines():
         assert len(line) <= width
         assert line == line.rstrip()
 
@@ -54,6 +72,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: in
 @pytest.mark.parametrize("letter", ["\x1b", "\u202e", "\r"])
 def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     assert letter not in _screen(LESSONS["hostile"])
+    assert letter not in _screen(CAUSES["cause-lesson-hostile"])
 
 
 def test_each_case_says_what_the_users_code_is() -> None:
@@ -70,3 +89,8 @@ def test_every_case_of_ours_has_a_name(case: str) -> None:
 def test_without_torchs_words_there_are_none() -> None:
     assert "In torch's own words" not in _screen(Lesson("loop", BRANCH))
     assert "In torch's own words" in _screen(LESSONS["torch"])
+
+
+def test_what_is_normal_is_said_where_it_is() -> None:
+    assert _screen(CAUSES["cause-lesson-size"]).count("Normal: ") == 2
+    assert "Normal: " not in _screen(CauseLesson("identity/gone", GONE))
