@@ -86,6 +86,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
+        codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
 
 

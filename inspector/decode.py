@@ -6,7 +6,7 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 import json
 from collections.abc import Callable
 
-from ctrace.inspector import decode_guards, decode_scenarios, decode_shapes
+from ctrace.inspector import decode_bytecode, decode_guards, decode_scenarios, decode_shapes
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
@@ -131,20 +131,6 @@ def _graph(entry: Entry) -> ev.GraphMade:
     return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
 
 
-def _bytecode(entry: Entry) -> ev.BytecodeSeen:
-    data = _payload(entry)
-    return ev.BytecodeSeen(
-        id=_id(entry),
-        name=data.text("name"),
-        qualname=data.text("qualname"),
-        file=data.text("file"),
-        line=data.integer("line"),
-        before=data.integer("bytes_before"),
-        after=data.integer("bytes_after"),
-        callers=frames(data.maybe_objects("callers")),
-    )
-
-
 def _fusion(entry: Entry) -> ev.FusionDone:
     data = _payload(entry)
     rounds = (
@@ -237,7 +223,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
-    "artifact:ctrace_bytecode": _bytecode,
+    "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
     "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
     "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),

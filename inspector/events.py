@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.guard_events import GuardEvent
@@ -177,6 +178,8 @@ class BytecodeSeen:
     before: int
     after: int
     callers: tuple[Frame, ...] = ()
+    codes: Rewritten | None = None
+    """Instruction by instruction; a log of an older ctrace has sizes only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,10 @@ class Fields:
         """Give objects; a missing field has none."""
         return self.objects(name) if name in self._data else ()
 
+    def rows(self, name: str) -> tuple[list[Any], ...]:
+        """Give lists of whatever they hold."""
+        return tuple(self._items(name, lambda item: _checked(item, list, f"an item of {name}")))
+
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
         """Give pairs of strings."""
 

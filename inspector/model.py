@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.generated import Fusion, Kernel
@@ -248,6 +249,8 @@ class Session:
     """Source text by file, as it was when it ran."""
     guards: Mapping[str, GuardText] = field(default_factory=dict)
     """Guards by compilation."""
+    codes: Mapping[str, Rewritten] = field(default_factory=dict)
+    """Bytecode by compilation."""
 
     @property
     def compared(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Every code object that Dynamo compiled: what it is called, who called it, and its size before and after.
+"""Every code object that Dynamo compiled: what it is called, who called it, and its code before and after.
 
 Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the one registered hook that
 sees every frame; torch's structured trace has the bytecode of resume functions only.
@@ -13,11 +13,12 @@ from typing import Any
 from ctrace.inspector.capture.callers import callers, folder_of_torch
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.disassembly import code_as_json, disassembled
 
 
 @contextmanager
 def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record name, place, callers and bytecode size of each compiled function."""
+    """Record name, place, callers and bytecode of each compiled function."""
     handles: list[Any] = []
 
     def hook(code: CodeType, new_code: CodeType) -> None:
@@ -47,4 +48,6 @@ def _describe(code: CodeType, new: CodeType) -> dict[str, Any]:
         "line": code.co_firstlineno,
         "bytes_before": len(code.co_code),
         "bytes_after": len(new.co_code),
+        "code": code_as_json(disassembled(code)),
+        "new_code": code_as_json(disassembled(new)),
     }
