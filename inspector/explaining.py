@@ -7,7 +7,7 @@ resume_execution.py. What has none of them is "other inserted code".
 
 from collections.abc import Iterator, Mapping
 
-from ctrace.inspector.bytecode import Rewritten
+from ctrace.inspector.bytecode import Code, Rewritten
 from ctrace.inspector.changes import change_by, change_by_call, is_unchanged
 from ctrace.inspector.contexts import claim_contexts
 from ctrace.inspector.pieces import Claims, PieceKind, Role
@@ -17,6 +17,7 @@ from ctrace.inspector.stackforms import (
     Attribute,
     Call,
     Form,
+    Function,
     ListOf,
     Name,
     Value,
@@ -34,14 +35,16 @@ _STARTS = frozenset(("RESUME", "MAKE_CELL", "COPY_FREE_VARS"))
 _BRANCHES = ("POP_JUMP", "JUMP_IF")
 _LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EXTEND", "LIST_APPEND"))
 _STAR_FLAGS = (0x04, 0x08)
+_PACKS = "packs the values for the resume function into torch's lists"
+_UNUSED = "torch's lists for a resume function, which is not needed: dropped"
 _START = Role(PieceKind.START, "begins as before")
 _OTHER = Role(PieceKind.OTHER, "other inserted code")
 
 
 def roles_of(
-    compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: frozenset[int]
+    compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: Mapping[int, int | None]
 ) -> list[Role]:
-    """Give each instruction of a compilation's new code a role; `own` are the user's, by their new index."""
+    """Give each instruction of a compilation's new code a role; `own` are the user's, by new index: their lines."""
     explaining = _Explaining(compile_id, codes, steps, own)
     explaining.claim_all()
     return [explaining.claims.roles.get(at, _OTHER) for at in range(len(explaining.after.instructions))]
@@ -66,8 +69,10 @@ def _timer(form: Form) -> str | None:
     return _TIMERS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
 
 
-def _resume_name(form: Form) -> str | None:
-    """Give the global of a resume function: called as it is, or what makes the function with its closure."""
+def _resume(form: Form) -> str | Code | None:
+    """Give the global of a resume function: called as it is, or what makes it with its closure; 2.11 has its code."""
+    if isinstance(form, Function):
+        return form.code if resume_point(form.code) is not None else None
     made = form.function if isinstance(form, Call) else form
     return made.name if isinstance(made, Name) and made.scope == "global" and made.name.startswith(CALLED) else None
 
@@ -76,13 +81,14 @@ class _Explaining:
     """The rules; each claims what it is sure of, and leaves the rest to the next."""
 
     def __init__(
-        self, compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: frozenset[int]
+        self, compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: Mapping[int, int | None]
     ) -> None:
         self.id, self.codes, self.steps = compile_id, codes, steps
         self.before, self.after = codes[compile_id].before, codes[compile_id].after
-        self.claims = Claims({at: self._own_role(at) for at in sorted(own)})
-        self.own = sorted(own)
+        self.own = own
+        self.claims = Claims(self._own_roles())
         self.torchs = frozenset(self.after.variables) - frozenset(self.before.variables)
+        self.frame = Role(PieceKind.FRAME, _PACKS if list(self._resumes()) else _UNUSED)
         self.takers = {id(value): step for step in steps.values() for value in step.taken}
 
     def claim_all(self) -> None:
@@ -101,16 +107,11 @@ class _Explaining:
         self._kept()
         self._moves()
 
-    def _own_role(self, at: int) -> Role:
-        instruction = self.after.instructions[at]
-        if instruction.opname in _STARTS:
-            return _START
-        return self._role_of_line(instruction.line)
-
-    def _role_of_line(self, line: int | None) -> Role:
-        self._lines: dict[int | None, Role] = getattr(self, "_lines", {})
-        text = "your own code" if line is None else f"your own code of line {line}"
-        return self._lines.setdefault(line, Role(PieceKind.OWN, f"{text}: runs as it did"))
+    def _own_roles(self) -> dict[int, Role]:
+        """Give the user's instructions of one line one role."""
+        lines = {line: Role(PieceKind.OWN, f"{_line(line)} runs as it did") for line in self.own.values()}
+        starts = {at for at in self.own if self.after.instructions[at].opname in _STARTS}
+        return {at: _START if at in starts else lines[line] for at, line in self.own.items()}
 
     def _free(self) -> Iterator[Step]:
         return (step for _, step in sorted(self.steps.items()) if self.claims.is_free(step.index))
@@ -177,10 +178,10 @@ class _Explaining:
         stars = sum(code.flags & flag != 0 for flag in _STAR_FLAGS)
         return resume_point(code) is None and name in code.variables[: code.arguments + code.keyword_only + stars]
 
-    def _resumes(self) -> Iterator[tuple[Step, str, Value]]:
+    def _resumes(self) -> Iterator[tuple[Step, str | Code, Value]]:
         """Give the calls of resume functions, and the list of what they get."""
         for step, function, arguments in self._free_calls():
-            name = _resume_name(function.form)
+            name = _resume(function.form)
             if name is not None and step.instruction.opname == "CALL_FUNCTION_EX" and arguments:
                 yield step, name, arguments[0]
 
@@ -202,12 +203,12 @@ class _Explaining:
         self.claims.tree(value, Role(kind, f"for the resume function: {told}"))
 
     def _operands(self) -> None:
-        for at in self.own:
+        for at, number in sorted(self.own.items()):
             step = self.steps.get(at)
             if step is None or step.instruction.opname in _MOVES:
                 continue
             values = [value for value in step.taken if self.claims.is_free(value.made)]
-            line = f"line {step.instruction.line}" if step.instruction.line is not None else "your own code"
+            line = _line(number)
             told = ", ".join(_operand_texts(step))
             role = Role(PieceKind.OPERAND, f"what {line} needs: {told}" if told else f"what {line} needs")
             for value in values:
@@ -218,7 +219,7 @@ class _Explaining:
             if step.instruction.opname.startswith(_BRANCHES) and step.taken:
                 form = step.taken[-1].form
                 told = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
-                line = f"line {step.instruction.line}" if step.instruction.line is not None else "the code"
+                line = _line(step.instruction.line)
                 text = f"branches on {told}, as {line} does; each side goes on by itself"
                 self._whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {told}"))
 
@@ -241,12 +242,11 @@ class _Explaining:
                 self._whole(step, Role(PieceKind.VARIABLE, f"{name} = {told}", early=f"for {name}: {told}"))
 
     def _resume_calls(self) -> None:
-        frame = self._frame()
         for step, name, values in list(self._resumes()):
             role = self._resume_role(resume_of(name, self.before, self.codes))
             self.claims.claim(step.index, role)
             for each in step.taken:
-                self.claims.tree(each, frame if each is values else role)
+                self.claims.tree(each, self.frame if each is values else role)
             taker = self._taker(step)
             if taker is not None and taker.instruction.opname == "RETURN_VALUE":
                 self.claims.claim(taker.index, role)
@@ -258,21 +258,12 @@ class _Explaining:
         text = f"goes on in {resumed(self.before.name)[0]}{line}, in a resume function, {how}; returns what it returns"
         return Role(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
 
-    def _frame(self) -> Role:
-        """The same role for all of torch's lists."""
-        if not hasattr(self, "_frame_role"):
-            follows = any(name.startswith(CALLED) for name in self.after.names)
-            text = "packs the values for the resume function into torch's lists"
-            unused = "torch's lists for a resume function, which is not needed: dropped"
-            self._frame_role = Role(PieceKind.FRAME, text if follows else unused)
-        return self._frame_role
-
     def _lists(self) -> None:
         """Claim what works on lists that torch made, and what drops one."""
         for step in self._free():
             name = step.instruction.opname
             if any(isinstance(value.form, ListOf) for value in step.taken) and (name in _LIST_WORK or name == "POP_TOP"):
-                self._whole(step, self._frame())
+                self._whole(step, self.frame)
 
     def _returns(self) -> None:
         for step in self._free():
@@ -316,6 +307,10 @@ class _Explaining:
     def _last_operand(self, index: int) -> Role | None:
         kinds = (role for at in range(index, -1, -1) if (role := self.claims.roles.get(at)) is not None)
         return next((role for role in kinds if role.kind is PieceKind.OPERAND), None)
+
+
+def _line(number: int | None) -> str:
+    return "your own code" if number is None else f"line {number}"
 
 
 def _operand_texts(step: Step) -> list[str]:

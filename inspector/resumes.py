@@ -31,9 +31,16 @@ class Resume:
     """What it takes, in the names of the function that broke."""
 
 
-def resume_of(name: str, code: Code, codes: Mapping[str, Rewritten]) -> Resume:
-    """Find what a global such as `__resume_at_408_3` stands for in the new code of a function."""
-    at = resume_index(name, code)
+def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> Resume:
+    """Find the function that the new code of a function calls by a global such as `__resume_at_408_3`, or makes.
+
+    Torch 2.11 makes one that has a closure of its code.
+    """
+    if isinstance(what, Code):
+        made = tuple(compile_id for compile_id, each in codes.items() if each.before == what)
+        start = resume_point(what)
+        return Resume(made, None if start is None else _line(what, start), _arguments(what))
+    at = resume_index(what, code)
     if at is None:
         return Resume()
     ids = [compile_id for compile_id, each in codes.items() if _goes_on(code, at, each.before)]

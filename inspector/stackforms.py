@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ctrace.inspector.bytecode import Code
 from ctrace.inspector.names import user_name
 
 
@@ -35,6 +36,8 @@ class Constant:
     """A constant; `text` is its repr."""
 
     text: str
+    code: Code | None = None
+    """For the code of a function."""
 
     @property
     def number(self) -> int | None:
@@ -67,6 +70,13 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """A function made of a code."""
+
+    code: Code
+
+
+@dataclass(frozen=True, slots=True)
 class Null:
     """The NULL beside a called function."""
 
@@ -78,7 +88,7 @@ class Unknown:
     what: str = ""
 
 
-Form = Name | Attribute | Item | Constant | Built | ListOf | Call | Null | Unknown
+Form = Name | Attribute | Item | Constant | Built | ListOf | Call | Function | Null | Unknown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,6 +158,8 @@ def written(form: Form, lists: Lists) -> str:
     match form:
         case Constant(text):
             return text
+        case Function(code):
+            return code.name
         case Attribute(of, name):
             return f"{written(of, lists)}.{name}"
         case Item(of, key):

@@ -14,6 +14,7 @@ from ctrace.inspector.stackforms import (
     Built,
     Call,
     Constant,
+    Function,
     Form,
     Item,
     ListOf,
@@ -160,7 +161,17 @@ class _Move:
         return Value(self.index, value.form, (value, *more), value.root)
 
     def constant(self) -> _Done:
-        return self.putting(self.value(Constant(self.name)))
+        at = self.instruction.arg
+        code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
+        return self.putting(self.value(Constant(self.name, code)))
+
+    def make_function(self) -> _Done:
+        made = self.taken[-1].form
+        code = made.code if isinstance(made, Constant) else None
+        return self.anything() if code is None else self.putting(self.value(Function(code), *self.taken))
+
+    def set_function(self) -> _Done:
+        return self.putting(self._again(self.taken[-1], *self.taken[:-1]))
 
     def null(self) -> _Done:
         return self.putting(self.value(Null()))
@@ -332,6 +343,8 @@ _ACTS: dict[str, Callable[[_Move], _Done]] = {
     "SWAP": _Move.swap,
     "COPY": _Move.copy,
     "LOAD_CONST": _Move.constant,
+    "MAKE_FUNCTION": _Move.make_function,
+    "SET_FUNCTION_ATTRIBUTE": _Move.set_function,
     "PUSH_NULL": _Move.null,
     "LOAD_FAST": _Move.load_local,
     "LOAD_FAST_CHECK": _Move.load_local,
