@@ -298,11 +298,18 @@ class _Explaining:
         """Give what only moves values to what comes next; before the user's own code it arranges what that needs."""
         for step in sorted(self._free(), key=lambda each: -each.index):
             if step.instruction.opname in _MOVES:
-                role = self.claims.roles.get(step.index + 1)
-                if self.claims.is_own(step.index + 1):
-                    role = self._last_operand(step.index)
+                role = self._moved_for(step.index)
                 if role is not None:
                     self.claims.claim(step.index, role)
+
+    def _moved_for(self, index: int) -> Role | None:
+        before = self.claims.roles.get(index - 1)
+        if before is self.frame:
+            return before
+        index += 1
+        while self.claims.kind(index) is PieceKind.CLEANUP:
+            index += 1
+        return self._last_operand(index) if self.claims.is_own(index) else self.claims.roles.get(index)
 
     def _last_operand(self, index: int) -> Role | None:
         kinds = (role for at in range(index, -1, -1) if (role := self.claims.roles.get(at)) is not None)

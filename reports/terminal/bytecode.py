@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.model import Session
@@ -73,7 +74,7 @@ def _place(session: Session, function: FunctionCode) -> str:
     return fmt.place(function.file, function.line, session.environment.cwd)
 
 
-def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[Text]:
+def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[RenderableType]:
     most = len(function.compiled) if all_of_it else _RECOMPILES
     for number, each in enumerate(function.compiled[:most]):
         told = "; ".join(outline(session, explained(session, each)))
@@ -84,14 +85,10 @@ def _compilations(session: Session, function: FunctionCode, indent: int, all_of_
         line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
         yield line
         if told and not number:
-            yield _indented(fmt.one_line(told), indent + 5)
+            yield Padding(Text(fmt.one_line(told, 600), style="dim"), (0, 0, 0, indent + 5))
     if len(function.compiled) > most:
         more = fmt.count(len(function.compiled) - most, "more time", "more times")
         yield Text(f"{' ' * (indent + 5)}and {more}: see --all", style="dim")
-
-
-def _indented(text: str, indent: int) -> Text:
-    return Text(f"{' ' * indent}{text}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[RenderableType]:
@@ -100,8 +97,8 @@ def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[Rendera
     yield Text.assemble(
         "\n",
         (f"{at.id} {fmt.one_line(each.codes.before.qualname if at.resumes_at is None else at.function, 60)}", "bold"),
-        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}  ",
-        (f"{each.compiled.before} → {each.compiled.after} instructions", "dim"),
+        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
+        (f"\n{each.compiled.before} → {each.compiled.after} instructions; line, offset, name, number, meaning", "dim"),
     )
     source = session.listings.get(each.codes.before.file, "").splitlines()
     yield from diff_lines(each, source, layout)

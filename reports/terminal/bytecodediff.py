@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from textwrap import wrap
 
 from rich.text import Text
 
@@ -19,6 +20,9 @@ _SHOWN = 3
 """Pieces of one kind in a row that are shown before the rest is counted."""
 _MANY = 6
 """So many of one kind in a row are shown whole."""
+_LINES = 4
+"""Lines that a text may take."""
+_MORE = {PieceKind.INPUT: "inputs", PieceKind.PASS: "values for the resume function", PieceKind.CHANGE: "side effects"}
 _NAME = 24
 _NARROW_NAME = 18
 
@@ -45,9 +49,10 @@ def diff_lines(each: Explained, source: Sequence[str], layout: Layout) -> Iterat
         if kept:
             yield from drawing.kept(members)
         else:
-            left = drawing.removed([row for row in members if row.after is None])
-            right = drawing.added([row for row in members if row.before is None])
-            yield from drawing.joined(list(left), list(right))
+            left = list(drawing.removed([row for row in members if row.after is None]))
+            right = list(drawing.added([row for row in members if row.before is None]))
+            yield from drawing.joined(left, right)
+            drawing.restart(bool(right))
 
 
 class _Drawing:
@@ -65,16 +70,18 @@ class _Drawing:
             left = self._instruction(row, old=True)
             yield from self.joined([left], [self._instruction(row)]) if self._layout.beside else [self._instruction(row)]
 
+    def restart(self, interrupted: bool) -> None:
+        """Write the source line anew where instructions of the new code stand between."""
+        if interrupted:
+            self._line = None
+
     def removed(self, members: list[Row]) -> Iterator[Text]:
         """Draw instructions of the old code, by source line."""
         for piece, run in groupby(members, key=lambda row: row.piece):
             group = list(run)
-            if self._is_folded(piece, len(group)) and piece is not None:
-                yield self._text(f"- … {fmt.count(len(group), 'instruction')}: {piece.text}", "red dim")
-                continue
-            if piece is not None and piece.kind is PieceKind.PROLOGUE:
-                yield self._text(f"- {piece.text}", "red italic")
-            for row in group:
+            folded = self._is_folded(piece, len(group))
+            yield from self._told(piece, len(group) if folded else 0)
+            for row in group if not folded else ():
                 yield from self._heading(row)
                 yield self._instruction(row)
 
@@ -89,16 +96,19 @@ class _Drawing:
             if many:
                 left = group[_SHOWN:]
                 number = sum(len(run) for _, run in left)
-                yield self._text(f"+ … {len(left)} more {kind} pieces, {number} instructions: see --all", "green dim")
+                yield from self._text(f"▸ … {_MORE.get(kind, kind)}: {len(left)} more, {number} instructions: see --all")
 
     def _piece(self, piece: Piece | None, run: list[Row]) -> Iterator[Text]:
-        if piece is None:
+        folded = self._is_folded(piece, len(run))
+        yield from self._told(piece, len(run) if folded else 0)
+        if not folded:
             yield from map(self._instruction, run)
-        elif self._is_folded(piece, len(run)):
-            yield self._text(f"+ {piece.text} ({fmt.count(len(run), 'instruction')})", "green italic")
-        else:
-            yield self._text(f"+ {piece.text}", "green italic")
-            yield from map(self._instruction, run)
+
+    def _told(self, piece: Piece | None, folded: int) -> Iterator[Text]:
+        """Write what a piece is for, and how many instructions of it are not shown."""
+        if piece is not None:
+            hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
+            yield from self._text(f"▸ {piece.text}{hidden}")
 
     def _is_folded(self, piece: Piece | None, number: int) -> bool:
         return piece is not None and not self._layout.all_of_it and piece.kind in _FOLDED and number > _FEW
@@ -123,18 +133,18 @@ class _Drawing:
             return []
         self._line = line
         source = self._source[line - 1].strip() if 0 < line <= len(self._source) else ""
-        return [self._text(f"{line:>5} | {source}", "bold")]
+        return [_cut(Text(fmt.plain(f"{line:>7} | {source}"), style="bold"), self._half)]
 
-    def _text(self, text: str, style: str) -> Text:
-        return _cut(Text(fmt.plain(text), style=style), self._half)
+    def _text(self, text: str) -> list[Text]:
+        lines = wrap(fmt.one_line(text), self._half, subsequent_indent="  ", max_lines=_LINES, placeholder="…")
+        return [Text(line, style="cyan", no_wrap=True) for line in lines]
 
     def _instruction(self, row: Row, *, old: bool = False) -> Text:
+        mark, style = _LOOKS[(row.before is not None, row.after is not None)]
+        number = line_of(self._each, row)
         row = Row(row.before, None, row.piece) if old else row
         each = instruction(self._each, row)
-        mark, style = _LOOKS[(row.before is not None, row.after is not None)]
-        if old:
-            mark, style = " ", "dim"
-        line = "" if each.line is None else str(each.line)
+        line = "" if number is None else str(number)
         arg = "" if each.arg is None else str(each.arg)
         name = _NAME if self._half >= 70 else _NARROW_NAME
         about = fmt.one_line(argument(code_of(self._each, row), each), 200)
