@@ -51,23 +51,23 @@ def bytecode(
     def data(session: "Session") -> str:
         from ctrace.reports.json_bytecode import render_bytecode_json
 
-        return render_bytecode_json(session, _chosen(session, function, graph), line)
+        return render_bytecode_json(session, _chosen(session, function, graph, line), line)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.bytecode import Asked, bytecode_screen
 
         whole = function is None and graph is None and line is None
-        chosen = _chosen(session, function, graph)
+        chosen = _chosen(session, function, graph, line)
         return bytecode_screen(session, Asked(chosen, whole, line, all_of_it, side_by_side), width)
 
     show_view(request, output, json=json, data=data, screen=screen)
 
 
-def _chosen(session: "Session", function: str | None, graph: str | None) -> "tuple[Compiled, ...]":
+def _chosen(session: "Session", function: str | None, graph: str | None, line: int | None) -> "tuple[Compiled, ...]":
     """Give the compilations that are asked for.
 
     Raises:
-        TargetError: the run has no such function or compilation.
+        TargetError: the run has no such function, compilation or line.
     """
     from ctrace.inspector.views.bytecode import function_codes
 
@@ -78,7 +78,22 @@ def _chosen(session: "Session", function: str | None, graph: str | None) -> "tup
     found = tuple(each for one in named for each in one.all if graph in (None, each.compilation.id))
     if graph is not None and not found:
         _refuse("--graph", graph, [each.compilation.id for one in named for each in one.all])
-    return found
+    return found if line is None else _at(session, found, line)
+
+
+def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[Compiled, ...]":
+    """Give those with instructions of a source line."""
+    lines = {each: _lines(session, each) for each in found}
+    known = set().union(*lines.values())
+    if line not in known:
+        near = sorted(known, key=lambda each: abs(each - line))[:8]
+        _refuse("--line", str(line), [str(number) for number in sorted(near)])
+    return tuple(each for each in found if line in lines[each])
+
+
+def _lines(session: "Session", compiled: "Compiled") -> set[int]:
+    code = session.codes[compiled.compilation.id].before
+    return {each.line for each in code.instructions if each.line is not None}
 
 
 def _refuse(option: str, asked: str, known: list[str]) -> None:

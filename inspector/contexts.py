@@ -1,13 +1,14 @@
 """Contexts that torch enters again around code that stays, and leaves after it.
 
-Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch's own holds the
-context; it is entered, left, and left too by a handler that raises again.
+Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch's own holds
+the context; it is entered, left, and left too by a handler that raises again.
 """
 
 from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.pieces import Claims, PieceKind, Role
+from ctrace.inspector.scene import Scene
 from ctrace.inspector.stackforms import Attribute, Form, Value, written
 from ctrace.inspector.stackwalk import Step, called_by
 
@@ -16,20 +17,21 @@ _CLEANING = frozenset(("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE", "NOP"))
 _BETWEEN = frozenset(("NOP", "JUMP_FORWARD", "LOAD_CONST", "POP_TOP"))
 
 
-def claim_contexts(claims: Claims, code: Code, steps: Mapping[int, Step], torchs: frozenset[str]) -> None:
+def claim_contexts(scene: Scene) -> None:
     """Claim what enters and leaves contexts held in torch's own variables."""
-    held: dict[str, Form] = {}
+    claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
+    methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
+    held: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
+    if held:
+        _claim_handlers(claims, code, steps, frozenset(methods))
     for step in _free(claims, steps):
-        method = _method(step, code, torchs)
-        if method is None:
+        if step.index not in methods:
             continue
-        form, variable = method
-        held[variable] = form.of
+        form, _ = methods[step.index]
         text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the code that stays"
         _claim_call(claims, step, steps, Role(PieceKind.CONTEXT, text))
     if held:
         _claim_stores(claims, steps, held)
-        _claim_handlers(claims, code, steps)
         _claim_between(claims, code)
 
 
@@ -69,11 +71,11 @@ def _claim_stores(claims: Claims, steps: Mapping[int, Step], held: Mapping[str, 
             claims.tree(step.taken[0], role)
 
 
-def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step]) -> None:
+def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], methods: frozenset[int]) -> None:
     role = Role(PieceKind.CONTEXT, "leaves it too where the code that stays raises")
     for handler in code.handlers:
         block = list(_block(handler.target, steps))
-        leaves = any(claims.kind(step.index) is PieceKind.CONTEXT for step in block)
+        leaves = any(step.index in methods for step in block)
         if leaves or all(step.instruction.opname in _CLEANING for step in block):
             for step in block:
                 claims.claim(step.index, role)

@@ -114,7 +114,6 @@ def reachable(code: Code, start: int = 0) -> frozenset[int]:
             ahead.append(index + 1)
         if instruction.target is not None:
             ahead.append(index_at(code, instruction.target))
-        for handler in code.handlers:
-            if handler.start <= instruction.offset < handler.end:
-                ahead.append(index_at(code, handler.target))
+        at = instruction.offset
+        ahead += [index_at(code, handler.target) for handler in code.handlers if handler.start <= at < handler.end]
     return frozenset(found)

@@ -30,6 +30,8 @@ class PieceKind(StrEnum):
     """Enters a context again, or leaves it, around code that stays."""
     BRANCH = "branch"
     """A jump on a value that is known only when the code runs."""
+    OBJECT = "object"
+    """Makes an object that the traced code made."""
     VARIABLE = "variable"
     """Gives a variable its value for code that stays."""
     PASS = "pass"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ctrace.inspector.bytecode import Code, Instruction, Rewritten
 from ctrace.inspector.opcodes import goes_on, index_at
 from ctrace.inspector.sites import resumed
+from ctrace.inspector.stackforms import Call, Form, Function, Name
 
 CALLED = "__resume_at_"
 """How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
@@ -105,3 +106,11 @@ def resume_index(name: str, code: Code) -> int | None:
     offset = name.removeprefix(CALLED).partition("_")[0]
     at = index_at(code, int(offset)) if offset.isdecimal() else len(code.instructions)
     return at if at < len(code.instructions) else None
+
+
+def called_resume(form: Form) -> str | Code | None:
+    """Give the global of a resume function: called as it is, or what makes it with its closure; 2.11 has its code."""
+    if isinstance(form, Function):
+        return form.code if resume_point(form.code) is not None else None
+    made = form.function if isinstance(form, Call) else form
+    return made.name if isinstance(made, Name) and made.scope == "global" and made.name.startswith(CALLED) else None

@@ -114,7 +114,7 @@ Lists = Mapping[int, tuple[Value, ...]]
 _PREFIX = "builtins."
 _GRAPH = "__compiled_fn_"
 """What torch calls the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
-_BRACKETS = {"tuple": "()", "set": "{}"}
+_BRACKETS = {"tuple": ("(", ")"), "set": ("{", "}")}
 _LONGEST = 6
 
 
@@ -149,6 +149,11 @@ def is_graph(form: Form) -> bool:
     return isinstance(form, Name) and form.scope == "global" and form.name.startswith(_GRAPH)
 
 
+def is_new(form: Call) -> bool:
+    """Whether a call makes an object without setting it up: `X.__new__(X)`."""
+    return isinstance(form.function, Attribute) and form.function.name == "__new__"
+
+
 def written(form: Form, lists: Lists) -> str:
     """Write a value as source, in the user's names; `…` for what is not known."""
     if (output := output_number(form)) is not None:
@@ -164,8 +169,15 @@ def written(form: Form, lists: Lists) -> str:
             return f"{written(of, lists)}.{name}"
         case Item(of, key):
             return f"{written(of, lists)}[{written(key, lists)}]"
+    return _made(form, lists)
+
+
+def _made(form: Form, lists: Lists) -> str:
+    match form:
         case ListOf(number):
             return f"[{_joined(lists.get(number, ()), lists)}]"
+        case Call(Attribute(of, "__new__"), _, _):
+            return f"a new {written(of, lists).rpartition('.')[2]}"
         case Call(function, arguments, keywords):
             return f"{written(function, lists)}({_arguments(arguments, keywords, lists)})"
         case Built(kind, items):

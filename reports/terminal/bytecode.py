@@ -18,6 +18,7 @@ SIDE_BY_SIDE = 120
 """Columns from which both codes are shown beside each other."""
 _FUNCTIONS = 12
 _RECOMPILES = 3
+_COLUMNS = "columns: line, offset, opcode, argument, meaning"
 _MISSING = (
     "\nNo bytecode: nothing was compiled, or the log does not hold it. Logs of torch's own (TORCH_TRACE) and of older\n"
     "versions of ctrace do not; run `ctrace bytecode TARGET`."
@@ -98,7 +99,10 @@ def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[Rendera
         "\n",
         (f"{at.id} {fmt.one_line(each.codes.before.qualname if at.resumes_at is None else at.function, 60)}", "bold"),
         f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
-        (f"\n{each.compiled.before} → {each.compiled.after} instructions; line, offset, name, number, meaning", "dim"),
+        (
+            f"\n{each.compiled.before} → {each.compiled.after} instructions; {_COLUMNS}",
+            "dim",
+        ),
     )
     source = session.listings.get(each.codes.before.file, "").splitlines()
     yield from diff_lines(each, source, layout)

@@ -65,10 +65,13 @@ class _Drawing:
 
     def kept(self, members: list[Row]) -> Iterator[Text]:
         """Draw instructions that are in both codes."""
-        for row in members:
-            yield from self.joined(self._heading(row), [])
-            left = self._instruction(row, old=True)
-            yield from self.joined([left], [self._instruction(row)]) if self._layout.beside else [self._instruction(row)]
+        for piece, run in groupby(members, key=lambda row: row.piece):
+            own = piece is not None and piece.kind is PieceKind.OWN
+            yield from self.joined([], list(self._told(piece, 0)) if own else [])
+            for row in run:
+                yield from self.joined(self._heading(row), [])
+                left = [self._instruction(row, old=True)] if self._layout.beside else []
+                yield from self.joined(left, [self._instruction(row)])
 
     def restart(self, interrupted: bool) -> None:
         """Write the source line anew where instructions of the new code stand between."""
@@ -90,13 +93,17 @@ class _Drawing:
         found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
         for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
             group = list(same)
-            many = not self._layout.all_of_it and len(group) > _MANY and kind is not PieceKind.OTHER
+            many = (
+                kind is not None and not self._layout.all_of_it and len(group) > _MANY and kind is not PieceKind.OTHER
+            )
             for piece, run in group[: _SHOWN if many else len(group)]:
                 yield from self._piece(piece, run)
-            if many:
+            if many and kind is not None:
                 left = group[_SHOWN:]
                 number = sum(len(run) for _, run in left)
-                yield from self._text(f"▸ … {_MORE.get(kind, kind)}: {len(left)} more, {number} instructions: see --all")
+                yield from self._text(
+                    f"▸ … {_MORE.get(kind, str(kind))}: {len(left)} more, {number} instructions: see --all"
+                )
 
     def _piece(self, piece: Piece | None, run: list[Row]) -> Iterator[Text]:
         folded = self._is_folded(piece, len(run))
