@@ -4,7 +4,7 @@ The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/s
 """
 
 from ctrace.inspector.stackforms import Attribute, Built, Constant, Form, ListOf, Name, Value, written
-from ctrace.inspector.stackmoves import called
+from ctrace.inspector.stackstate import called
 from ctrace.inspector.stackwalk import Step
 
 _SETTERS = ("object_setattr_ignore_descriptor", "__setattr__")

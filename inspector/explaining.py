@@ -229,6 +229,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _starts,
     _timers,
     _graph_calls,
+    _made,
     claim_values,
     _operands,
     claim_contexts,
@@ -238,7 +239,6 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     claim_calls,
     claim_lists,
     _returns,
-    _made,
     _kept,
     _moves,
 )

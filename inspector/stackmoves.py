@@ -1,7 +1,7 @@
 """What each instruction does with the values that it takes from the stack."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ctrace.inspector.alignment import argument
 from ctrace.inspector.bytecode import Code, Instruction
@@ -15,26 +15,15 @@ from ctrace.inspector.stackforms import (
     Function,
     Item,
     ListOf,
-    Lists,
     Name,
     Null,
     Unknown,
     Value,
 )
+from ctrace.inspector.stackstate import State, called, words
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known before an instruction runs."""
-
-    stack: tuple[Value, ...] = ()
-    variables: dict[str, Value] = field(default_factory=dict)
-    """What this code put into local variables."""
-    lists: Lists = field(default_factory=dict)
-    keywords: tuple[str, ...] = ()
 
 
 Done = tuple[tuple[Value, ...], State]
@@ -119,7 +108,7 @@ class Move:
         stored = self.state.variables.get(name)
         if stored is None or name in self._own:
             return self.value(Name("local", name))
-        return Value(self.index, stored.form, (), stored.root)
+        return self.value(stored.form)
 
     @property
     def _own(self) -> frozenset[str]:
@@ -257,33 +246,20 @@ class Move:
 
     def name_keywords(self) -> Done:
         """Keep the names of keywords for the call that follows."""
-        return (), replace(self.state, keywords=_words(self.name))
+        return (), replace(self.state, keywords=words(self.name))
 
     def call(self) -> Done:
         """Put what a call returns."""
         keywords, taken = self.state.keywords, self.taken
         if self.instruction.opname == "CALL_KW":
-            keywords, taken = _words(_text(taken[-1])), taken[:-1]
+            keywords, taken = words(_text(taken[-1])), taken[:-1]
         function, arguments = called(taken)
         made = self.value(Call(function.form, arguments, keywords), *self.taken)
         return (made,), replace(self.state, keywords=())
 
 
-def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
-    """Tell the function from the arguments; a NULL lies below or above the function."""
-    if isinstance(taken[0].form, Null):
-        return taken[1], taken[2:]
-    return taken[0], taken[2:] if isinstance(taken[1].form, Null) else taken[1:]
-
-
 def _text(value: Value) -> str:
     return value.form.text if isinstance(value.form, Constant) else ""
-
-
-def _words(text: str) -> tuple[str, ...]:
-    """Read a tuple of names as its repr has it."""
-    parts = (part.strip(" '\"") for part in text.strip("()").split(","))
-    return tuple(part for part in parts if part)
 
 
 ACTS: dict[str, Callable[[Move], Done]] = {

@@ -22,7 +22,11 @@ _MANY = 6
 """So many of one kind in a row are shown whole."""
 _LINES = 4
 """Lines that a text may take."""
-_MORE = {PieceKind.INPUT: "inputs", PieceKind.PASS: "values for the resume function", PieceKind.CHANGE: "side effects"}
+_MORE: dict[PieceKind | None, str] = {
+    PieceKind.INPUT: "inputs",
+    PieceKind.PASS: "values for the resume function",
+    PieceKind.CHANGE: "side effects",
+}
 _NAME = 24
 _NARROW_NAME = 18
 
@@ -93,16 +97,15 @@ class _Drawing:
         found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
         for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
             group = list(same)
-            many = (
-                kind is not None and not self._layout.all_of_it and len(group) > _MANY and kind is not PieceKind.OTHER
-            )
+            foldable = kind not in (None, PieceKind.OTHER) and not self._layout.all_of_it
+            many = foldable and len(group) > _MANY
             for piece, run in group[: _SHOWN if many else len(group)]:
                 yield from self._piece(piece, run)
-            if many and kind is not None:
+            if many:
                 left = group[_SHOWN:]
                 number = sum(len(run) for _, run in left)
                 yield from self._text(
-                    f"▸ … {_MORE.get(kind, str(kind))}: {len(left)} more, {number} instructions: see --all"
+                    f"▸ … {_MORE.get(kind, kind)}: {len(left)} more, {number} instructions: see --all"
                 )
 
     def _piece(self, piece: Piece | None, run: list[Row]) -> Iterator[Text]:
