@@ -17,7 +17,7 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
         match piece.kind:
             case PieceKind.GRAPH if piece.text.startswith("calls"):
                 told.append(piece.text)
-                told += [f"replays {changes} side effect{'s' if changes > 1 else ''}"] if changes else []
+                told += [f"replays side effects in {changes} write{'s' if changes > 1 else ''}"] if changes else []
             case PieceKind.BRANCH if piece.text.startswith("branches"):
                 told.append(piece.text.partition(";")[0])
             case PieceKind.OWN:
