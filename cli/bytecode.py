@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace bytecode                     the functions of the last run, and a diff
+  ctrace bytecode                     functions of the last run, and a diff
   ctrace bytecode --function forward  the diffs of one function
   ctrace bytecode --graph 1/0         that of one compilation
   ctrace bytecode --line 12           what became of one source line

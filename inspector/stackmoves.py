@@ -47,8 +47,7 @@ class Move:
     def name(self) -> str:
         """The name or constant that it is about, without the mark of a NULL."""
         text = argument(self.code, self.instruction)
-        for mark in ("NULL + ", "NULL|self + "):
-            text = text.removeprefix(mark)
+        text = text.removeprefix("NULL + ").removeprefix("NULL|self + ")
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
 
     def value(self, form: Form, *parts: Value) -> Value:
