@@ -26,8 +26,8 @@ def test_one_compilation_as_json(tmp_path: Path) -> None:
 
 
 def test_a_line(tmp_path: Path) -> None:
-    done = _ctrace("bytecode", LOG, "--line", "19", cwd=tmp_path)
-    assert "y = self.fc(x)" in done.stdout
+    done = _ctrace("bytecode", LOG, "--line", "17", cwd=tmp_path)
+    assert "y = x @ self.weight" in done.stdout
     assert "3/0" not in done.stdout
 
 

@@ -19,23 +19,23 @@ def _data(**more: Any) -> dict[str, Any]:
 
 def test_functions() -> None:
     forward, inner = _data()["functions"]
-    assert (forward["function"], forward["file"], forward["line"]) == ("Net.forward", "rewritten.py", 15)
-    assert [each["resumes_at"] for each in forward["resume_functions"]] == [20, 21, 24]
-    assert inner["compilations"] == [{"compilation": "4/0", "before": 23, "after": 117}]
+    assert (forward["function"], forward["file"], forward["line"]) == ("Net.forward", "rewritten.py", 14)
+    assert [each["resumes_at"] for each in forward["resume_functions"]] == [18, 19, 22]
+    assert inner["compilations"] == [{"compilation": "4/0", "before": 15, "after": 122}]
 
 
 def test_a_compilation() -> None:
     first = _data()["compilations"][0]
-    assert (first["compilation"], first["before"], first["after"], first["python"]) == ("0/0", 87, 178, "3.11")
+    assert (first["compilation"], first["before"], first["after"], first["python"]) == ("0/0", 74, 152, "3.11")
     changes = [row["change"] for row in first["diff"]]
-    assert changes.count("same") + changes.count("removed") == 87
-    assert changes.count("same") + changes.count("added") == 178
-    (call,) = [each for each in first["pieces"] if each["text"] == "calls graph 0/0 with 4 inputs"]
+    assert changes.count("same") + changes.count("removed") == 74
+    assert changes.count("same") + changes.count("added") == 152
+    (call,) = [each for each in first["pieces"] if each["text"] == "calls graph 0/0 with 3 inputs"]
     assert (call["kind"], call["link"], call["last"] - call["first"]) == ("graph", ["0/0"], 1)
 
 
 def test_one_line() -> None:
-    assert {row["line"] for each in _data(line=19)["compilations"] for row in each["diff"]} == {19}
+    assert {row["line"] for each in _data(line=17)["compilations"] for row in each["diff"]} == {17}
 
 
 def test_nothing() -> None:

@@ -8,21 +8,18 @@ seen = {"calls": 0}
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.fc = torch.nn.Linear(4, 4)
+        self.weight = torch.nn.Parameter(torch.ones(4, 4))
         self.register_buffer("count", torch.zeros(1))
-        self.steps = 0
 
     def forward(self, x):
         self.count += 1
-        self.steps += 1
         seen["calls"] += 1
-        y = self.fc(x)
+        y = x @ self.weight
         print("mean", sep=": ")
         if y.sum() > 1e6:
-            y = y * 2
+            y = -y
         with torch.no_grad():
             print("inside")
-            y = y + x
         return y.relu()
 
 
@@ -30,7 +27,7 @@ def scaled(factor):
     def inner(x):
         y = x * factor
         print("inner")
-        return [y + each for each in (1, factor)]
+        return y + factor
 
     return inner
 

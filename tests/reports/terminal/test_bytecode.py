@@ -69,8 +69,8 @@ def test_all_shows_every_instruction() -> None:
 
 
 def test_one_line() -> None:
-    shown = _screen(SESSION, 80, "0/0", line=19)
-    assert "y = self.fc(x)" in shown
+    shown = _screen(SESSION, 80, "0/0", line=17)
+    assert "y = x @ self.weight" in shown
     assert "self.count" not in shown
     assert "nothing of line 99" in _screen(SESSION, 80, "0/0", line=99)
 
