@@ -117,6 +117,22 @@ FACTS = {
     ),
     "sizes": every_size("size", "size", "argument_value"),
     "sizes.torch": every_size("size"),
+    "rewritten": Facts(
+        "partial",
+        ["0/0", "1/0", "3/0", "4/0", "5/0"],
+        breaks=[
+            ("GB0059", "break", "forward", 'print("mean", sep=": ")'),
+            ("GB0170", "break", "forward", "if y.sum() > 1e6:"),
+            ("GB0059", "break", "forward", 'print("inside")'),
+            ("GB0059", "break", "inner", 'print("inner")'),
+        ],
+        cache=[
+            ("forward", 1, 8),
+            *((f"forward (from line {line})", 1, 8) for line in (18, 19, 22)),
+            ("inner", 1, 8),
+            ("inner (from line 29)", 1, 8),
+        ],
+    ),
     "tensor_branch": Facts(
         "partial",
         ["0/0", "1/0", "2/0"],

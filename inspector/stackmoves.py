@@ -1,0 +1,300 @@
+"""What each instruction does with the values that it takes from the stack."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.alignment import argument
+from ctrace.inspector.bytecode import Code, Instruction
+from ctrace.inspector.opcodes import version
+from ctrace.inspector.stackforms import (
+    Attribute,
+    Built,
+    Call,
+    Constant,
+    Form,
+    Function,
+    Item,
+    ListOf,
+    Name,
+    Null,
+    Unknown,
+    Value,
+)
+from ctrace.inspector.stackstate import State, called, words
+
+_NULL_LAST = (3, 13)
+"""From this Python on, the NULL beside a called function lies above it."""
+
+
+Done = tuple[tuple[Value, ...], State]
+"""What an instruction puts, and what is known then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An instruction about to be followed."""
+
+    code: Code
+    index: int
+    instruction: Instruction
+    taken: tuple[Value, ...]
+    number: int
+    """How many values it puts."""
+    state: State
+    """Without what it takes."""
+
+    @property
+    def name(self) -> str:
+        """The name or constant that it is about, without the mark of a NULL."""
+        text = argument(self.code, self.instruction)
+        text = text.removeprefix("NULL + ").removeprefix("NULL|self + ")
+        return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
+
+    def value(self, form: Form, *parts: Value) -> Value:
+        """Make a value by this instruction."""
+        return Value(self.index, form, parts)
+
+    def putting(self, *values: Value) -> Done:
+        """Put values, and change nothing else."""
+        return values, self.state
+
+    def anything(self) -> Done:
+        """Put values of which nothing is known but what they were made of."""
+        made = self.value(Unknown(self.instruction.opname), *self.taken)
+        return (made,) * self.number, self.state
+
+    def same(self) -> Done:
+        """Put back what was taken; an instruction without effect on values."""
+        return self.putting(*self.taken)
+
+    def swap(self) -> Done:
+        """Swap the top with what lies deeper."""
+        first, *between, last = self.taken
+        return self.putting(last, *between, first)
+
+    def copy(self) -> Done:
+        """Put a value once more."""
+        return self.putting(*self.taken, self._again(self.taken[0]))
+
+    def _again(self, value: Value, *more: Value) -> Value:
+        return Value(self.index, value.form, (value, *more), value.root)
+
+    def constant(self) -> Done:
+        """Put a constant; that of a code keeps the code."""
+        at = self.instruction.arg
+        code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
+        return self.putting(self.value(Constant(self.name, code)))
+
+    def make_function(self) -> Done:
+        """Put a function made of a known code."""
+        made = self.taken[-1].form
+        code = made.code if isinstance(made, Constant) else None
+        return self.anything() if code is None else self.putting(self.value(Function(code), *self.taken))
+
+    def set_function(self) -> Done:
+        """Put back a function that got a closure or defaults."""
+        return self.putting(self._again(self.taken[-1], *self.taken[:-1]))
+
+    def null(self) -> Done:
+        """Put the NULL beside a function."""
+        return self.putting(self.value(Null()))
+
+    def load_local(self) -> Done:
+        """Put one local variable or two."""
+        return self.putting(*map(self._variable, self.name.split(", ")))
+
+    def _variable(self, name: str) -> Value:
+        stored = self.state.variables.get(name)
+        if stored is None or name in self._own:
+            return self.value(Name("local", name))
+        return self.value(stored.form)
+
+    @property
+    def _own(self) -> frozenset[str]:
+        return frozenset(self.code.variables[: self.code.arguments + self.code.keyword_only])
+
+    def store_local(self) -> Done:
+        """Keep values in one local variable or two."""
+        return self._stored(self.name.split(", "), self.taken[::-1])
+
+    def store_and_load(self) -> Done:
+        """Keep a value in one variable and put another."""
+        stored, loaded = self.name.split(", ")
+        _, after = self._stored([stored], self.taken)
+        return replace(self, state=after).putting(replace(self, state=after)._variable(loaded))
+
+    def _stored(self, names: list[str], values: tuple[Value, ...]) -> Done:
+        variables = {**self.state.variables, **dict(zip(names, values, strict=False))}
+        return (), replace(self.state, variables=variables)
+
+    def load_closure(self) -> Done:
+        """Put a variable of the closure, or its cell."""
+        return self.putting(self.value(Name("closure", self.name)))
+
+    def load_global(self) -> Done:
+        """Put a global."""
+        return self._with_null(self.value(Name("global", self.name)))
+
+    def load_attribute(self) -> Done:
+        """Put an attribute or a method."""
+        return self._with_null(self.value(Attribute(self.taken[0].form, self.name), *self.taken))
+
+    def _with_null(self, value: Value) -> Done:
+        if self.number == 1:
+            return self.putting(value)
+        null = self.value(Null())
+        return self.putting(value, null) if version(self.code) >= _NULL_LAST else self.putting(null, value)
+
+    def build(self) -> Done:
+        """Put a tuple, set, map or slice."""
+        kind = self.instruction.opname.removeprefix("BUILD_").lower()
+        return self.putting(self.value(Built(kind, self.taken), *self.taken))
+
+    def build_list(self) -> Done:
+        """Put a list, whose items are followed."""
+        return self._list(self.taken, self.taken)
+
+    def _list(self, items: tuple[Value, ...], parts: tuple[Value, ...]) -> Done:
+        number = len(self.state.lists)
+        after = self._changed(number, items)
+        return (self.value(ListOf(number), *parts),), after
+
+    def _changed(self, number: int, items: tuple[Value, ...]) -> State:
+        return replace(self.state, lists={**self.state.lists, number: items})
+
+    def extend(self) -> Done:
+        """Add items to a list below."""
+        at = self.instruction.arg or 1
+        target = self.state.stack[-at].form if at <= len(self.state.stack) else Unknown()
+        added = self.taken[0]
+        lists = self.state.lists
+        if isinstance(target, ListOf) and self.instruction.opname == "LIST_APPEND":
+            return (), self._changed(target.number, (*lists[target.number], added))
+        if isinstance(target, ListOf) and isinstance(added.form, ListOf):
+            return (), self._changed(target.number, (*lists[target.number], *lists[added.form.number]))
+        return (), self.state
+
+    def item(self) -> Done:
+        """Put an item, of a list that is followed the value itself."""
+        of, key = self.taken
+        return self._item(of, key, self.taken)
+
+    def sliced(self) -> Done:
+        """Put a slice of a sequence."""
+        of, low, high = self.taken
+        key = self.value(Built("slice", (low, high)), low, high)
+        return self._item(of, key, (of, key))
+
+    def _item(self, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
+        within = self._within(of.form, key.form)
+        if within is None or not isinstance(of.form, ListOf):
+            return self.putting(self.value(Item(of.form, key.form), *parts))
+        items = self.state.lists[of.form.number][within]
+        if isinstance(items, tuple):
+            return self._list(items, parts)
+        return self.putting(self._again(items, *parts))
+
+    def _within(self, of: Form, key: Form) -> int | slice | None:
+        """Give the position in a list that is known; None for any other."""
+        if not isinstance(of, ListOf):
+            return None
+        length = len(self.state.lists.get(of.number, ()))
+        if isinstance(key, Constant) and key.number is not None and -length <= key.number < length:
+            return key.number
+        ends = [item.form for item in key.items] if isinstance(key, Built) and key.kind == "slice" else []
+        if len(ends) == 2 and all(isinstance(end, Constant) for end in ends):
+            return slice(*(end.number for end in ends if isinstance(end, Constant)))
+        return None
+
+    def store_item(self) -> Done:
+        """Set an item or a slice of a list."""
+        value, of, key = self.taken
+        return self._assigned(value, of, key.form)
+
+    def store_slice(self) -> Done:
+        """Set a slice of a list."""
+        value, of, low, high = self.taken
+        return self._assigned(value, of, Built("slice", (low, high)))
+
+    def _assigned(self, value: Value, of: Value, key: Form) -> Done:
+        within = self._within(of.form, key)
+        if not isinstance(of.form, ListOf) or within is None:
+            return (), self.state
+        items = list(self.state.lists[of.form.number])
+        if isinstance(within, int):
+            items[within] = value
+        elif isinstance(value.form, ListOf):
+            items[within] = self.state.lists[value.form.number]
+        return (), self._changed(of.form.number, tuple(items))
+
+    def delete_item(self) -> Done:
+        """Delete an item of a list."""
+        of, key = self.taken
+        within = self._within(of.form, key.form)
+        if not isinstance(of.form, ListOf) or within is None:
+            return (), self.state
+        items = list(self.state.lists[of.form.number])
+        del items[within]
+        return (), self._changed(of.form.number, tuple(items))
+
+    def unpack(self) -> Done:
+        """Put the items of a sequence, the first on top."""
+        of = self.taken[0]
+        items = [self.value(Item(of.form, Constant(str(at))), of) for at in range(self.number)]
+        return self.putting(*reversed(items))
+
+    def name_keywords(self) -> Done:
+        """Keep the names of keywords for the call that follows."""
+        return (), replace(self.state, keywords=words(self.name))
+
+    def call(self) -> Done:
+        """Put what a call returns."""
+        keywords, taken = self.state.keywords, self.taken
+        if self.instruction.opname == "CALL_KW":
+            keywords, taken = words(_text(taken[-1])), taken[:-1]
+        function, arguments = called(taken)
+        made = self.value(Call(function.form, arguments, keywords), *self.taken)
+        return (made,), replace(self.state, keywords=())
+
+
+def _text(value: Value) -> str:
+    return value.form.text if isinstance(value.form, Constant) else ""
+
+
+ACTS: dict[str, Callable[[Move], Done]] = {
+    "SWAP": Move.swap,
+    "COPY": Move.copy,
+    "LOAD_CONST": Move.constant,
+    "MAKE_FUNCTION": Move.make_function,
+    "SET_FUNCTION_ATTRIBUTE": Move.set_function,
+    "PUSH_NULL": Move.null,
+    "LOAD_FAST": Move.load_local,
+    "LOAD_FAST_CHECK": Move.load_local,
+    "LOAD_FAST_LOAD_FAST": Move.load_local,
+    "STORE_FAST": Move.store_local,
+    "STORE_FAST_STORE_FAST": Move.store_local,
+    "STORE_FAST_LOAD_FAST": Move.store_and_load,
+    "LOAD_CLOSURE": Move.load_closure,
+    "LOAD_DEREF": Move.load_closure,
+    "LOAD_GLOBAL": Move.load_global,
+    "LOAD_ATTR": Move.load_attribute,
+    "LOAD_METHOD": Move.load_attribute,
+    "BUILD_TUPLE": Move.build,
+    "BUILD_SET": Move.build,
+    "BUILD_MAP": Move.build,
+    "BUILD_SLICE": Move.build,
+    "BUILD_LIST": Move.build_list,
+    "LIST_EXTEND": Move.extend,
+    "LIST_APPEND": Move.extend,
+    "BINARY_SUBSCR": Move.item,
+    "BINARY_SLICE": Move.sliced,
+    "STORE_SUBSCR": Move.store_item,
+    "STORE_SLICE": Move.store_slice,
+    "DELETE_SUBSCR": Move.delete_item,
+    "UNPACK_SEQUENCE": Move.unpack,
+    "KW_NAMES": Move.name_keywords,
+    "CALL": Move.call,
+    "CALL_KW": Move.call,
+    "CALL_FUNCTION_EX": Move.call,
+}
+"""By opcode; any other is `Move.anything`."""

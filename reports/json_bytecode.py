@@ -1,0 +1,96 @@
+"""Bytecode before and after as JSON, for programs."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from ctrace.inspector.alignment import argument
+from ctrace.inspector.model import Session
+from ctrace.inspector.pieces import Piece
+from ctrace.inspector.views.bytecode import (
+    Compiled,
+    Explained,
+    FunctionCode,
+    Row,
+    code_of,
+    explained,
+    function_codes,
+    instruction,
+    line_of,
+    rows,
+)
+from ctrace.inspector.views.bytecodeoutline import outline
+from ctrace.reports import format as fmt
+from ctrace.reports.json import SCHEMA
+
+
+def render_bytecode_json(session: Session, chosen: Iterable[Compiled], line: int | None = None) -> str:
+    """Write all functions and the diffs of some compilations, indented, with a final newline."""
+    cwd = session.environment.cwd
+    data = {
+        "schema": SCHEMA,
+        "verdict": str(session.verdict),
+        "functions": [_function(each, cwd) for each in function_codes(session)],
+        "compilations": [_compilation(session, each, line) for each in chosen],
+        "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _function(each: FunctionCode, cwd: str) -> dict[str, Any]:
+    return {
+        "function": each.name,
+        "file": fmt.path(each.file, cwd),
+        "line": each.line,
+        "resumes_at": each.resumes_at,
+        "compilations": [
+            {"compilation": one.compilation.id, "before": one.before, "after": one.after} for one in each.compiled
+        ],
+        "resume_functions": [_function(below, cwd) for below in each.resumes],
+    }
+
+
+def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict[str, Any]:
+    each = explained(session, compiled)
+    at = compiled.compilation
+    shown = [row for row in rows(each) if line is None or line_of(each, row) == line]
+    return {
+        "compilation": at.id,
+        "function": at.function,
+        "file": fmt.path(at.file, session.environment.cwd),
+        "line": at.line,
+        "resumes_at": at.resumes_at,
+        "python": each.codes.before.python,
+        "before": compiled.before,
+        "after": compiled.after,
+        "outline": list(outline(session, each)),
+        "pieces": list(map(_piece, each.pieces)),
+        "old_pieces": list(map(_piece, each.old)),
+        "diff": [_row(each, row) for row in shown],
+    }
+
+
+def _piece(piece: Piece) -> dict[str, Any]:
+    return {
+        "kind": str(piece.kind),
+        "text": piece.text,
+        "first": piece.first,
+        "last": piece.last,
+        "link": list(piece.link),
+    }
+
+
+def _row(each: Explained, row: Row) -> dict[str, Any]:
+    change = "same" if None not in (row.before, row.after) else "added" if row.before is None else "removed"
+    made = instruction(each, row)
+    return {
+        "change": change,
+        "before": row.before,
+        "after": row.after,
+        "line": line_of(each, row),
+        "offset": made.offset,
+        "opname": made.opname,
+        "arg": made.arg,
+        "argument": argument(code_of(each, row), made),
+        "target": made.target,
+    }
