@@ -29,7 +29,9 @@ def disassembled(code: CodeType) -> Code:
         free=code.co_freevars,
         names=code.co_names,
         constants=tuple(map(_constant, code.co_consts)),
-        instructions=tuple(_instruction(each) for each in dis.get_instructions(code) if each.opname != _EXTENDED),
+        instructions=tuple(
+            _instruction(each, code.co_consts) for each in dis.get_instructions(code) if each.opname != _EXTENDED
+        ),
         handlers=tuple(_handlers(code)),
     )
 
@@ -53,13 +55,15 @@ def constant_text(value: Any) -> str:
     return f"<{kind.__name__}{name}>"
 
 
-def _instruction(found: dis.Instruction) -> Instruction:
+def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruction:
+    # Asked for here: dis of 3.11 does not resolve the constant of KW_NAMES.
+    constant = constants[found.arg] if found.opcode in dis.hasconst and found.arg is not None else None
     is_jump = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
     return Instruction(
         offset=found.offset,
         opname=found.opname,
         arg=found.arg,
-        text=constant_text(found.argval) if found.opcode in dis.hasconst else found.argrepr,
+        text=constant_text(constant) if found.opcode in dis.hasconst else found.argrepr,
         line=found.positions.lineno if found.positions is not None else None,
         target=int(found.argval) if is_jump else None,
     )

@@ -4,15 +4,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ctrace.inspector.alignment import argument
 from ctrace.inspector.model import Session
-from ctrace.inspector.pieces import Piece
+from ctrace.inspector.rewrites.pieces import Piece
 from ctrace.inspector.views.bytecode import (
     Compiled,
     Explained,
     FunctionCode,
     Row,
-    code_of,
     explained,
     function_codes,
     instruction,
@@ -91,6 +89,6 @@ def _row(each: Explained, row: Row) -> dict[str, Any]:
         "offset": made.offset,
         "opname": made.opname,
         "arg": made.arg,
-        "argument": argument(code_of(each, row), made),
+        "argument": made.text,
         "target": made.target,
     }

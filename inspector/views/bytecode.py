@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ctrace.inspector.alignment import Added, Edit, Kept, Removed, diff
 from ctrace.inspector.bytecode import Code, Instruction, Rewritten
-from ctrace.inspector.explaining import roles_of, surely_torchs
 from ctrace.inspector.model import Compilation, Session
-from ctrace.inspector.opcodes import reachable
-from ctrace.inspector.ownership import taken_over
-from ctrace.inspector.pieces import Piece, PieceKind, Role, pieces
-from ctrace.inspector.resumes import CALLED, old_begin, resume_index, resume_of, resume_point
-from ctrace.inspector.stackwalk import walked
+from ctrace.inspector.rewrites.alignment import Added, Edit, Kept, Removed, diff
+from ctrace.inspector.rewrites.explaining import roles_of, surely_torchs
+from ctrace.inspector.rewrites.opcodes import reachable
+from ctrace.inspector.rewrites.ownership import taken_over
+from ctrace.inspector.rewrites.pieces import Piece, PieceKind, Role, pieces
+from ctrace.inspector.rewrites.resumes import CALLED, old_begin, resume_index, resume_of, resume_point
+from ctrace.inspector.rewrites.stackwalk import walked
 
 
 @dataclass(frozen=True, slots=True)

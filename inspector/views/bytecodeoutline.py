@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.model import Session
-from ctrace.inspector.pieces import Piece, PieceKind
+from ctrace.inspector.rewrites.pieces import Piece, PieceKind
 from ctrace.inspector.views.bytecode import Explained, Row, line_of, rows
 
 _MOST_LINES = 3

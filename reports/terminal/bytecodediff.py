@@ -7,9 +7,8 @@ from textwrap import wrap
 
 from rich.text import Text
 
-from ctrace.inspector.alignment import argument
-from ctrace.inspector.pieces import Piece, PieceKind
-from ctrace.inspector.views.bytecode import Explained, Row, code_of, instruction, line_of, rows
+from ctrace.inspector.rewrites.pieces import Piece, PieceKind
+from ctrace.inspector.views.bytecode import Explained, Row, instruction, line_of, rows
 from ctrace.reports import format as fmt
 
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
@@ -157,7 +156,7 @@ class _Drawing:
         line = "" if number is None else str(number)
         arg = "" if each.arg is None else str(each.arg)
         name = _NAME if self._half >= 70 else _NARROW_NAME
-        about = fmt.one_line(argument(code_of(self._each, row), each), 200)
+        about = fmt.one_line(each.text, 200)
         text = f"{mark} {line:>5} {each.offset:>5} {each.opname:<{name}} {arg:>4} {about}"
         return _cut(Text(text.rstrip(), style=style), self._half)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ctrace.inspector.stackforms import Lists, Null, Value
+from ctrace.inspector.rewrites.stackforms import Lists, Null, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ resume_execution.py. What has none of them is "other inserted code".
 from collections.abc import Callable, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
-from ctrace.inspector.changes import change_by, change_by_call, is_unchanged
-from ctrace.inspector.contexts import claim_contexts
-from ctrace.inspector.pieces import PieceKind, Role
-from ctrace.inspector.resumes import resume_point
-from ctrace.inspector.resuming import claim_calls, claim_lists, claim_values
-from ctrace.inspector.scene import START, STARTS, Scene, line_words
-from ctrace.inspector.stackforms import (
+from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
+from ctrace.inspector.rewrites.contexts import claim_contexts
+from ctrace.inspector.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.rewrites.resumes import resume_point
+from ctrace.inspector.rewrites.resuming import claim_calls, claim_lists, claim_values
+from ctrace.inspector.rewrites.scene import START, STARTS, Scene, line_words
+from ctrace.inspector.rewrites.stackforms import (
     Attribute,
     Call,
     Form,
@@ -27,7 +27,7 @@ from ctrace.inspector.stackforms import (
     root_of,
     written,
 )
-from ctrace.inspector.stackwalk import Step, called_by
+from ctrace.inspector.rewrites.stackwalk import Step, called_by
 
 _TIMERS = {"record_pregraph_bytecode_enter": "starts", "record_pregraph_bytecode_exit": "stops"}
 _MOVES = frozenset(("SWAP", "NOP", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "TO_BOOL"))

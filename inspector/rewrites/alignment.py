@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ctrace.inspector.bytecode import Code, Instruction
-from ctrace.inspector.opcodes import index_at, reachable
+from ctrace.inspector.rewrites.opcodes import index_at, reachable
 
 Pair = tuple[int, int]
 """Index of an instruction in the old code, and in the new one."""
@@ -48,13 +48,6 @@ class Added:
 
 
 Edit = Kept | Removed | Added
-
-
-def argument(code: Code, instruction: Instruction) -> str:
-    """Write what an instruction is about: a name, a constant, a number; empty for none."""
-    if instruction.opname in _OF_CONSTANTS and instruction.arg is not None and instruction.arg < len(code.constants):
-        return code.constants[instruction.arg].text
-    return instruction.text
 
 
 def align(before: Code, after: Code) -> tuple[Pair, ...]:

@@ -6,12 +6,12 @@ Source: `create_call_resume_at` and `codegen_call_resume` (torch 2.11 and 2.13, 
 from collections.abc import Iterator
 
 from ctrace.inspector.bytecode import Code
-from ctrace.inspector.pieces import PieceKind, Role
-from ctrace.inspector.resumes import Resume, called_resume, resume_of
-from ctrace.inspector.scene import Scene
+from ctrace.inspector.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.rewrites.resumes import Resume, called_resume, resume_of
+from ctrace.inspector.rewrites.scene import Scene
+from ctrace.inspector.rewrites.stackforms import ListOf, Value, output_number, written
+from ctrace.inspector.rewrites.stackwalk import Step
 from ctrace.inspector.sites import resumed
-from ctrace.inspector.stackforms import ListOf, Value, output_number, written
-from ctrace.inspector.stackwalk import Step
 
 _LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EXTEND", "LIST_APPEND", "POP_TOP"))
 

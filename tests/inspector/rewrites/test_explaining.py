@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ctrace.inspector.bytecode import Code, Constant, Instruction
-from ctrace.inspector.pieces import PieceKind
-from ctrace.inspector.stackforms import ListOf, written
-from ctrace.inspector.stackwalk import Step, walked
+from ctrace.inspector.rewrites.pieces import PieceKind
+from ctrace.inspector.rewrites.stackforms import ListOf, written
+from ctrace.inspector.rewrites.stackwalk import Step, walked
 from ctrace.inspector.views.bytecode import Explained, explained, function_codes
 from tests.helpers import recorded
-from tests.inspector.test_alignment import code
+from tests.inspector.rewrites.test_alignment import code
 
 SESSION = recorded("rewritten")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ctrace.inspector.stackforms import Value
+from ctrace.inspector.rewrites.stackforms import Value
 
 
 class PieceKind(StrEnum):

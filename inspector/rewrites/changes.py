@@ -3,9 +3,9 @@
 The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/side_effects.py:1303).
 """
 
-from ctrace.inspector.stackforms import Attribute, Built, Constant, Form, ListOf, Name, Value, written
-from ctrace.inspector.stackstate import called
-from ctrace.inspector.stackwalk import Step
+from ctrace.inspector.rewrites.stackforms import Attribute, Built, Constant, Form, ListOf, Name, Value, written
+from ctrace.inspector.rewrites.stackstate import called
+from ctrace.inspector.rewrites.stackwalk import Step
 
 _SETTERS = ("object_setattr_ignore_descriptor", "__setattr__")
 _DELETER = "object_delattr_ignore_descriptor"

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctrace.inspector.bytecode import Code, Instruction, Rewritten
-from ctrace.inspector.opcodes import goes_on, index_at
+from ctrace.inspector.rewrites.opcodes import goes_on, index_at
+from ctrace.inspector.rewrites.stackforms import Call, Form, Function, Name
 from ctrace.inspector.sites import resumed
-from ctrace.inspector.stackforms import Call, Form, Function, Name
 
 CALLED = "__resume_at_"
 """How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""

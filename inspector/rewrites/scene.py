@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
-from ctrace.inspector.pieces import Claims, PieceKind, Role
-from ctrace.inspector.resumes import called_resume
-from ctrace.inspector.stackforms import Value
-from ctrace.inspector.stackwalk import Step, called_by
+from ctrace.inspector.rewrites.pieces import Claims, PieceKind, Role
+from ctrace.inspector.rewrites.resumes import called_resume
+from ctrace.inspector.rewrites.stackforms import Value
+from ctrace.inspector.rewrites.stackwalk import Step, called_by
 
 STARTS = frozenset(("RESUME", "MAKE_CELL", "COPY_FREE_VARS"))
 _PACKS = "packs the values for the resume function into torch's lists"

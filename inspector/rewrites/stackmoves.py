@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.alignment import argument
 from ctrace.inspector.bytecode import Code, Instruction
-from ctrace.inspector.opcodes import version
-from ctrace.inspector.stackforms import (
+from ctrace.inspector.rewrites.opcodes import version
+from ctrace.inspector.rewrites.stackforms import (
     Attribute,
     Built,
     Call,
@@ -20,7 +19,7 @@ from ctrace.inspector.stackforms import (
     Unknown,
     Value,
 )
-from ctrace.inspector.stackstate import State, called, words
+from ctrace.inspector.rewrites.stackstate import State, called, words
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
@@ -46,7 +45,7 @@ class Move:
     @property
     def name(self) -> str:
         """The name or constant that it is about, without the mark of a NULL."""
-        text = argument(self.code, self.instruction)
+        text = self.instruction.text
         text = text.removeprefix("NULL + ").removeprefix("NULL|self + ")
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
 

@@ -7,10 +7,10 @@ comes from one.
 
 from collections.abc import Iterable, Mapping
 
-from ctrace.inspector.alignment import Pair, align, settled
 from ctrace.inspector.bytecode import Rewritten
-from ctrace.inspector.stackforms import ListOf, Value
-from ctrace.inspector.stackwalk import Step
+from ctrace.inspector.rewrites.alignment import Pair, align, settled
+from ctrace.inspector.rewrites.stackforms import ListOf, Value
+from ctrace.inspector.rewrites.stackwalk import Step
 
 _MAKES = ("LOAD_", "BUILD_", "PUSH_NULL", "COPY", "SWAP", "KW_NAMES", "PRECALL", "NOP")
 _TAKES = frozenset(("POP_TOP", "RETURN_VALUE"))

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.bytecode import Instruction
 from ctrace.inspector.disassembly import disassembled
-from ctrace.inspector.opcodes import effect, reachable
+from ctrace.inspector.rewrites.opcodes import effect, reachable
 
 VERSION = sys.version_info[:2]
 APART = ("PRECALL", "CALL")

@@ -7,10 +7,10 @@ the context; it is entered, left, and left too by a handler that raises again.
 from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.bytecode import Code
-from ctrace.inspector.pieces import Claims, PieceKind, Role
-from ctrace.inspector.scene import Scene
-from ctrace.inspector.stackforms import Attribute, Form, Value, written
-from ctrace.inspector.stackwalk import Step, called_by
+from ctrace.inspector.rewrites.pieces import Claims, PieceKind, Role
+from ctrace.inspector.rewrites.scene import Scene
+from ctrace.inspector.rewrites.stackforms import Attribute, Form, Value, written
+from ctrace.inspector.rewrites.stackwalk import Step, called_by
 
 _DOES = {"__enter__": "enters", "__exit__": "leaves"}
 _CLEANING = frozenset(("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE", "NOP"))

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ctrace.inspector.bytecode import Code, Instruction
-from ctrace.inspector.opcodes import effect, goes_on, index_at, version
-from ctrace.inspector.stackforms import Lists, Unknown, Value
-from ctrace.inspector.stackmoves import ACTS, Move
-from ctrace.inspector.stackstate import State, called
+from ctrace.inspector.rewrites.opcodes import effect, goes_on, index_at, version
+from ctrace.inspector.rewrites.stackforms import Lists, Unknown, Value
+from ctrace.inspector.rewrites.stackmoves import ACTS, Move
+from ctrace.inspector.rewrites.stackstate import State, called
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""

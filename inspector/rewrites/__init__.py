@@ -1,0 +1,1 @@
+"""What Dynamo made of a function, instruction by instruction: what stayed, what it put in, and what for."""
