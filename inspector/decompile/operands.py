@@ -45,6 +45,8 @@ class Operands:
         self.contents: dict[Fresh, Contents] = {}
         self.pending: list[tuple[Value, ast.expr]] = []
         """What is written but stands in no line yet, in the order of the steps."""
+        self.given: list[ast.expr] = []
+        """What was written last; the line that it belongs to may come after lines for what waits."""
         self.tests: set[Value] = set()
         """Truth values that are written as what they are the truth of."""
         self.suggested: dict[Value, str] = {}
@@ -54,13 +56,13 @@ class Operands:
         self._name_shared(born)
         leaves = [leaf for value in values for leaf in self._leaves(value)]
         waiting = [value for value, _ in self.pending]
-        sizes = range(min(len(leaves), len(waiting)), -1, -1)
-        count = next(n for n in sizes if leaves[len(leaves) - n :] == waiting[len(waiting) - n :])
+        sizes = range(len(waiting), -1, -1)
+        count = next(n for n in sizes if _in_order(leaves, waiting[len(waiting) - n :]))
         out_of_order = [at for at, value in enumerate(waiting[: len(waiting) - count]) if value in leaves]
         self.flush(max(out_of_order) + 1 if out_of_order else 0)
-        made = [self.expression(value) for value in values]
+        self.given = [self.expression(value) for value in values]
         self.pending = self.pending[: len(self.pending) - count]
-        return made
+        return self.given
 
     def _name_shared(self, born: Born) -> None:
         self.contents.update(born)
@@ -95,9 +97,9 @@ class Operands:
 
     def flush(self, count: int | None = None) -> None:
         """Put what waits into variables, in order; the first `count` only."""
-        ready = self.pending if count is None else self.pending[:count]
-        self.pending = self.pending[len(ready) :]
-        for value, written in ready:
+        for _ in range(len(self.pending) if count is None else count):
+            value, written = self.pending[0]
+            self.pending = self.pending[1:]
             word = self.traced.hints.get(value) or self.suggested.get(value, "value")
             self.assign(value, self._as_value(value, written), word)
 
@@ -114,7 +116,14 @@ class Operands:
         return name
 
     def _is_free(self, name: str) -> bool:
-        return name not in self.hidden and (name not in self.holds or self.left[self.holds[name]] <= 0)
+        if name in self.hidden:
+            return False
+        if name not in self.holds:
+            return True
+        return self.left[self.holds[name]] <= 0 and not any(_reads(each, name) for each in self._unwritten())
+
+    def _unwritten(self) -> list[ast.expr]:
+        return [*self.given, *(written for _, written in self.pending)]
 
     def expression(self, value: Value) -> ast.expr:
         """Write a value."""
@@ -184,6 +193,15 @@ class Operands:
         pairs = zip(named.keys, named.values, strict=True)
         by_name = {str(key.value): item for key, item in pairs if isinstance(key, ast.Constant)}
         return self.function(contents.code, defaults.elts, by_name)
+
+
+def _reads(written: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(written))
+
+
+def _in_order(leaves: list[Value], waiting: list[Value]) -> bool:
+    """Say whether what waits is all taken, and in this order; the other leaves can be variables."""
+    return [leaf for leaf in leaves if leaf in waiting] == waiting
 
 
 def _display(kind: str, items: list[ast.expr]) -> ast.expr:
