@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from ctrace.inspector.bytecode import Code
+from ctrace.inspector.decompile.machine import Placeholders
 from ctrace.inspector.decompile.operations import traced
 from ctrace.inspector.decompile.values import (
     Block,
@@ -35,11 +36,11 @@ _HAS_DOCSTRING = 0x4000000
 """From Python 3.13 on; before, the first constant is the docstring or None."""
 
 
-def form_of_code(code: Code) -> Hashable:
+def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashable:
     """Give the form of a function: how it is called, and what it does."""
     names = code.variables[: code.arguments + code.keyword_only + (code.flags & 4 > 0) + (code.flags & 8 > 0)]
     signature = (code.arguments, code.positional_only, code.keyword_only, code.flags & _KEPT_FLAGS, names)
-    return signature, form(traced(code).block)
+    return signature, form(traced(code, placeholders).block)
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:

@@ -1,9 +1,11 @@
 """A whole function as a definition, functions inside it too."""
 
 import ast
+import re
 
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.decompile.canonical import docstring
+from ctrace.inspector.decompile.machine import Placeholders
 from ctrace.inspector.decompile.names import identifier, reserved, uses
 from ctrace.inspector.decompile.operations import traced
 from ctrace.inspector.decompile.values import Arg, StopError
@@ -15,13 +17,13 @@ _LAMBDA = "<lambda>"
 
 def definition(code: Code) -> ast.FunctionDef:
     """Write the definition of a function; a lambda is written as a function of that name."""
-    name = code.name if code.name.isidentifier() else code.name.strip("<>") + "_"
-    body = _body(code)
+    name = re.sub(r"\W", "_", code.name)
+    body = _body(code, None)
     return ast.FunctionDef(identifier(name), _parameters(code, [], {}), _declared(code) + body, [], lineno=0)
 
 
-def _body(code: Code) -> list[ast.stmt]:
-    steps = traced(code)
+def _body(code: Code, placeholders: Placeholders = frozenset()) -> list[ast.stmt]:
+    steps = traced(code, placeholders)
     writer = Writer(steps, uses(steps.block), reserved(code), _inner)
     writer.holds = {name: Arg(name) for name in _names(code)}
     return writer.write(steps.block)

@@ -23,6 +23,15 @@ def parsed(value: Const) -> ast.expr:
         raise StopError(msg) from error
 
 
+def is_writable(value: Const) -> bool:
+    """Say whether source can have a constant."""
+    try:
+        parsed(value)
+    except StopError:
+        return False
+    return True
+
+
 def evaluated(value: Const) -> Any:
     """Evaluate a constant that is a plain value of Python's."""
     try:

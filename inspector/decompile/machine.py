@@ -38,15 +38,20 @@ END = -1
 Operation = Callable[["Machine", State, Instruction], Next]
 
 
+Placeholders = frozenset[str] | None
+"""Names that stand for constants; None for a code whose constants get such names."""
+
+
 class Machine:
     """One code while it is executed on symbols."""
 
-    def __init__(self, code: Code, operations: dict[str, Operation]) -> None:
+    def __init__(self, code: Code, operations: dict[str, Operation], placeholders: Placeholders = None) -> None:
         for flag, what in _UNSUPPORTED.items():
             if code.flags & flag:
                 raise StopError(f"It is {what}.")
         self.code = code
         self.version = tuple(int(part) for part in code.python.split("."))
+        self.placeholders = placeholders
         self.hints: dict[Value, str] = {}
         self.bools: set[int] = set()
         self.slots = _slots(code)
@@ -90,6 +95,10 @@ class Machine:
     def after(self, here: Instruction) -> int:
         """Give the offset of the next instruction."""
         return self._after[here.offset]
+
+    def instruction_after(self, here: Instruction) -> Instruction | None:
+        """Give the next instruction."""
+        return self._at.get(self._after[here.offset])
 
     def number(self) -> int:
         """Count up; events and containers share the numbers."""

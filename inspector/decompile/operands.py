@@ -19,6 +19,7 @@ from ctrace.inspector.decompile.values import (
     Made,
     Not,
     Pair,
+    Placeholder,
     Spread,
     StopError,
     Traced,
@@ -133,6 +134,8 @@ class Operands:
             case Arg(name):
                 if self.holds.get(name) != value:
                     raise StopError(f"The argument {name} is needed after its name has another value.")
+                return loaded(name)
+            case Placeholder(name):
                 return loaded(name)
             case Cell(name):
                 return _cell(name)

@@ -1,9 +1,9 @@
 """Instructions that nobody outside the function can see: they move values between the stack and local variables."""
 
 from ctrace.inspector.bytecode import Instruction
-from ctrace.inspector.decompile.literals import const_of
+from ctrace.inspector.decompile.literals import const_of, is_writable
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.values import NULL, Arg, Cell, Const, Fresh, Made, Null, State, StopError, Value
+from ctrace.inspector.decompile.values import NULL, Arg, Cell, Const, Fresh, Made, Null, Placeholder, State, StopError, Value
 
 _TEMPORARY = "tmp_"
 
@@ -13,13 +13,27 @@ def _nothing(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _load_const(machine: Machine, state: State, here: Instruction) -> Next:
-    state.stack.append(constant(machine, here.arg or 0))
+    number = here.arg or 0
+    found: Value = constant(machine, number)
+    if machine.placeholders is None and not _makes_function(machine, here) and not is_writable(found):
+        found = Placeholder(placeholder(number))
+    state.stack.append(found)
     return None
+
+
+def _makes_function(machine: Machine, here: Instruction) -> bool:
+    after = machine.instruction_after(here)
+    return after is not None and after.opname == "MAKE_FUNCTION"
 
 
 def constant(machine: Machine, number: int) -> Const:
     """Give a constant of the code by its number."""
     return const_of(machine.code.constants[number])
+
+
+def placeholder(number: int) -> str:
+    """Name a constant that source cannot write."""
+    return f"constant_{number}"
 
 
 def _load_fast(machine: Machine, state: State, here: Instruction) -> Next:
@@ -96,6 +110,8 @@ def _deref(machine: Machine, state: State, here: Instruction) -> Next:
     name = machine.slots[here.arg or 0]
     plain = name not in machine.shared
     match here.opname:
+        case "LOAD_DEREF" if name in (machine.placeholders or ()):
+            state.stack.append(Placeholder(name))
         case "LOAD_DEREF":
             read = _local(machine, state, here, name) if plain else machine.value(state, here, "load_deref", (), name)
             state.stack.append(read)

@@ -8,6 +8,9 @@ from ctrace.inspector.bytecode import Code
 from ctrace.inspector.decompile.canonical import form_of_code
 from ctrace.inspector.decompile.compiling import compiled
 from ctrace.inspector.decompile.function import definition
+from ctrace.inspector.decompile.literals import const_of, is_writable
+from ctrace.inspector.decompile.names import identifier, reserved
+from ctrace.inspector.decompile.ops_stack import placeholder
 from ctrace.inspector.decompile.values import StopError
 from ctrace.inspector.disassembly import disassembled
 
@@ -17,15 +20,19 @@ _CHECKED = (
     "in the same order on every path. How long values are kept alive is not compared."
 )
 _LOOK_AT_FRAMES = ("locals", "vars", "dir", "eval", "exec")
+_GIVE_FRAMES = ("locals", "_getframe", "currentframe")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of one function, without the function around it: `free` names the variables that it takes from there."""
+    """The source of one function, without the function around it."""
 
     text: str
     how_checked: str
     free: tuple[str, ...] = ()
+    """The variables that it takes from the function around it."""
+    constants: tuple[tuple[str, int], ...] = ()
+    """The names that stand for constants which source cannot write, and their numbers among the code's constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +64,50 @@ def nested(code: Code) -> dict[str, Source | Refused]:
 
 def _proven(code: Code) -> Source:
     _check_frames(code)
-    wanted = form_of_code(code)
+    wanted = form_of_code(code, None)
     text = ast.unparse(ast.fix_missing_locations(ast.Module([definition(code)], [])))
-    again = disassembled(compiled(text, code.free, code.flags))
+    names = _placeholders(code)
+    again = disassembled(compiled(text, (*code.free, *names), code.flags))
     _check_super(code, again)
-    if form_of_code(again) != wanted:
+    if form_of_code(again, frozenset(names)) != wanted:
         raise StopError("The text that was found does not take the same steps when it is compiled.")
-    return Source(text, _CHECKED, code.free)
+    used = {name: number for name, number in names.items() if name in again.free}
+    return Source(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
+
+
+def _placeholders(code: Code) -> dict[str, int]:
+    """Name the constants that source cannot write."""
+    unwritable = [at for at, each in enumerate(code.constants) if not is_writable(const_of(each))]
+    names = {placeholder(number): number for number in unwritable}
+    if names.keys() & {*reserved(code), *code.variables}:
+        raise StopError("It has variables with the names that stand for constants here.")
+    return names
+
+
+def _comments(code: Code, constants: dict[str, int]) -> str:
+    lines = [f"# {name} is the constant {_harmless(code.constants[number].text)}" for name, number in constants.items()]
+    if code.free:
+        lines.append(f"# from the function around it: {', '.join(map(identifier, code.free))}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _harmless(text: str) -> str:
+    """Keep a text of the log on its line of comment."""
+    return "".join(each if each.isprintable() else "?" for each in text)[:60]
 
 
 def _check_frames(code: Code) -> None:
     """Refuse what reads the variables of its own frame: those have other names in the text."""
-    known = {*code.names, *(each.text.strip("'") for each in code.constants if each.type == "str")}
-    for name in _LOOK_AT_FRAMES:
-        if name in known:
-            raise StopError(f"It names {name}, which can see the function's own variables.")
+    before = None
+    for each in code.instructions:
+        name = each.text.removeprefix("NULL + ").removesuffix(" + NULL")
+        if each.opname == "LOAD_GLOBAL" and name in _LOOK_AT_FRAMES:
+            raise StopError(f"It calls {name}, which can see the function's own variables.")
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and name.split(" ")[0] in _GIVE_FRAMES:
+            raise StopError(f"It reads {name}, which can see the function's own variables.")
+        if each.opname == "BINARY_SUBSCR" and before is not None and before.text.strip("'") in _LOOK_AT_FRAMES:
+            raise StopError(f"It takes {before.text}, which can see the function's own variables.")
+        before = each
 
 
 def _check_super(code: Code, again: Code) -> None:

@@ -19,6 +19,13 @@ class Const:
 
 
 @dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A constant that source cannot write, by the name that stands for it in the text."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Arg:
     """What the caller passed for a parameter."""
 
@@ -90,7 +97,7 @@ class Saved:
     handled: "Value | None"
 
 
-Value = Const | Arg | Made | Fresh | Cell | Not | Is | Spread | Pair | Null | Saved
+Value = Const | Placeholder | Arg | Made | Fresh | Cell | Not | Is | Spread | Pair | Null | Saved
 
 NULL = Null()
 NONE = Const("NoneType", "None")
