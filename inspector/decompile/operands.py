@@ -52,8 +52,11 @@ class Operands:
         """Truth values that are written as what they are the truth of."""
         self.suggested: dict[Value, str] = {}
 
-    def take(self, values: tuple[Value, ...], born: Born = ()) -> list[ast.expr]:
-        """Write operands. What waits and is not the last to be evaluated goes to variables first."""
+    def take(self, values: tuple[Value, ...], born: Born = (), truth: bool = False) -> list[ast.expr]:
+        """Write operands. What waits and is not the last to be evaluated goes to variables first.
+
+        `truth` asks for no more than the truth of the values.
+        """
         self._name_shared(born)
         leaves = [leaf for value in values for leaf in self._leaves(value)]
         waiting = [value for value, _ in self.pending]
@@ -61,7 +64,7 @@ class Operands:
         count = next(n for n in sizes if _in_order(leaves, waiting[len(waiting) - n :]))
         out_of_order = [at for at, value in enumerate(waiting[: len(waiting) - count]) if value in leaves]
         self.flush(max(out_of_order) + 1 if out_of_order else 0)
-        self.given = [self.expression(value) for value in values]
+        self.given = [self.condition(value) if truth else self.expression(value) for value in values]
         self.pending = self.pending[: len(self.pending) - count]
         return self.given
 

@@ -55,9 +55,8 @@ class Writer(Operands):
             case _:
                 self._event(step)
 
-    def _taken(self, step: Event | Branch | Leave) -> list[ast.expr]:
-        values = (step.test,) if isinstance(step, Branch) else step.operands if isinstance(step, Event) else (step.value,)
-        made = self.take(values, () if isinstance(step, Branch) else step.born)
+    def _taken(self, step: Event | Leave) -> list[ast.expr]:
+        made = self.take(step.operands if isinstance(step, Event) else (step.value,), step.born)
         self.left.subtract(taken(step))
         return made
 
@@ -113,8 +112,7 @@ class Writer(Operands):
         value = Made(step.number)
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
         first, second = self._taken(step)
-        front = len(self.pending)
-        self.flush(front)
+        self.flush()
         kept = isinstance(first, ast.Name) and self.holds.get(first.id) == left and self.left[left] <= 0
         if kept and isinstance(first, ast.Name):
             self.holds[first.id] = value
@@ -124,17 +122,12 @@ class Writer(Operands):
         self.lines.append(ast.AugAssign(stored(self.named[value]), operator(step.detail), second))
 
     def _branch(self, step: Branch, level: int) -> None:
-        self.take((step.test,)) if not self._waits_alone(step.test) else None
-        condition = self.condition(step.test)
-        self.pending = [each for each in self.pending if each[0] != step.test]
+        (condition,) = self.take((step.test,), truth=True)
         self.flush()
         self.left.subtract(taken(step))
         yes, no = self.inner().write(step.yes, level), self.inner().write(step.no, level)
         self.lines.append(ast.If(condition, yes or [ast.Pass()], []))
         self.lines.extend(no)
-
-    def _waits_alone(self, value: Value) -> bool:
-        return bool(self.pending) and self.pending[-1][0] == value
 
     def _leave(self, step: Leave) -> None:
         if step.how == "return":

@@ -241,7 +241,7 @@ def with_lambda(a):
 
 
 def inner_function(a):
-    def helper(x, *, key=1):
+    def helper(x=None, *, key=1):
         """Say what it does."""
         return x(key, a)
 
