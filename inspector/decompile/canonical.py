@@ -40,7 +40,8 @@ def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashab
     """Give the form of a function: how it is called, and what it does."""
     names = code.variables[: code.arguments + code.keyword_only + (code.flags & 4 > 0) + (code.flags & 8 > 0)]
     signature = (code.arguments, code.positional_only, code.keyword_only, code.flags & _KEPT_FLAGS, names)
-    return signature, form(traced(code, placeholders).block)
+    steps = traced(code, placeholders)
+    return signature, steps.own_cells, form(steps.block)
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:

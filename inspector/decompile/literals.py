@@ -41,6 +41,15 @@ def evaluated(value: Const) -> Any:
         raise StopError(msg) from error
 
 
+def items_of(value: Any) -> tuple[Any, ...]:
+    """Give the items of a tuple that is a constant; StopError for anything else."""
+    found = evaluated(value) if isinstance(value, Const) else None
+    if not isinstance(found, tuple):
+        msg = "A constant is no tuple where one is needed."
+        raise StopError(msg)
+    return found
+
+
 def const(value: Any) -> Const:
     """Make a constant of a plain value."""
     return Const(type(value).__name__, constant_text(value))

@@ -67,7 +67,7 @@ class Machine:
         arguments = self.code.variables[: _argument_count(self.code)]
         state = State(locals={name: Arg(name) for name in arguments})
         block = self.run(self.code.instructions[0].offset, state).block
-        return Traced(self.code, block, self.hints, self.bools)
+        return Traced(self.code, block, self.hints, frozenset(self.shared - set(self.code.free)))
 
     def run(self, offset: int, state: State) -> State:
         """Execute from an offset to the ends of all paths; the steps are in the state's block."""

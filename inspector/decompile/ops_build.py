@@ -1,7 +1,7 @@
 """Instructions that build containers; nobody else sees those until a step takes them."""
 
 from ctrace.inspector.bytecode import Instruction
-from ctrace.inspector.decompile.literals import const, evaluated
+from ctrace.inspector.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
 from ctrace.inspector.decompile.ops_stack import constant
 from ctrace.inspector.decompile.ops_step import known_items
@@ -59,11 +59,11 @@ def _build_map(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _build_const_key_map(machine: Machine, state: State, here: Instruction) -> Next:
-    names = state.pop()
-    if not isinstance(names, Const):
-        raise StopError(f"The keys at offset {here.offset} are no constant.")
+    names = items_of(state.pop())
     values = state.take(here.arg or 0)
-    pairs = [Pair(const(key), value) for key, value in zip(evaluated(names), values, strict=True)]
+    if len(names) != len(values):
+        raise StopError(f"The dict at offset {here.offset} has not as many keys as values.")
+    pairs = [Pair(const(key), value) for key, value in zip(names, values, strict=True)]
     _push_dict(machine, state, here, pairs)
     return None
 
@@ -97,7 +97,7 @@ def _list_extend(machine: Machine, state: State, here: Instruction) -> Next:
     assert isinstance(owner, Fresh)
     items = known_items(machine, state, value)
     if items is None and isinstance(value, Const) and value.type == "tuple":
-        items = tuple(const(item) for item in evaluated(value))
+        items = tuple(const(item) for item in items_of(value))
     if items is None:
         items = (Spread(machine.value(state, here, "spread", (value,))),)
     state.heap[owner] = Contents(state.heap[owner].items + items)

@@ -1,7 +1,7 @@
 """Calls, in the forms of Python 3.11, 3.12 and 3.13; all of them become the step `call` or `call_ex`."""
 
 from ctrace.inspector.bytecode import Instruction
-from ctrace.inspector.decompile.literals import const, evaluated
+from ctrace.inspector.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
 from ctrace.inspector.decompile.ops_stack import constant
 from ctrace.inspector.decompile.values import NULL, Const, Fresh, Pair, Spread, State, StopError, Value
@@ -13,8 +13,8 @@ def _keywords(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _names(here: Instruction, names: Value) -> tuple[str, ...]:
-    found = evaluated(names) if isinstance(names, Const) else None
-    if not isinstance(found, tuple) or not all(isinstance(name, str) for name in found):
+    found = items_of(names)
+    if not all(isinstance(name, str) for name in found):
         raise StopError(f"The keywords at offset {here.offset} are no names.")
     return found
 
@@ -73,7 +73,7 @@ def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
 def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value, ...] | None:
     """Give the items of a tuple or list that this function built for the call; None for another iterable."""
     if isinstance(arguments, Const) and arguments.type == "tuple":
-        return tuple(const(item) for item in evaluated(arguments))
+        return tuple(const(item) for item in items_of(arguments))
     known = isinstance(arguments, Fresh) and (arguments.kind == "tuple" or machine.own(state, arguments, "list"))
     return state.heap[arguments].items if known and isinstance(arguments, Fresh) else None
 

@@ -4,7 +4,7 @@ import ast
 import sys
 from dataclasses import dataclass
 
-from ctrace.inspector.bytecode import Code
+from ctrace.inspector.bytecode import Code, Instruction
 from ctrace.inspector.decompile.canonical import form_of_code
 from ctrace.inspector.decompile.compiling import compiled
 from ctrace.inspector.decompile.function import definition
@@ -63,7 +63,8 @@ def nested(code: Code) -> dict[str, Source | Refused]:
 
 
 def _proven(code: Code) -> Source:
-    _check_frames(code)
+    for each in _all(code):
+        _check_frames(each)
     wanted = form_of_code(code, None)
     text = ast.unparse(ast.fix_missing_locations(ast.Module([definition(code)], [])))
     names = _placeholders(code)
@@ -96,6 +97,17 @@ def _harmless(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)[:60]
 
 
+def _all(code: Code) -> list[Code]:
+    """Give a code and all codes inside it."""
+    return [code, *(inner for each in code.constants if each.code is not None for inner in _all(each.code))]
+
+
+def _changes_first(step: Instruction) -> bool:
+    """Say whether a step may assign or delete the first variable."""
+    slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15) if step.opname.count("FAST") == 2 else (step.arg,)
+    return step.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")) and 0 in slots
+
+
 def _check_frames(code: Code) -> None:
     """Refuse what reads the variables of its own frame: those have other names in the text."""
     before = None
@@ -112,11 +124,8 @@ def _check_frames(code: Code) -> None:
 
 def _check_super(code: Code, again: Code) -> None:
     """Hold what `super()` without arguments reads: the first argument, and the variable `__class__`."""
-    if "super" not in code.names:
-        return
-    changed = ("STORE_FAST", "DELETE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST")
-    for each in (code, again):
-        if any(step.opname in changed and (step.arg or 0) & 15 == 0 for step in each.instructions):
+    for each in (*_all(code), *_all(again)):
+        if "super" in each.names and any(map(_changes_first, each.instructions)):
             raise StopError("It calls super and changes its first argument.")
-    if ("__class__" in code.free) != ("__class__" in again.free):
+    if "super" in code.names and ("__class__" in code.free) != ("__class__" in again.free):
         raise StopError("It calls super without the class around it.")

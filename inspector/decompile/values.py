@@ -226,5 +226,5 @@ class Traced:
     code: Code
     block: Block
     hints: dict[Value, str]
-    bools: set[int]
-    """Events that give a truth value."""
+    own_cells: frozenset[str]
+    """The function's own variables that it shares with functions inside it."""
