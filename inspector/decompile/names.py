@@ -62,6 +62,18 @@ def uses(block: Block) -> Counter[Value]:
     return total
 
 
+def all_uses(block: Block) -> Counter[Value]:
+    """Count how often values are taken on all paths together."""
+    total: Counter[Value] = Counter()
+    for step in block:
+        total.update(taken(step))
+        inside = (step.yes, step.no) if isinstance(step, Branch) else ()
+        inside = (step.failure, step.body) if isinstance(step, Event) else inside
+        for each in inside:
+            total.update(all_uses(each or []))
+    return total
+
+
 def taken(step: Event | Branch | Leave) -> Iterator[Value]:
     """Give all values that a step takes, those inside new containers too."""
     match step:

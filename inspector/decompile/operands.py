@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.decompile.expressions import assigned, loaded, merged, stored
 from ctrace.inspector.decompile.literals import parsed
-from ctrace.inspector.decompile.names import numbered
+from ctrace.inspector.decompile.names import all_uses, numbered
 from ctrace.inspector.decompile.values import (
     Arg,
     Born,
@@ -35,7 +35,7 @@ class Operands:
     def __init__(self, traced: Traced, counts: Counter[Value], hidden: set[str], function: FunctionWriter) -> None:
         self.traced = traced
         self.counts = counts
-        self.left = Counter(counts)
+        self.left = all_uses(traced.block)
         """How many uses of each value are still to be written, on all paths."""
         self.hidden = hidden
         """Names that no variable may have."""

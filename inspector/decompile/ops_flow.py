@@ -49,7 +49,10 @@ def _jump_if_none(machine: Machine, state: State, here: Instruction) -> Next:
 def _jump_or_pop(machine: Machine, state: State, here: Instruction) -> Next:
     value, when = state.stack[-1], "TRUE" in here.opname
     if isinstance(value, Const):
-        raise StopError(f"The jump at offset {here.offset} depends on a constant.")
+        if bool(evaluated(value)) == when:
+            return _target(here)
+        state.pop()
+        return None
     test = machine.truth(state, here, value)
     jumps, falls = state.copy(), state.copy()
     falls.pop()

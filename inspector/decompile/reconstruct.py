@@ -52,8 +52,8 @@ def reconstruct(code: Code) -> Source | Refused:
         return Refused(str(error))
     except (RecursionError, MemoryError):
         return Refused("It is too deeply nested.")
-    except (SyntaxError, ValueError) as error:
-        return Refused(f"Its parts do not make a text that compiles ({error}).")
+    except (SyntaxError, ValueError):
+        return Refused("Its parts do not make a text that compiles.")
 
 
 def nested(code: Code) -> dict[str, Source | Refused]:
