@@ -1,9 +1,9 @@
 """One form for all codes that take the same steps: equal forms mean the same behaviour.
 
-A form is the tree of a code's paths. Each step has its operands as values, numbered in the order in which the path makes
-them, the exception being handled meanwhile, and what follows if it raises. A container has a number from the step that
-first shows it to others, and stands there with what it holds. Left out, since nothing else can see it: values that no
-step takes, variables and the stack, and how long a value is kept alive.
+A form is the tree of a code's paths. Each step has its operands as values, numbered in the order in which the path
+makes them, the exception being handled meanwhile, and what follows if it raises. A container has a number from the step
+that first shows it to others, and stands there with what it holds. Left out, since nothing else can see it: values that
+no step takes, variables and the stack. Left out too, though a finalizer could see it: how long a value is kept alive.
 """
 
 from collections.abc import Hashable

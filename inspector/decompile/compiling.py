@@ -17,9 +17,7 @@ def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
     assert isinstance(function, ast.FunctionDef)
     # Its own name is nobody's variable: inside, that name is a global.
     function.name = _INNER
-    values: list[ast.stmt] = [
-        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in free
-    ]
+    values: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in free]
     around = ast.parse(f"def {_OUTER}(): pass").body[0]
     assert isinstance(around, ast.FunctionDef)
     around.body = [*values, function]

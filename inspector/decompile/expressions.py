@@ -67,10 +67,7 @@ def _call(event: Event, given: Expressions) -> ast.expr:
 
 def _call_ex(event: Event, given: Expressions) -> ast.expr:
     arguments = given[1]
-    if isinstance(arguments, ast.Tuple):
-        positional = list(arguments.elts)
-    else:
-        positional = [ast.Starred(arguments, ast.Load())]
+    positional = arguments.elts if isinstance(arguments, ast.Tuple) else [ast.Starred(arguments, ast.Load())]
     keywords = [] if len(given) == 2 else _mapping(given[2])
     return ast.Call(given[0], positional, keywords)
 
@@ -88,7 +85,7 @@ def _mapping(given: ast.expr) -> list[ast.keyword]:
 def _format(event: Event, given: Expressions) -> ast.expr:
     value, conversion = given[0], _CONVERSIONS[event.detail]
     if isinstance(value, ast.FormattedValue):
-        value, conversion = value.value, value.conversion
+        conversion, value = value.conversion, value.value
     spec = given[1] if len(given) > 1 else None
     if spec is not None and not isinstance(spec, ast.JoinedStr):
         spec = ast.JoinedStr([spec])

@@ -120,7 +120,13 @@ class Machine:
         return True
 
     def event(
-        self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None, results: int = 1
+        self,
+        state: State,
+        here: Instruction,
+        op: str,
+        operands: tuple[Value, ...],
+        detail: Any = None,
+        results: int = 1,
     ) -> Event:
         """Add a step to the path; its operands are seen by others from here on."""
         born = self.escape(state, operands)
@@ -130,9 +136,7 @@ class Machine:
         state.block.append(made)
         return made
 
-    def value(
-        self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None
-    ) -> Made:
+    def value(self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None) -> Made:
         """Add a step that gives one value, and give the value."""
         return Made(self.event(state, here, op, operands, detail).number)
 
@@ -150,7 +154,9 @@ class Machine:
         state.block.append(Leave(how, value, state.handled, born, here.offset))
         return END
 
-    def branch(self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]) -> Next:
+    def branch(
+        self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
+    ) -> Next:
         """Go both ways from a truth value, each with its own state; `ways` are their offsets."""
         if isinstance(test, Not):
             return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))

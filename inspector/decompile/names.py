@@ -6,8 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.bytecode import Code
-from ctrace.inspector.decompile.values import Block, Born, Branch, Const, Event, Fresh, Is, Leave, Made, Not, Pair
-from ctrace.inspector.decompile.values import Spread, StopError, Value
+from ctrace.inspector.decompile.values import (
+    Block,
+    Born,
+    Branch,
+    Const,
+    Event,
+    Is,
+    Leave,
+    Not,
+    Pair,
+    Spread,
+    StopError,
+    Value,
+)
 
 _UNIQUE = re.compile(r"_[0-9a-f]{8}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{12}$")
 """What torch puts behind the names of compiled functions (`output_graph.py`: `unique_id(..., with_uuid=True)`)."""
@@ -67,11 +79,19 @@ def all_uses(block: Block) -> Counter[Value]:
     total: Counter[Value] = Counter()
     for step in block:
         total.update(taken(step))
-        inside = (step.yes, step.no) if isinstance(step, Branch) else ()
-        inside = (step.failure, step.body) if isinstance(step, Event) else inside
-        for each in inside:
-            total.update(all_uses(each or []))
+        for inside in _blocks(step):
+            total.update(all_uses(inside))
     return total
+
+
+def _blocks(step: Event | Branch | Leave) -> list[Block]:
+    match step:
+        case Branch():
+            return [step.yes, step.no]
+        case Event():
+            return [step.failure or [], step.body or []]
+        case _:
+            return []
 
 
 def taken(step: Event | Branch | Leave) -> Iterator[Value]:

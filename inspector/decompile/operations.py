@@ -1,8 +1,8 @@
 """All instructions that are known, from Python 3.11 to 3.13."""
 
+from ctrace.inspector.bytecode import Code
 from ctrace.inspector.decompile import ops_build, ops_call, ops_flow, ops_stack, ops_step
 from ctrace.inspector.decompile.machine import Machine, Operation, Placeholders
-from ctrace.inspector.bytecode import Code
 from ctrace.inspector.decompile.values import StopError, Traced
 
 VERSIONS = ("3.11", "3.12", "3.13")

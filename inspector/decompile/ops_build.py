@@ -1,11 +1,10 @@
 """Instructions that build containers; nobody else sees those until a step takes them."""
 
-from ctrace.inspector.bytecode import Instruction
+from ctrace.inspector.bytecode import Code, Instruction
 from ctrace.inspector.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.ops_stack import constant
 from ctrace.inspector.decompile.ops_step import known_items
-from ctrace.inspector.decompile.values import Const, Contents, Fresh, Made, Pair, Spread, State, StopError, Value
+from ctrace.inspector.decompile.values import Const, Contents, Fresh, Pair, Spread, State, StopError, Value
 
 _PLAIN_KEYS = ("str", "int", "bool", "NoneType", "bytes")
 """Classes of constants whose hash and comparison run no code that others can see."""
@@ -164,25 +163,17 @@ def _map_add(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _make_function(machine: Machine, state: State, here: Instruction) -> Next:
-    made = state.pop()
+    state.pop()
     flags = 0 if machine.version >= (3, 13) else here.arg or 0
     names = [name for flag, name in _FUNCTION_PARTS if flags & flag]
     items = state.take(len(names))
-    _push_function(machine, state, here, made, dict(zip(names, items, strict=True)))
+    contents = Contents(tuple(items), _code_loaded_before(machine, here), tuple(names))
+    state.stack.append(machine.fresh(state, "function", contents))
     return None
 
 
-def _push_function(
-    machine: Machine, state: State, here: Instruction, made: Value, parts: dict[str, Value]
-) -> None:
-    # The code is named by its place among the constants: two codes can have one text.
-    if not isinstance(made, Const) or made.type != "code":
-        raise StopError(f"The function at offset {here.offset} is made of no constant code.")
-    code = _code_loaded_before(machine, here)
-    state.stack.append(machine.fresh(state, "function", Contents(tuple(parts.values()), code, tuple(parts))))
-
-
-def _code_loaded_before(machine: Machine, here: Instruction):  # type: ignore[no-untyped-def]
+def _code_loaded_before(machine: Machine, here: Instruction) -> Code:
+    """Give the code by its number: two codes can have one text."""
     before = [each for each in machine.code.instructions if each.offset < here.offset]
     if not before or before[-1].opname != "LOAD_CONST":
         raise StopError(f"The code of the function at offset {here.offset} is not loaded right before it.")

@@ -43,7 +43,12 @@ def _call_with(machine: Machine, state: State, here: Instruction, keywords: tupl
 
 
 def _pushed(
-    machine: Machine, state: State, here: Instruction, function: Value, given: tuple[Value, ...], keywords: tuple[str, ...]
+    machine: Machine,
+    state: State,
+    here: Instruction,
+    function: Value,
+    given: tuple[Value, ...],
+    keywords: tuple[str, ...],
 ) -> None:
     if any(each == NULL for each in (function, *given)):
         raise StopError(f"The call at offset {here.offset} takes an empty slot.")
@@ -78,9 +83,7 @@ def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value
     return state.heap[arguments].items if known and isinstance(arguments, Fresh) else None
 
 
-def _named(
-    machine: Machine, state: State, mapping: Value | None
-) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
+def _named(machine: Machine, state: State, mapping: Value | None) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
     """Give the values and the names of a dict that this function built for the call."""
     if mapping is None:
         return (), ()

@@ -3,7 +3,7 @@
 from ctrace.inspector.bytecode import Instruction
 from ctrace.inspector.decompile.literals import evaluated
 from ctrace.inspector.decompile.machine import END, Machine, Next, Operation
-from ctrace.inspector.decompile.ops_step import negated, same
+from ctrace.inspector.decompile.ops_step import same
 from ctrace.inspector.decompile.values import NONE, NULL, Const, Made, Saved, State, StopError, Value
 
 

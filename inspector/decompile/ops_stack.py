@@ -3,7 +3,19 @@
 from ctrace.inspector.bytecode import Instruction
 from ctrace.inspector.decompile.literals import const_of, is_writable
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.values import NULL, Arg, Cell, Const, Fresh, Made, Null, Placeholder, State, StopError, Value
+from ctrace.inspector.decompile.values import (
+    NULL,
+    Arg,
+    Cell,
+    Const,
+    Fresh,
+    Made,
+    Null,
+    Placeholder,
+    State,
+    StopError,
+    Value,
+)
 
 _TEMPORARY = "tmp_"
 
@@ -14,10 +26,9 @@ def _nothing(machine: Machine, state: State, here: Instruction) -> Next:
 
 def _load_const(machine: Machine, state: State, here: Instruction) -> Next:
     number = here.arg or 0
-    found: Value = constant(machine, number)
-    if machine.placeholders is None and not _makes_function(machine, here) and not is_writable(found):
-        found = Placeholder(placeholder(number))
-    state.stack.append(found)
+    found = constant(machine, number)
+    named = machine.placeholders is None and not _makes_function(machine, here) and not is_writable(found)
+    state.stack.append(Placeholder(placeholder(number)) if named else found)
     return None
 
 
@@ -158,8 +169,6 @@ def _return_value(machine: Machine, state: State, here: Instruction) -> Next:
 
 def _return_const(machine: Machine, state: State, here: Instruction) -> Next:
     return machine.leave(state, here, "return", constant(machine, here.arg or 0))
-
-
 
 
 OPERATIONS: dict[str, Operation] = {

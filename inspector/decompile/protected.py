@@ -43,9 +43,7 @@ def _handler(steps: Block, depth: int) -> Block:
     raise StopError(f"The `try` around offset {steps[0].offset} only holds other ones.")
 
 
-def _with_handler(
-    writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int
-) -> int:
+def _with_handler(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:
     last = handler[-1]
     if isinstance(last, Leave) and last.how == "raise" and last.value == _handled(handler):
         cleanup = handler[:-1]
@@ -69,9 +67,7 @@ def _unhandled(steps: Block) -> Block:
     return [dataclasses.replace(step, handled=None) if isinstance(step, Event) else step for step in steps]
 
 
-def _except(
-    writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int
-) -> int:
+def _except(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:
     at = next((at for at, step in enumerate(handler) if isinstance(step, Event) and step.op == "match"), None)
     if at is None:
         return _except_all(writer, lines, handler, block, end, level)
@@ -88,9 +84,7 @@ def _except(
     return _caught(writer, lines, (kind, exception), branch.yes, block, end, level)
 
 
-def _except_all(
-    writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int
-) -> int:
+def _except_all(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:
     return _caught(writer, lines, (None, _handled(handler)), handler, block, end, level)
 
 

@@ -10,7 +10,7 @@ from ctrace.inspector.decompile import protected
 from ctrace.inspector.decompile.expressions import EXPRESSIONS, STATEMENTS, assigned, operator, stored
 from ctrace.inspector.decompile.names import suggestion, taken
 from ctrace.inspector.decompile.operands import Operands
-from ctrace.inspector.decompile.values import Block, Branch, Const, Event, Leave, Made, StopError, Value
+from ctrace.inspector.decompile.values import Block, Branch, Event, Leave, Made, StopError, Value
 
 _TEMPORARY = "tmp_"
 _UNUSED = "_"

@@ -1,4 +1,4 @@
-# ruff: noqa: B018, F821, PLW0603, SIM, RET, E731, UP, C4, PERF, B, F841, PIE, RUF
+# ruff: noqa: F821, PLW0603, SIM, RET, E731, UP, C4, PERF, B, F841, PIE
 """Functions to take apart and put together again; their names and arguments are recorders when they run."""
 
 
@@ -112,7 +112,7 @@ def nested_if(a):
 
 def joined(a, b):
     c = a.x if b else a.y
-    d = a and b or c
+    d = (a and b) or c
     return c(d)
 
 

@@ -8,7 +8,7 @@ from ctrace.inspector.decompile import Source
 from ctrace.inspector.decompile.compiling import compiled
 
 
-class Boom(Exception):
+class Boom(Exception):  # noqa: N818
     """What an object raises when its time has come."""
 
 
