@@ -67,7 +67,8 @@ def _call(event: Event, given: Expressions) -> ast.expr:
 
 def _call_ex(event: Event, given: Expressions) -> ast.expr:
     arguments = given[1]
-    positional = arguments.elts if isinstance(arguments, ast.Tuple) else [ast.Starred(arguments, ast.Load())]
+    starred: Expressions = [ast.Starred(arguments, ast.Load())]
+    positional = arguments.elts if isinstance(arguments, ast.Tuple) else starred
     keywords = [] if len(given) == 2 else _mapping(given[2])
     return ast.Call(given[0], positional, keywords)
 

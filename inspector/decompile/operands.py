@@ -134,11 +134,9 @@ class Operands:
         match value:
             case Const():
                 return parsed(value)
-            case Arg(name):
-                if self.holds.get(name) != value:
+            case Placeholder(name) | Arg(name):
+                if isinstance(value, Arg) and self.holds.get(name) != value:
                     raise StopError(f"The argument {name} is needed after its name has another value.")
-                return loaded(name)
-            case Placeholder(name):
                 return loaded(name)
             case Cell(name):
                 return _cell(name)
@@ -150,10 +148,8 @@ class Operands:
                 return ast.Starred(self.expression(inner), ast.Load())
             case Pair(key, item):
                 return ast.Dict([self.expression(key)], [self.expression(item)])
-            case Made() | Fresh():
-                return self._known(value)
             case _:
-                raise StopError("An empty slot of the stack is used as a value.")
+                return self._known(value)
 
     def condition(self, value: Value) -> ast.expr:
         """Write a truth value where only its truth is asked for."""
@@ -162,7 +158,7 @@ class Operands:
         waiting = dict(self.pending)
         return waiting[value] if value in waiting else self.expression(value)
 
-    def _known(self, value: Made | Fresh) -> ast.expr:
+    def _known(self, value: Value) -> ast.expr:
         if value in self.named:
             return loaded(self.named[value])
         if isinstance(value, Fresh):

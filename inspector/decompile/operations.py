@@ -1,7 +1,7 @@
 """All instructions that are known, from Python 3.11 to 3.13."""
 
 from ctrace.inspector.bytecode import Code
-from ctrace.inspector.decompile import ops_build, ops_call, ops_flow, ops_stack, ops_step
+from ctrace.inspector.decompile import ops_build, ops_call, ops_flow, ops_items, ops_stack, ops_step
 from ctrace.inspector.decompile.machine import Machine, Operation, Placeholders
 from ctrace.inspector.decompile.values import StopError, Traced
 
@@ -10,6 +10,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 OPERATIONS: dict[str, Operation] = {
     **ops_stack.OPERATIONS,
     **ops_step.OPERATIONS,
+    **ops_items.OPERATIONS,
     **ops_build.OPERATIONS,
     **ops_call.OPERATIONS,
     **ops_flow.OPERATIONS,

@@ -3,7 +3,7 @@
 from ctrace.inspector.bytecode import Code, Instruction
 from ctrace.inspector.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.ops_step import known_items
+from ctrace.inspector.decompile.ops_items import known_items
 from ctrace.inspector.decompile.values import Const, Contents, Fresh, Pair, Spread, State, StopError, Value
 
 _PLAIN_KEYS = ("str", "int", "bool", "NoneType", "bytes")

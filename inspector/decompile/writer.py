@@ -108,7 +108,7 @@ class Writer(Operands):
         return ast.Tuple(parts, ast.Store())
 
     def _inplace(self, step: Event) -> None:
-        left, right = step.operands
+        left = step.operands[0]
         value = Made(step.number)
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
         first, second = self._taken(step)

@@ -157,7 +157,7 @@ def loop(a, b):
 
 
 def loop_pairs(a, b):
-    for key, value in zip(a, b):
+    for key, value in pairs(a, b):
         if key:
             continue
         b.set(key, value.x)
@@ -205,8 +205,7 @@ def caught_as(a):
         a.x()
     except ValueError as error:
         return error
-    except_free = a.y
-    return except_free
+    return a.y
 
 
 def cleaned(a):

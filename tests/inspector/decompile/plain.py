@@ -1,15 +1,10 @@
-"""The differential check as a script, for a Python without pytest: `python plain.py`."""
+"""The check on recorders as a script, for a Python without pytest: `PYTHONPATH=. python .../plain.py`."""
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import cases
-import recording
 
 from ctrace.inspector.decompile import Source, reconstruct
 from ctrace.inspector.disassembly import disassembled
+from tests.inspector.decompile import cases, recording
 
 if __name__ == "__main__":
     wrong = 0
