@@ -1,5 +1,6 @@
 """Names for the variables of a reconstructed function."""
 
+import builtins
 import keyword
 import re
 from collections import Counter
@@ -21,6 +22,7 @@ from ctrace.inspector.decompile.values import (
     Value,
 )
 
+_BUILTINS = frozenset(dir(builtins))
 _UNIQUE = re.compile(r"_[0-9a-f]{8}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{12}$")
 """What torch puts behind the names of compiled functions (`output_graph.py`: `unique_id(..., with_uuid=True)`)."""
 
@@ -36,7 +38,10 @@ def identifier(name: str) -> str:
 def reserved(code: Code) -> set[str]:
     """Name all that a local variable must not hide, in nested functions too."""
     inner = [reserved(each.code) for each in code.constants if each.code is not None]
-    return {*code.names, *code.free, *code.cells, *(name for names in inner for name in names)}
+    numbers = {"LOAD_GLOBAL": 1, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0}
+    used = [(each.arg or 0) >> numbers[each.opname] for each in code.instructions if each.opname in numbers]
+    shared = {code.names[number] for number in used if number < len(code.names)}
+    return shared.union(code.free, code.cells, _BUILTINS, *inner)
 
 
 def suggestion(event: Event) -> str:

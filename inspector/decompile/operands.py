@@ -1,6 +1,7 @@
 """Values as expressions: in the place where they are used if the order of steps allows, else in a variable."""
 
 import ast
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from ctrace.inspector.decompile.expressions import assigned, loaded, merged, sto
 from ctrace.inspector.decompile.literals import parsed
 from ctrace.inspector.decompile.names import all_uses, numbered
 from ctrace.inspector.decompile.values import (
+    NONE,
     Arg,
     Born,
     Cell,
@@ -77,6 +79,10 @@ class Operands:
                 self._define(made)
 
     def _define(self, made: Fresh) -> None:
+        contents = self.contents[made]
+        itself = [at for at, item in enumerate(contents.items) if item == made]
+        items = tuple(NONE if at in itself else item for at, item in enumerate(contents.items))
+        self.contents[made] = dataclasses.replace(contents, items=items)
         value = self._fresh(made)
         if isinstance(value, ast.FunctionDef):
             self.lines.append(value)
@@ -84,6 +90,9 @@ class Operands:
             self.named[made] = value.name
         elif isinstance(value, ast.expr):
             self.assign(made, value, self.traced.hints.get(made, f"{made.kind}_0"))
+        for at in itself:
+            target = ast.Subscript(self.expression(made), ast.Constant(at), ast.Store())
+            self.lines.append(assigned(target, self.expression(made)))
 
     def _leaves(self, value: Value) -> list[Value]:
         match value:

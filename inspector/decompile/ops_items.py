@@ -3,7 +3,7 @@
 from ctrace.inspector.bytecode import Instruction
 from ctrace.inspector.decompile.literals import evaluated
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.values import Const, Contents, Fresh, Made, Pair, Spread, State, Value
+from ctrace.inspector.decompile.values import Const, Contents, Fresh, Made, Spread, State, Value
 
 
 def _subscript(machine: Machine, state: State, here: Instruction) -> Next:
@@ -79,31 +79,8 @@ def _stored(machine: Machine, state: State, owner: Value, key: Value, value: Val
         changed[index] = new
     else:
         return False
-    if _holds(state, changed, owner):
-        # Written in a line of its own: no expression makes a list that holds itself.
-        return False
     state.heap[owner] = Contents(tuple(changed))
     return True
-
-
-def _holds(state: State, items: list[Value], owner: Value) -> bool:
-    """Say whether a container is among some values or in what they hold."""
-    waiting, seen = list(items), set()
-    while waiting:
-        value = waiting.pop()
-        if value == owner:
-            return True
-        if value in seen:
-            continue
-        seen.add(value)
-        match value:
-            case Fresh():
-                waiting.extend(state.heap[value].items)
-            case Pair(key, item):
-                waiting.extend((key, item))
-            case Spread(inner):
-                waiting.append(inner)
-    return False
 
 
 def _delete_subscript(machine: Machine, state: State, here: Instruction) -> Next:

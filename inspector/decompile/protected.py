@@ -18,7 +18,7 @@ def write(writer: "Writer", block: Block, at: int, level: int) -> int:
     if not isinstance(step, Event) or step.op == "enter":
         raise StopError(f"The `with` at offset {step.offset} has no exact form here yet.")
     end = _end(block, at, step.regions[: level + 1])
-    handler = _handler(block[at:end], level + 1)
+    handler = _own(_handler(block[at:end], level + 1), level)
     writer.flush()
     body = writer.inner()
     lines = body.write(block[at:end], level + 1)
@@ -43,6 +43,19 @@ def _handler(steps: Block, depth: int) -> Block:
     raise StopError(f"The `try` around offset {steps[0].offset} only holds other ones.")
 
 
+def _own(handler: Block, level: int) -> Block:
+    """Leave out what the handlers around this one do after it raises again."""
+
+    def is_outer(step: Step) -> bool:
+        return isinstance(step, Event) and len(step.regions) < level
+
+    at = next((at for at, step in enumerate(handler) if is_outer(step)), None)
+    exception = _handled(handler)
+    if not at or exception is None:
+        return handler
+    return [*handler[:at], Leave("raise", exception, exception, (), handler[at].offset)]
+
+
 def _with_handler(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:
     last = handler[-1]
     if isinstance(last, Leave) and last.how == "raise" and last.value == _handled(handler):
@@ -64,7 +77,10 @@ def _handled(steps: Block) -> Value | None:
 
 
 def _unhandled(steps: Block) -> Block:
-    return [dataclasses.replace(step, handled=None) if isinstance(step, Event) else step for step in steps]
+    """Give steps without what differs between the two ways through a `finally`."""
+    return [
+        dataclasses.replace(step, handled=None, failure=None) if isinstance(step, Event) else step for step in steps
+    ]
 
 
 def _except(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:

@@ -225,6 +225,36 @@ def falls_through(a):
     return a.y
 
 
+def two_finally(a, b):
+    try:
+        a.x()
+        try:
+            c = b.y()
+        finally:
+            b.close()
+        c.z()
+    finally:
+        a.close()
+    return c
+
+
+def finally_in_except(a):
+    try:
+        try:
+            b = a.x()
+        finally:
+            a.y()
+    except Boom:
+        return a.z
+    return b
+
+
+def holds_itself(a):
+    held = [a.x]
+    held[0:] = [1, held, a]
+    return held
+
+
 def raises(a):
     if a.x:
         raise ValueError(a.y)

@@ -1,4 +1,4 @@
-# ruff: noqa: PLW0603
+# ruff: noqa: PLW0603, RET504
 """A script: compile real functions, let their reconstructed codes run in place of Dynamo's, and compare what happens.
 
 Prints JSON: for each situation whether all was the same, how many codes were reconstructed, and what was refused.
@@ -107,6 +107,90 @@ def no_grad_around_a_break():
         return x, torch.is_grad_enabled()
 
     return ran(f, (X.clone().requires_grad_(),), (Y,))
+
+
+@situation
+def two_contexts_around_a_break():
+    def f(x):
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            print("inside", torch.is_grad_enabled())
+            x = x * 2
+            with torch.enable_grad():
+                print("deeper", torch.is_grad_enabled())
+            x = x + 1
+        return x
+
+    return ran(f, (X,), (Y,)), torch.is_grad_enabled()
+
+
+@situation
+def two_contexts_and_an_error():
+    def f(x):
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            fails(x)
+        return x
+
+    @torch._dynamo.disable
+    def fails(x):
+        print("grad", torch.is_grad_enabled())
+        raise RuntimeError("from inside")
+
+    return ran(f, (X,)), torch.is_grad_enabled()
+
+
+@situation
+def function_mode_around_a_break():
+    from torch.overrides import BaseTorchFunctionMode
+
+    def f(x):
+        with BaseTorchFunctionMode():
+            x = x + 1
+            print("in a mode")
+            x = x * 2
+        return x
+
+    return ran(f, (X,), (Y,))
+
+
+@situation
+def own_context_around_a_break():
+    entered = []
+
+    class Own:
+        def __enter__(self):
+            entered.append("in")
+            return self
+
+        def __exit__(self, *error):
+            entered.append("out")
+            return False
+
+    def f(x):
+        with Own():
+            x = x + 1
+            print("in my own")
+            x = x * 2
+        return x
+
+    return ran(f, (X,), (Y,)), entered
+
+
+@situation
+def dicts_and_classes():
+    class Config(dict):
+        pass
+
+    config = Config(a=1)
+
+    def f(x):
+        config["b"] = x + 1
+        config.update(c=2)
+        made = Config(z=x)
+        print("broken")
+        return made, config
+
+    results = ran(f, (X,))
+    return [(type(m).__name__, list(m.items()), list(c)) for m, c in results]
 
 
 @situation
