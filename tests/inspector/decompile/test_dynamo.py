@@ -1,0 +1,30 @@
+"""Reconstructed codes run in place of those that Dynamo made, and nothing is different."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+@pytest.mark.integration
+def test_reconstructed_codes_do_what_dynamos_do():
+    done = subprocess.run(
+        [sys.executable, str(HERE / "dynamo.py")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers = json.loads(done.stdout)
+    assert [name for name, answer in answers.items() if not answer["same"]] == []
+    codes = sum(answer["codes"] for answer in answers.values())
+    refused = [each for answer in answers.values() for each in answer["refused"]]
+    assert codes > 40
+    assert len(refused) <= codes // 10, refused
