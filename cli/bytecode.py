@@ -21,6 +21,7 @@ Examples:
   ctrace bytecode --function forward  the diffs of one function
   ctrace bytecode --graph 1/0         that of one compilation
   ctrace bytecode --line 12           what became of one source line
+  ctrace bytecode --source            what the new functions do, as Python
   ctrace bytecode --all --unified model.py
 """
 
@@ -32,6 +33,7 @@ SideBySide = Annotated[
     bool | None,
     typer.Option("--side-by-side/--unified", help="Old beside new, or below; by default as the screen is wide."),
 ]
+Source = Annotated[bool, typer.Option("--source", help="Show what the new functions do as Python, where proven.")]
 
 
 @on_a_run
@@ -42,6 +44,7 @@ def bytecode(
     line: Line = None,
     all_of_it: All = False,
     side_by_side: SideBySide = None,
+    source: Source = False,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -51,14 +54,14 @@ def bytecode(
     def data(session: "Session") -> str:
         from ctrace.reports.json_bytecode import render_bytecode_json
 
-        return render_bytecode_json(session, _chosen(session, function, graph, line), line)
+        return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.bytecode import Asked, bytecode_screen
 
         whole = function is None and graph is None and line is None
         chosen = _chosen(session, function, graph, line)
-        return bytecode_screen(session, Asked(chosen, whole, line, all_of_it, side_by_side), width)
+        return bytecode_screen(session, Asked(chosen, whole, line, all_of_it, side_by_side, source), width)
 
     show_view(request, output, json=json, data=data, screen=screen)
 

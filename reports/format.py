@@ -10,6 +10,9 @@ from ctrace.inspector.findings import Cost
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
+_UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
+"""The end of the name that Dynamo gives a compiled graph (2.11 to 2.13, _dynamo/bytecode_transformation.py)."""
+
 
 def plain(text: str) -> str:
     """Make foreign text safe for a terminal: control and direction characters are shown, not obeyed."""
@@ -50,6 +53,11 @@ def place(file: str, line: int | None, cwd: str) -> str:
 def microseconds(time: float) -> str:
     """Write `12.3 µs`, or `1.2 ms` from a thousand on."""
     return f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.1f} ms"
+
+
+def without_unique_part(text: str) -> str:
+    """Shorten the names that torch makes unique: `__compiled_fn_2_1f59...` is `__compiled_fn_2`."""
+    return _UNIQUE.sub("", text)
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

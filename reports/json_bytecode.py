@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ctrace.inspector.decompile.reconstruct import Refused, Source, reconstruct
 from ctrace.inspector.model import Session
 from ctrace.inspector.rewrites.pieces import Piece
 from ctrace.inspector.views.bytecode import (
@@ -22,14 +23,18 @@ from ctrace.reports import format as fmt
 from ctrace.reports.json import SCHEMA
 
 
-def render_bytecode_json(session: Session, chosen: Iterable[Compiled], line: int | None = None) -> str:
-    """Write all functions and the diffs of some compilations, indented, with a final newline."""
+def render_bytecode_json(
+    session: Session, chosen: Iterable[Compiled], line: int | None = None, *, source: bool = False
+) -> str:
+    """Write all functions and the diffs of some compilations, with the source of the new code if asked for."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
         "functions": [_function(each, cwd) for each in function_codes(session)],
-        "compilations": [_compilation(session, each, line) for each in chosen],
+        "compilations": [
+            {**_compilation(session, each, line), **(_source(session, each) if source else {})} for each in chosen
+        ],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
@@ -66,6 +71,14 @@ def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict
         "old_pieces": list(map(_piece, each.old)),
         "diff": [_row(each, row) for row in shown],
     }
+
+
+def _source(session: Session, compiled: Compiled) -> dict[str, Any]:
+    match reconstruct(session.codes[compiled.compilation.id].after):
+        case Refused(why):
+            return {"source": None, "source_refused": why}
+        case Source(text=text, how_checked=how):
+            return {"source": text, "source_checked": how}
 
 
 def _piece(piece: Piece) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ctrace.inspector.bytecode import Code, Instruction, Rewritten
+from ctrace.inspector.bytecode import Instruction, Rewritten
 from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.rewrites.alignment import Added, Edit, Kept, Removed, diff
 from ctrace.inspector.rewrites.explaining import roles_of, surely_torchs
@@ -202,11 +202,6 @@ def instruction(each: Explained, row: Row) -> Instruction:
     if row.after is not None:
         return each.codes.after.instructions[row.after]
     return each.codes.before.instructions[row.before or 0]
-
-
-def code_of(each: Explained, row: Row) -> Code:
-    """Give the code that the instruction of a line is in."""
-    return each.codes.before if row.after is None else each.codes.after
 
 
 def line_of(each: Explained, row: Row) -> int | None:

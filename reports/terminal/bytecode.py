@@ -11,8 +11,9 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.views.bytecode import Compiled, Explained, FunctionCode, explained, function_codes
 from ctrace.inspector.views.bytecodeoutline import outline
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.bytecodediff import Layout, diff_lines
-from ctrace.reports.terminal.parts import headline, section
+from ctrace.reports.terminal.bytecodediff import Layout, diff_lines, title
+from ctrace.reports.terminal.bytecodesource import sources
+from ctrace.reports.terminal.parts import MOST, headline, more, section
 
 SIDE_BY_SIDE = 120
 """Columns from which both codes are shown beside each other."""
@@ -37,6 +38,8 @@ class Asked:
     all_of_it: bool = False
     side_by_side: bool | None = None
     """None: where the screen is wide enough."""
+    source: bool = False
+    """As Python, where that is proven to be the same."""
 
 
 def bytecode_screen(session: Session, asked: Asked, width: int) -> Iterator[RenderableType]:
@@ -46,6 +49,12 @@ def bytecode_screen(session: Session, asked: Asked, width: int) -> Iterator[Rend
         yield Text(_MISSING)
         return
     functions = function_codes(session)
+    if asked.source:
+        yield from sources(session, asked.chosen if asked.all_of_it else asked.chosen[:MOST], width)
+        yield from more(
+            0 if asked.all_of_it else len(asked.chosen), "compilation", "--graph ID, --function NAME or --all"
+        )
+        return
     if asked.whole:
         yield from _summary(session, functions, asked.all_of_it)
     shown = asked.chosen if asked.all_of_it or not asked.whole else asked.chosen[:1]
@@ -93,16 +102,7 @@ def _compilations(session: Session, function: FunctionCode, indent: int, all_of_
 
 
 def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[RenderableType]:
-    at = each.compiled.compilation
-    resumes = f", after the break of line {at.resumes_at}" if at.resumes_at is not None else ""
-    yield Text.assemble(
-        "\n",
-        (f"{at.id} {fmt.one_line(each.codes.before.qualname if at.resumes_at is None else at.function, 60)}", "bold"),
-        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
-        (
-            f"\n{each.compiled.before} → {each.compiled.after} instructions; {_COLUMNS}",
-            "dim",
-        ),
-    )
+    yield title(session, each)
+    yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_COLUMNS}", style="dim")
     source = session.listings.get(each.codes.before.file, "").splitlines()
     yield from diff_lines(each, source, layout)

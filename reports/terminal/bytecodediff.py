@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from rich.text import Text
 
+from ctrace.inspector.model import Session
 from ctrace.inspector.rewrites.pieces import Piece, PieceKind
 from ctrace.inspector.views.bytecode import Explained, Row, instruction, line_of, rows
 from ctrace.reports import format as fmt
@@ -56,6 +57,18 @@ def diff_lines(each: Explained, source: Sequence[str], layout: Layout) -> Iterat
             right = list(drawing.added([row for row in members if row.before is None]))
             yield from drawing.joined(left, right)
             drawing.restart(bool(right))
+
+
+def title(session: Session, each: Explained) -> Text:
+    """Name a compilation, after an empty line."""
+    at = each.compiled.compilation
+    resumes = f", after the break of line {at.resumes_at}" if at.resumes_at is not None else ""
+    name = each.codes.before.qualname if at.resumes_at is None else at.function
+    return Text.assemble(
+        "\n",
+        (f"{at.id} {fmt.one_line(name, 60)}", "bold"),
+        f" ({fmt.place(at.file, at.line, session.environment.cwd)}){resumes}",
+    )
 
 
 class _Drawing:
@@ -156,7 +169,7 @@ class _Drawing:
         line = "" if number is None else str(number)
         arg = "" if each.arg is None else str(each.arg)
         name = _NAME if self._half >= 70 else _NARROW_NAME
-        about = fmt.one_line(each.text, 200)
+        about = fmt.one_line(fmt.without_unique_part(each.text), 200)
         text = f"{mark} {line:>5} {each.offset:>5} {each.opname:<{name}} {arg:>4} {about}"
         return _cut(Text(text.rstrip(), style=style), self._half)
 

@@ -41,3 +41,10 @@ def test_one_line() -> None:
 def test_nothing() -> None:
     data = json.loads(render_bytecode_json(sessions.NOTHING, ()))
     assert (data["functions"], data["compilations"]) == ([], [])
+
+
+def test_source_only_where_asked_for() -> None:
+    chosen = function_codes(SESSION)[0].all[:1]
+    assert "source" not in json.loads(render_bytecode_json(SESSION, chosen))["compilations"][0]
+    made = json.loads(render_bytecode_json(SESSION, chosen, source=True))["compilations"][0]
+    assert made["source"].startswith("def ") or made["source_refused"]

@@ -1,5 +1,6 @@
 """`ctrace bytecode` on screen."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -77,3 +78,26 @@ def test_one_line() -> None:
 
 def test_a_log_without_bytecode_says_so() -> None:
     assert "No bytecode" in _screen(sessions.HEALTHY)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_source_of_new_code(width: int) -> None:
+    drawn_source = _screen(SESSION, width, "0/0", source=True)
+    if sys.version_info[:2] == (3, 11):
+        assert_golden(f"bytecode-source-{width}.txt", drawn_source)
+    else:
+        assert "No source: It was recorded on Python 3.11" in drawn_source
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_source_of_foreign_text_is_harmless(width: int) -> None:
+    for line in _screen(_hostile(), width, source=True, all_of_it=True).splitlines():
+        assert len(line) <= width
+        assert not {"\x1b", "\u202e"} & set(line)
+
+
+def test_code_that_cannot_be_reconstructed_is_shown_as_bytecode() -> None:
+    codes = {id_: replace(each, after=replace(each.after, python="2.7")) for id_, each in SESSION.codes.items()}
+    shown = _screen(replace(SESSION, codes=codes), 80, "0/0", source=True)
+    assert "No source: It was recorded on Python 2.7" in shown
+    assert "LOAD_GLOBAL" in shown
