@@ -55,12 +55,16 @@ SHAPES = {
     "two_functions": Shape(PARTIAL, 1, ((14, "bad", "GB0059", "break", "user", 1, 0),), (("bad", "try", 0),)),
 }
 
+_ON_PYTHON_3_12 = {
+    "break_in_while": Shape(PARTIAL, 1, ((8, "grow", "GB0170", "break", "user", 2, 0),), (("grow", "loop", 0),)),
+    "break_in_comprehension": Shape(PARTIAL, 2, ((9, "picked", "GB0124", "break", "user", 1, 1),)),
+}
 ELSEWHERE = {
     ("2.11", "3.12"): {
-        "break_in_while": Shape(PARTIAL, 1, ((8, "grow", "GB0170", "break", "user", 2, 0),), (("grow", "loop", 0),)),
-        "break_in_comprehension": Shape(PARTIAL, 2, ((9, "picked", "GB0124", "break", "user", 1, 1),)),
+        **_ON_PYTHON_3_12,
         "break_in_hook": Shape(PARTIAL, 1, ((11, "hook", "GB0059", "break", "user", 2, 0),)),
-    }
+    },
+    ("2.13", "3.13"): _ON_PYTHON_3_12,
 }
 """Where torch does otherwise than 2.13 on Python 3.11 (the table above), by torch's and Python's minor release."""
 
