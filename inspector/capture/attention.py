@@ -1,0 +1,236 @@
+"""Every attention of a graph: one call of `scaled_dot_product_attention`, or products and a softmax written by hand.
+
+Inductor looks for the second kind in its joint graph passes (2.11 to 2.13, _inductor/fx_passes/joint_graph.py:649) with
+some sixty patterns of fuse_attention.py. We look at the same graph just before, ask each pattern, and hear torch's own
+answer through `extra_check`, which torch calls last of all before it replaces a match.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.attentioncalls import Calls
+from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
+from ctrace.inspector.capture.attentionplaces import Place, is_backward, op_of, places_in
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.passes import stage_of
+from ctrace.inspector.capture.patternnames import pattern_name, search_function
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.sources import When
+
+_PATTERN = "_sfdp_pattern_"
+_COUNTER = "fuse_attention"
+_FUSED = "_scaled_dot_product_"
+
+
+@dataclass
+class _Asked:
+    """A place, and what became of it."""
+
+    place: Place
+    answer: Answer | None = None
+    """Why not; None: nothing is known, or it matched."""
+    matched: str | None = None
+    counted: int = 0
+    became: list[str] = field(default_factory=list)
+
+
+class _Attention:
+    """Follows the joint graph passes of each thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._current = threading.local()
+
+    def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
+        """Stand in for `joint_graph_passes`: record the graph's attentions when the passes are through."""
+        calls: list[Calls] = []
+        self._current.asked = None
+        with self._recorder.watching("attention"):
+            calls.append(Calls.of(graph.graph))
+        done = original(graph, *args, **kwargs)
+        with self._recorder.watching("attention"):
+            asked = self._current.asked
+            if asked is None:  # the patterns were not looked for
+                asked = [_Asked(place, {"code": _off(), "stacks": []}) for place in places_in(done.graph)]
+            self._record(done.graph, calls[0], asked)
+        return done
+
+    def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
+        """Stand in for `PatternMatcherPass.apply`."""
+        entries = _attention_entries(patterns)
+        if not entries or not hasattr(self._current, "asked"):
+            return original(patterns, gm)
+        asked: list[_Asked] = []
+        with self._recorder.watching("attention"):
+            asked += self._ask(getattr(gm, "graph", gm), patterns, entries)
+            self._current.asked = asked
+        with _listening(entries, asked, self._recorder):
+            return original(patterns, gm)
+
+    def _ask(self, graph: Any, patterns: Any, entries: list[Any]) -> list[_Asked]:
+        wanted = {id(entry) for entry in entries}
+        training = any(map(is_backward, graph.nodes))
+        known: dict[tuple[Any, ...], Answer] = {}
+        asked = []
+        for place in places_in(graph):
+            tried = [
+                (entry, root)
+                for root in place.roots
+                for entry in patterns.patterns.get(("call_function", root.target), ())
+                if id(entry) in wanted
+            ]
+            asked.append(_Asked(place, _first_answer(place, tried, training, known)))
+        return asked
+
+    def _record(self, graph: Any, calls: Calls, asked: list[_Asked]) -> None:
+        places = [*calls.fused(), *(_described(each, calls) for each in asked)]
+        if places:
+            self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
+
+
+def _first_answer(
+    place: Place, tried: list[tuple[Any, Any]], training: bool, known: dict[tuple[Any, ...], Answer]
+) -> Answer:
+    for entry, root in tried:
+        if match := entry.pattern.match(root):
+            return untried(place, match, pattern_name(entry))
+    shape = _shape(place)
+    if shape not in known:
+        known[shape] = why_not(place, tried, training=training)
+    own = [stack for node in (place.output,) if (stack := node.meta.get("stack_trace"))]
+    return {**known[shape], "stacks": known[shape]["stacks"] or own}
+
+
+def _shape(place: Place) -> tuple[Any, ...]:
+    """Tell attentions apart that differ in ops or in lines; layers of a model are mostly alike."""
+    found, queue, seen = [], [place.roots[-1]], set()
+    while queue and len(found) < 60:
+        node = queue.pop(0)
+        if node in seen or not hasattr(node, "users"):
+            continue
+        seen.add(node)
+        found.append((op_of(node), len(node.users), node.meta.get("stack_trace")))
+        queue += [] if node is place.scores else node.all_input_nodes
+    return tuple(found)
+
+
+@contextmanager
+def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> Iterator[None]:
+    """Hear what torch's last check says of each match."""
+    by_root = {root: each for each in asked for root in each.place.roots}
+    originals = [(entry, entry.extra_check) for entry in entries]
+    for entry, check in originals:
+        entry.extra_check = _heard(entry, check, pattern_name(entry), by_root, recorder)
+    try:
+        yield
+    finally:
+        for entry, check in originals:
+            entry.extra_check = check
+
+
+def _heard(entry: Any, check: Any, name: str, by_root: dict[Any, _Asked], recorder: Recorder) -> Any:
+    def extra_check(match: Any) -> Any:
+        before = _counted()
+        taken = check(match)
+        with recorder.watching("attention"):
+            each = by_root.get(match.output_nodes()[0])
+            if each is not None and taken:
+                each.matched, each.counted = name, _counted() - before
+                each.became = _ops_of(match.replacement_graph)
+            elif each is not None and each.matched is None and not _was_refused(each):
+                each.answer = {**refused(entry, match, check), "refused": True}
+        return taken
+
+    extra_check.__wrapped__ = check  # type: ignore[attr-defined]
+    return extra_check
+
+
+def _was_refused(each: _Asked) -> bool:
+    return bool(each.answer and each.answer.get("refused"))
+
+
+def _ops_of(replacement: Any) -> list[str]:
+    nodes = [node for node in replacement.graph.nodes if node.op == "call_function"]
+    fused = [str(op_of(node)) for node in nodes if _FUSED in op_of(node)]
+    return list(dict.fromkeys(fused or [op_of(node) for node in nodes]))
+
+
+def _counted() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"][_COUNTER])
+
+
+def _off() -> str:
+    from torch._inductor import config
+
+    return "unlike" if config.pattern_matcher else "off"
+
+
+def _attention_entries(patterns: Any) -> list[Any]:
+    found = (entry for entries in patterns.patterns.values() for entry in entries)
+    return list({id(entry): entry for entry in found if _is_attention(entry)}.values())
+
+
+def _is_attention(entry: Any) -> bool:
+    return str(getattr(search_function(entry), "__name__", "")).startswith(_PATTERN)
+
+
+def _described(each: _Asked, calls: Calls) -> dict[str, Any]:
+    place = each.place
+    nodes = [place.scores, *place.softmax, place.output]
+    value = place.output.meta.get("val")
+    return {
+        "call": calls.name_of(place.output),
+        "written": [op_of(node) for node in nodes],
+        "stacks": list(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
+        "dtype": str(getattr(value, "dtype", "?")).removeprefix("torch."),
+        "device": str(getattr(value, "device", "?")),
+        "matched": each.matched,
+        "counted": each.counted,
+        "became": each.became,
+        "axis": axis_of(place),
+        "why": None if each.matched else each.answer,
+        "choice": calls.why_math(place.output),
+    }
+
+
+def axis_of(place: Place) -> int | None:
+    """Give the dimension that the softmax runs over, from the end: -1 is the last; None: not known."""
+    for node in place.softmax[-1].all_input_nodes:
+        dims = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else None
+        value = node.args[0].meta.get("val") if dims is not None else None
+        if value is not None and len(dims) == 1:
+            return int(dims[0] % value.dim()) - int(value.dim())
+    return None
+
+
+@contextmanager
+def attention(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each attention of each graph that Inductor is given."""
+    following = _Attention(recorder)
+    with ExitStack() as patches:
+
+        def install_patterns(module: ModuleType) -> None:
+            original = module.PatternMatcherPass.apply
+
+            def apply(self: Any, gm: Any) -> Any:
+                return following.apply(original, self, gm)
+
+            patches.enter_context(patched(module.PatternMatcherPass, "apply", apply))
+
+        def install_joint(module: ModuleType) -> None:
+            original = module.joint_graph_passes
+
+            def joint_graph_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
+                return following.joint(original, graph, *args, **kwargs)
+
+            patches.enter_context(patched(module, "joint_graph_passes", joint_graph_passes))
+
+        when("torch._inductor.pattern_matcher", install_patterns)
+        when("torch._inductor.compile_fx", install_joint)
+        yield

@@ -1,0 +1,203 @@
+"""The first thing that keeps an attention from matching one of Inductor's patterns, found by asking the patterns.
+
+An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` the one of torch's that came nearest,
+`found` and `wanted` are ops, `stacks` say where in the user's code.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.attentionplaces import Place, is_backward, op_of
+from ctrace.inspector.capture.patternedits import Edit, Fit, fit, forward_of, pattern_op
+from ctrace.inspector.capture.patternnames import closed_over, pattern_name
+
+Answer = dict[str, Any]
+_BUDGETS = ((0, 0), (1, 0), (0, 24), (2, 0), (1, 24), (2, 24))
+"""Edits of ops and of layout ops that are tried, the fewest first."""
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A pattern that matches with a few edits, at one node."""
+
+    entry: Any
+    root: Any
+    fit: Fit
+    training: bool
+
+    @property
+    def ops(self) -> list[Edit]:
+        return [edit for edit in self.fit.edits if not edit.is_layout]
+
+
+def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
+    """Say why none of the patterns (with the nodes that they could begin at) matches; `training`: a joint graph."""
+    if place.late:
+        return _answer("late_division", None, [place.output])
+    tried = list(entries)
+    if not tried:
+        return _answer("no_patterns", None, [place.output])
+    for ops, layouts in _BUDGETS:
+        near = list(_fitting(tried, ops, layouts))
+        if near:
+            return _told(min(near, key=lambda each: _distance(each, training)), place, training=training)
+    return _answer("unlike", None, place.softmax[-1:])
+
+
+def _fitting(tried: list[tuple[Any, Any]], ops: int, layouts: int) -> Iterator[_Near]:
+    for entry, root in tried:
+        found = fit(forward_of(entry.pattern), root, ops, layouts)
+        if found is not None:
+            yield _Near(entry, root, found, hasattr(entry.pattern, "outputs"))
+
+
+def _distance(near: _Near, training: bool) -> tuple[int, int, bool]:
+    """Prefer few edits, then few other uses, then a pattern made for such a graph."""
+    return len(near.fit.edits), len(_other_uses(near)), near.training != training
+
+
+def _told(near: _Near, place: Place, *, training: bool) -> Answer:
+    name = pattern_name(near.entry)
+    if near.ops:
+        return {**_of_edit(near.ops[0], place), "pattern": name, "more": len(near.ops) - 1}
+    if near.fit.edits:
+        code = "rank" if _rank(near) not in (None, 4) else "layout"
+        return _answer(code, name, [edit.node for edit in near.fit.edits[:1]], rank=_rank(near))
+    if elsewhere := _other_uses(near):
+        return _of_other_use(*elsewhere[0], name)
+    if near.training != training:
+        return _answer("inference_only" if training else "training_only", name, [near.root])
+    return _of_backward(near, name) if training else _answer("unlike", name, [near.root])
+
+
+def _of_edit(edit: Edit, place: Place) -> Answer:
+    """Word a difference in ops."""
+    wanted = pattern_op(edit.pattern)
+    if wanted == "aten.sub" and edit.kind == "missing" and place.maximum is None:
+        return _answer("no_maximum", None, place.softmax[:1])
+    if wanted == "aten.amax":
+        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=wanted)
+    if edit.kind == "missing":
+        code = "no_scale" if wanted in ("aten.div", "aten.mul") else "missing"
+        return _answer(code, None, [edit.node], wanted=wanted)
+    code = _EXTRA.get(op_of(edit.node), "extra") if edit.kind == "extra" else "other"
+    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=wanted)
+
+
+_EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
+
+
+def _of_other_use(node: Any, user: Any, name: str) -> Answer:
+    returned = user.op == "output"
+    return _answer(
+        "returned" if returned else "used_elsewhere", name, [node], found=op_of(node), user=None if returned else op_of(user)
+    )
+
+
+def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
+    """List the uses, by the forward, of what the pattern would make away with."""
+    inside = {*near.fit.match.nodes, *(edit.node for edit in near.fit.edits)}
+    inner = [node for node in near.fit.match.nodes if node is not near.root]
+    return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
+
+
+def _of_backward(near: _Near, name: str) -> Answer:
+    """The forward is the pattern's, so the backward is not: mostly another gradient is asked for."""
+    wanted = near.fit.match.kwargs
+    for argument in ("query", "key", "value"):
+        if _is_constant(wanted.get(argument)):
+            return _answer("no_gradient", name, [near.root], argument=argument)
+    mask = wanted.get("attn_mask")
+    if mask is not None and _has_gradient(mask):
+        return _answer("mask_gradient", name, [near.root])
+    return _answer("backward", name, [near.root])
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether nothing of the backward uses what a tensor of the forward is differentiated by."""
+    value = getattr(node, "meta", {}).get("val")
+    return node is not None and node.op == "placeholder" and value is not None and not value.requires_grad
+
+
+def _has_gradient(node: Any) -> bool:
+    value = getattr(node, "meta", {}).get("val")
+    return value is not None and bool(value.requires_grad)
+
+
+def _rank(near: _Near) -> int | None:
+    query = near.fit.match.kwargs.get("query")
+    value = getattr(query, "meta", {}).get("val")
+    return None if value is None else int(value.dim())
+
+
+def refused(entry: Any, match: Any, extra_check: Any) -> Answer:
+    """Say which of torch's own conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
+    check, name = closed_over(extra_check, "extra_check"), pattern_name(entry)
+    root = match.output_nodes()[0]
+    values = {key: getattr(node, "meta", {}).get("val") for key, node in match.kwargs.items()}
+    for code, facts in _conditions(check, match, values):
+        return _answer(code, name, [root], **facts)
+    return _answer("refused", name, [root])
+
+
+def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
+    import torch
+    from torch._inductor.pattern_matcher import filter_nodes
+
+    query, others = values.get("query"), [values.get("key"), values.get("value")]
+    if query is None or any(other is None for other in others):
+        return
+    if closed_over(check, "disable_cuda") and query.device.type == "cuda":
+        yield "not_on_cuda", {}
+    scaling = closed_over(check, "scale_factor_op")
+    if scaling is not None and not isinstance(filter_nodes(match.nodes, scaling)[0].args[1], float | int):
+        yield "scale_tensor", {}
+    if any(other.dtype != query.dtype for other in others):
+        yield "dtypes", {"found": ", ".join(_short(each.dtype) for each in (query, *others))}
+    if any(other.device != query.device for other in others):
+        yield "devices", {}
+    if query.device.type == "cuda" and query.dtype == torch.float32 and _precision() != "tf32":
+        yield "fp32", {}
+    yield from _mask_conditions(filter_nodes(match.nodes, torch.ops.aten.add.Tensor), query)
+
+
+def _mask_conditions(added: list[Any], query: Any) -> Iterator[tuple[str, Answer]]:
+    import torch
+
+    if not added:
+        return
+    mask = getattr(added[0].args[1], "meta", {}).get("val")
+    if not isinstance(mask, torch.Tensor) or mask.dim() == 0:
+        yield "mask_number", {}
+    elif mask.dtype not in (query.dtype, torch.bool, torch.float):
+        yield "mask_dtype", {"found": _short(mask.dtype), "wanted": _short(query.dtype)}
+    elif mask.device != query.device:
+        yield "devices", {}
+
+
+def _precision() -> str:
+    import torch
+
+    return str(torch.backends.cuda.matmul.fp32_precision)
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> Answer:
+    stacks = dict.fromkeys(stack for node in nodes if (stack := getattr(node, "meta", {}).get("stack_trace")))
+    return {"code": code, "pattern": pattern, "stacks": list(stacks), **facts}
+
+
+def untried(place: Place, match: Any, name: str) -> Answer:
+    """Say why torch let a pattern go that matches."""
+    from torch._inductor import pattern_matcher as torchs
+
+    graph = place.output.graph
+    if len({torchs.get_mutation_region_id(graph, node) for node in match.nodes}) > 1:
+        return _answer("mutation", name, [place.output])
+    if len({node.meta.get("custom", {}).get("stream", 0) for node in match.nodes}) > 1:
+        return _answer("stream", name, [place.output])
+    return _answer("unlike", name, [place.output])
