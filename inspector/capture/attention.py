@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.attentioncalls import Calls
+from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention
+from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
 from ctrace.inspector.capture.attentionplaces import Place, is_backward, op_of, places_in
 from ctrace.inspector.capture.patch import patched
@@ -23,7 +24,6 @@ from ctrace.inspector.capture.sources import When
 
 _PATTERN = "_sfdp_pattern_"
 _COUNTER = "fuse_attention"
-_FUSED = "_scaled_dot_product_"
 
 
 @dataclass
@@ -31,6 +31,7 @@ class _Asked:
     """A place, and what became of it."""
 
     place: Place
+    axis: int | None
     answer: Answer | None = None
     """Why not; None: nothing is known, or it matched."""
     matched: str | None = None
@@ -45,6 +46,14 @@ class _Attention:
         self._recorder = recorder
         self._current = threading.local()
 
+    def pre_grad(self, graph: Any) -> None:
+        """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
+        self._current.calls = {
+            node.name: Call.of(node)
+            for node in graph.nodes
+            if node.op == "call_function" and is_attention(node.target)
+        }
+
     def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
         """Stand in for `joint_graph_passes`: record the graph's attentions when the passes are through."""
         calls: list[Calls] = []
@@ -55,7 +64,7 @@ class _Attention:
         with self._recorder.watching("attention"):
             asked = self._current.asked
             if asked is None:  # the patterns were not looked for
-                asked = [_Asked(place, {"code": _off(), "stacks": []}) for place in places_in(done.graph)]
+                asked = [_Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)]
             self._record(done.graph, calls[0], asked)
         return done
 
@@ -66,30 +75,38 @@ class _Attention:
             return original(patterns, gm)
         asked: list[_Asked] = []
         with self._recorder.watching("attention"):
-            asked += self._ask(getattr(gm, "graph", gm), patterns, entries)
+            asked += _ask(getattr(gm, "graph", gm), entries)
             self._current.asked = asked
         with _listening(entries, asked, self._recorder):
             return original(patterns, gm)
 
-    def _ask(self, graph: Any, patterns: Any, entries: list[Any]) -> list[_Asked]:
-        wanted = {id(entry) for entry in entries}
-        training = any(map(is_backward, graph.nodes))
-        known: dict[tuple[Any, ...], Answer] = {}
-        asked = []
-        for place in places_in(graph):
-            tried = [
-                (entry, root)
-                for root in place.roots
-                for entry in patterns.patterns.get(("call_function", root.target), ())
-                if id(entry) in wanted
-            ]
-            asked.append(_Asked(place, _first_answer(place, tried, training, known)))
-        return asked
-
     def _record(self, graph: Any, calls: Calls, asked: list[_Asked]) -> None:
-        places = [*calls.fused(), *(_described(each, calls) for each in asked)]
+        places = [_fused(name, node) for name, node in calls.fused()]
+        places += [_described(each, calls.name_of(each.place.output)) for each in asked]
+        for place in places:
+            if place["call"] is not None and not place["fused"] and not place["matched"]:
+                place["why"] = self._why_math(place["call"])
         if places:
             self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
+
+    def _why_math(self, name: str) -> Answer:
+        call = getattr(self._current, "calls", {}).get(name)
+        return {"code": (why_math(call) if call is not None else None) or "math", "stacks": []}
+
+
+def _ask(graph: Any, entries: list[Any]) -> list[_Asked]:
+    training = any(map(is_backward, graph.nodes))
+    known: dict[tuple[Any, ...], Answer] = {}
+    asked = []
+    for place in places_in(graph):
+        tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
+        asked.append(_Asked(place, axis_of(place), _first_answer(place, tried, training, known)))
+    return asked
+
+
+def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
+    """Give the node that a pattern could begin at; the product itself where none is of its op."""
+    return next((root for root in reversed(roots) if root.target in entry.pattern.fns), roots[0])
 
 
 def _first_answer(
@@ -140,7 +157,7 @@ def _heard(entry: Any, check: Any, name: str, by_root: dict[Any, _Asked], record
             each = by_root.get(match.output_nodes()[0])
             if each is not None and taken:
                 each.matched, each.counted = name, _counted() - before
-                each.became = _ops_of(match.replacement_graph)
+                each.became = _fused_ops(match.replacement_graph)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
         return taken
@@ -153,10 +170,9 @@ def _was_refused(each: _Asked) -> bool:
     return bool(each.answer and each.answer.get("refused"))
 
 
-def _ops_of(replacement: Any) -> list[str]:
+def _fused_ops(replacement: Any) -> list[str]:
     nodes = [node for node in replacement.graph.nodes if node.op == "call_function"]
-    fused = [str(op_of(node)) for node in nodes if _FUSED in op_of(node)]
-    return list(dict.fromkeys(fused or [op_of(node) for node in nodes]))
+    return list(dict.fromkeys(op_of(node) for node in nodes if FUSED in op_of(node)))
 
 
 def _counted() -> int:
@@ -180,22 +196,34 @@ def _is_attention(entry: Any) -> bool:
     return str(getattr(search_function(entry), "__name__", "")).startswith(_PATTERN)
 
 
-def _described(each: _Asked, calls: Calls) -> dict[str, Any]:
+def _fused(name: str, node: Any) -> dict[str, Any]:
+    return {**_facts(name, [node], node.args[0]), "fused": [op_of(node)]}
+
+
+def _described(each: _Asked, call: str | None) -> dict[str, Any]:
     place = each.place
-    nodes = [place.scores, *place.softmax, place.output]
-    value = place.output.meta.get("val")
     return {
-        "call": calls.name_of(place.output),
-        "written": [op_of(node) for node in nodes],
-        "stacks": list(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
-        "dtype": str(getattr(value, "dtype", "?")).removeprefix("torch."),
-        "device": str(getattr(value, "device", "?")),
+        **_facts(call, [place.scores, *place.softmax, place.output], place.output),
+        "fused": each.became,
         "matched": each.matched,
         "counted": each.counted,
-        "became": each.became,
-        "axis": axis_of(place),
+        "axis": each.axis,
         "why": None if each.matched else each.answer,
-        "choice": calls.why_math(place.output),
+    }
+
+
+def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
+    value = like.meta.get("val")
+    return {
+        "call": call,
+        "nodes": [node.name for node in nodes],
+        "stacks": list(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
+        "dtype": str(getattr(value, "dtype", "")).removeprefix("torch."),
+        "device": str(getattr(value, "device", "")),
+        "matched": None,
+        "counted": 0,
+        "axis": None,
+        "why": None,
     }
 
 
@@ -224,11 +252,17 @@ def attention(recorder: Recorder, when: When) -> Iterator[None]:
             patches.enter_context(patched(module.PatternMatcherPass, "apply", apply))
 
         def install_joint(module: ModuleType) -> None:
-            original = module.joint_graph_passes
+            original, pre_grad = module.joint_graph_passes, module.pre_grad_passes
+
+            def pre_grad_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
+                with recorder.watching("attention"):
+                    following.pre_grad(graph.graph)
+                return pre_grad(graph, *args, **kwargs)
 
             def joint_graph_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
                 return following.joint(original, graph, *args, **kwargs)
 
+            patches.enter_context(patched(module, "pre_grad_passes", pre_grad_passes))
             patches.enter_context(patched(module, "joint_graph_passes", joint_graph_passes))
 
         when("torch._inductor.pattern_matcher", install_patterns)

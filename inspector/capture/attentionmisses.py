@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctrace.inspector.capture.attentionplaces import Place, is_backward, op_of
-from ctrace.inspector.capture.patternedits import Edit, Fit, fit, forward_of, pattern_op
+from ctrace.inspector.capture.patternedits import Edit, Fit, fit, pattern_op
 from ctrace.inspector.capture.patternnames import closed_over, pattern_name
 
 Answer = dict[str, Any]
-_BUDGETS = ((0, 0), (1, 0), (0, 24), (2, 0), (1, 24), (2, 24))
+_BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 """Edits of ops and of layout ops that are tried, the fewest first."""
 
 
@@ -36,8 +36,8 @@ def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool)
     if place.late:
         return _answer("late_division", None, [place.output])
     tried = list(entries)
-    if not tried:
-        return _answer("no_patterns", None, [place.output])
+    if op_of(place.output) == "aten.mm":
+        return _answer("rank", None, [place.output], rank=2)
     for ops, layouts in _BUDGETS:
         near = list(_fitting(tried, ops, layouts))
         if near:
@@ -47,28 +47,50 @@ def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool)
 
 def _fitting(tried: list[tuple[Any, Any]], ops: int, layouts: int) -> Iterator[_Near]:
     for entry, root in tried:
-        found = fit(forward_of(entry.pattern), root, ops, layouts)
+        found = fit(entry.pattern, root, ops, layouts)
         if found is not None:
-            yield _Near(entry, root, found, hasattr(entry.pattern, "outputs"))
+            yield _Near(entry, root, found, _is_for_training(entry))
 
 
-def _distance(near: _Near, training: bool) -> tuple[int, int, bool]:
-    """Prefer few edits, then few other uses, then a pattern made for such a graph."""
-    return len(near.fit.edits), len(_other_uses(near)), near.training != training
+def _is_for_training(entry: Any) -> bool:
+    return getattr(closed_over(entry.extra_check, "trace_fn"), "__name__", "") == "joint_fwd_bwd"
+
+
+def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
+    """Prefer few edits, then few other uses, then a pattern made for such a graph, then one op for another."""
+    swaps = any(edit.kind == "other" for edit in near.fit.edits)
+    return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
 def _told(near: _Near, place: Place, *, training: bool) -> Answer:
+    """Give the first thing in the way, and what else is as `also`."""
     name = pattern_name(near.entry)
-    if near.ops:
-        return {**_of_edit(near.ops[0], place), "pattern": name, "more": len(near.ops) - 1}
-    if near.fit.edits:
-        code = "rank" if _rank(near) not in (None, 4) else "layout"
-        return _answer(code, name, [edit.node for edit in near.fit.edits[:1]], rank=_rank(near))
-    if elsewhere := _other_uses(near):
-        return _of_other_use(*elsewhere[0], name)
+    first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
+    return {**first, "pattern": name, "also": list(dict.fromkeys(other["code"] for other in others))}
+
+
+def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Answer]:
+    found = [_of_edit(edit, place) for edit in near.ops]
+    if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
+        found.append(_of_layout(near, layouts))
+    # Of one place where a value is used, the others mostly come from the same: a returned value, say.
+    found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
+    if found:
+        return found
     if near.training != training:
-        return _answer("inference_only" if training else "training_only", name, [near.root])
-    return _of_backward(near, name) if training else _answer("unlike", name, [near.root])
+        return [_answer("inference_only" if training else "training_only", name, [near.root])]
+    return [_of_backward(near, name)] if training else []
+
+
+def _of_layout(near: _Near, edits: list[Edit]) -> Answer:
+    """Word a difference in layout: inputs of another rank lack what torch does to put many batches into one."""
+    rank = _rank(near)
+    lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
+    code = "rank" if lacks and rank not in (None, 4) else "layout"
+    return _answer(code, None, [edits[0].node], rank=rank)
+
+
+_BATCHING = ("aten.view", "aten.expand")
 
 
 def _of_edit(edit: Edit, place: Place) -> Answer:
@@ -90,39 +112,57 @@ _EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
 
 def _of_other_use(node: Any, user: Any, name: str) -> Answer:
     returned = user.op == "output"
-    return _answer(
-        "returned" if returned else "used_elsewhere", name, [node], found=op_of(node), user=None if returned else op_of(user)
-    )
+    code = "returned" if returned else "used_elsewhere"
+    return _answer(code, name, [node], found=op_of(node), user=None if returned else op_of(user))
 
 
 def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
     """List the uses, by the forward, of what the pattern would make away with."""
     inside = {*near.fit.match.nodes, *(edit.node for edit in near.fit.edits)}
-    inner = [node for node in near.fit.match.nodes if node is not near.root]
+    inner = [node for node in near.fit.match.nodes if node is not near.root and node not in near.fit.outputs]
     return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """The forward is the pattern's, so the backward is not: mostly another gradient is asked for."""
+    """Say what is not as the pattern's backward: the forward is as it should be, so mostly another gradient is asked for."""
     wanted = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
-        if _is_constant(wanted.get(argument)):
+        if argument in wanted and _is_constant(wanted[argument]):
             return _answer("no_gradient", name, [near.root], argument=argument)
     mask = wanted.get("attn_mask")
-    if mask is not None and _has_gradient(mask):
+    if hasattr(mask, "all_input_nodes") and _has_gradient(mask):
         return _answer("mask_gradient", name, [near.root])
     return _answer("backward", name, [near.root])
 
 
 def _is_constant(node: Any) -> bool:
-    """Whether nothing of the backward uses what a tensor of the forward is differentiated by."""
-    value = getattr(node, "meta", {}).get("val")
-    return node is not None and node.op == "placeholder" and value is not None and not value.requires_grad
+    """Whether a tensor comes from inputs alone that no gradient is asked for."""
+    inputs = _inputs_behind(node)
+    return bool(inputs) and not any(_gradients(node.graph).get(each, True) for each in inputs)
 
 
 def _has_gradient(node: Any) -> bool:
-    value = getattr(node, "meta", {}).get("val")
-    return value is not None and bool(value.requires_grad)
+    return any(_gradients(node.graph).get(each, False) for each in _inputs_behind(node))
+
+
+def _inputs_behind(node: Any) -> list[Any]:
+    queue, seen = [node], {node}
+    while queue:
+        fresh = [each for each in queue.pop().all_input_nodes if each not in seen]
+        seen.update(fresh)
+        queue += fresh
+    return [each for each in seen if each.op == "placeholder"]
+
+
+def _gradients(graph: Any) -> dict[Any, bool]:
+    """Tell of each input of a joint graph whether a gradient for it is computed.
+
+    Its outputs are those of the forward, then one for each `primals_` input, None where there is no gradient (2.11 to
+    2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder" and str(node.target).startswith("primals_")]
+    outputs = next(node for node in reversed(graph.nodes) if node.op == "output").args[0]
+    return dict(zip(inputs, (each is not None for each in outputs[-len(inputs) :]), strict=False))
 
 
 def _rank(near: _Near) -> int | None:

@@ -15,6 +15,14 @@ from ctrace.inspector.capture.attentionplaces import LAYOUT, op_of
 from ctrace.inspector.capture.patch import patched
 
 
+_FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
+"""What makes an attention one; it is neither left out nor passed over."""
+_ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
+"""Ops of which one may stand for the other."""
+_ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
+_PASSED = LAYOUT | {"getitem"}
+
+
 @dataclass(frozen=True)
 class Edit:
     """One difference between a graph and a pattern."""
@@ -30,7 +38,7 @@ class Edit:
     def is_layout(self) -> bool:
         """Whether only the layout of a tensor differs."""
         if self.kind == "extra":
-            return op_of(self.node) in LAYOUT
+            return op_of(self.node) in _PASSED
         return self.kind == "missing" and pattern_op(self.pattern) in LAYOUT
 
 
@@ -40,6 +48,8 @@ class Fit:
 
     match: Any
     edits: tuple[Edit, ...]
+    outputs: frozenset[Any]
+    """Nodes whose values the replacement gives too, so that others may use them."""
 
 
 @dataclass
@@ -74,19 +84,23 @@ class _Trial:
 
 
 def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
-    """Match a pattern at a node with at most so many edits of ops and of layout ops; None: it takes more."""
+    """Match a pattern, of a training one its forward, at a node with at most so many edits of ops and of layout ops; None: it takes more."""
     from torch._inductor import pattern_matcher as torchs
 
-    trial = _Trial(ops, layouts)
+    forward, trial = _forward_of(pattern), _Trial(ops, layouts)
     with _lenient(trial):
         try:
-            match = torchs.MatchContext([pattern], graph=node.graph).match(pattern, node)
+            ctx = torchs.MatchContext([forward], graph=node.graph)
+            match = ctx.match(forward, node)
         except torchs.FailedMatch:
             return None
-    return Fit(match, tuple(trial.edits)) if match else None
+    if not match:
+        return None
+    outputs = frozenset(ctx.pattern_to_node.get(each) for each in getattr(pattern, "outputs", ()))
+    return Fit(match, tuple(trial.edits), outputs)
 
 
-def forward_of(pattern: Any) -> Any:
+def _forward_of(pattern: Any) -> Any:
     """Give the part of a training pattern that is of the forward; any other pattern is whole."""
     return pattern.outputs[0] if hasattr(pattern, "outputs") else pattern
 
@@ -129,8 +143,6 @@ def _lenient(trial: _Trial) -> Iterator[None]:
 def _match(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
     from torch._inductor.pattern_matcher import FailedMatch
 
-    if pattern._match_fns(node) and len(node.args) == len(pattern.args):
-        return exact(pattern, node, ctx)
     saved = trial.save(ctx)
     for attempt in _attempts(pattern, node, ctx, trial, exact):
         try:
@@ -146,15 +158,21 @@ def _match(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
 def _attempts(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Iterator[Callable[[], Any]]:
     if not hasattr(node, "users"):
         return
-    computes = node.op == "call_function"
-    laid, wanted = computes and op_of(node) in LAYOUT, pattern_op(pattern) in LAYOUT
-    if computes and not laid and not wanted and len(node.args) == len(pattern.args):
-        yield lambda: _other(pattern, node, ctx, trial, exact)
-    if laid:
-        yield lambda: _extra(pattern, node, ctx, trial)
-    if wanted or not laid:
+    if pattern._match_fns(node) and len(node.args) == len(pattern.args):
+        yield lambda: exact(pattern, node, ctx)
+        if op_of(node) in _ARITHMETIC:  # the same op, but perhaps not at the same place
+            yield lambda: _extra(pattern, node, ctx, trial)
+        return
+    if node.op != "call_function" or op_of(node) in _FIXED:
         yield lambda: _missing(pattern, node, ctx, trial)
-    if computes and not laid and not wanted:
+        return
+    if {op_of(node), pattern_op(pattern)} in _ALIKE and len(node.args) == len(pattern.args):
+        yield lambda: _other(pattern, node, ctx, trial, exact)
+    if op_of(node) in _PASSED:
+        yield lambda: _extra(pattern, node, ctx, trial)
+        yield lambda: _missing(pattern, node, ctx, trial)
+    else:
+        yield lambda: _missing(pattern, node, ctx, trial)
         yield lambda: _extra(pattern, node, ctx, trial)
 
 
@@ -181,12 +199,20 @@ def _extra(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
 
 
 def _missing(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
+    if pattern_op(pattern) in _FIXED:
+        return None
     saved = trial.save(ctx)
-    for inner in pattern.flat_args_kwargs[0]:
-        if hasattr(inner, "_match") and (hasattr(inner, "fns") or pattern_op(pattern) in LAYOUT):
-            trial.restore(ctx, saved)
-            if not trial.spend(Edit("missing", node, pattern)):
-                return None
-            if match := ctx.match(inner, node):
-                return match
+    for inner in _tensors(pattern):
+        trial.restore(ctx, saved)
+        if not trial.spend(Edit("missing", node, pattern)):
+            return None
+        if match := ctx.match(inner, node):
+            return match
     return None
+
+
+def _tensors(pattern: Any) -> list[Any]:
+    """List what a pattern computes with; of one that only lays out, what is laid out, which may be an argument."""
+    if pattern_op(pattern) in LAYOUT:
+        return list(pattern.args[:1])
+    return [each for each in pattern.flat_args_kwargs[0] if hasattr(each, "fns")]
