@@ -26,8 +26,11 @@ _STACKS = 6
 _ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntry")
 _COUNTER = "pattern_matcher_count"
 
-_Seen = dict[str, tuple[Any, int]]
-"""Of each node, by its name and in the graph's order: its target, and what its arguments are, by identity."""
+_Seen = dict[str, tuple[Any, Any]]
+"""Of each node, by its name and in the graph's order: its target and the tuple of its arguments.
+
+They are compared by identity: to ask whether two symbolic sizes are equal would add a guard.
+"""
 
 
 @dataclass
@@ -66,8 +69,7 @@ class _Open:
         if self.since is None:
             return
         before, self.since = self.since, _seen(self.module.graph)
-        if before != self.since or list(before) != list(self.since):
-            self._compare(before, self.since)
+        self._compare(before, self.since)
 
     def restart(self, counted: Counter[str]) -> None:
         """Forget what happened since the last look: it was another pass's."""
@@ -75,18 +77,21 @@ class _Open:
         self.since = None if self.since is None else _seen(self.module.graph)
 
     def _compare(self, before: _Seen, after: _Seen) -> None:
-        for name in before.keys() - after.keys():
-            if self.created.pop(name, None) is None:  # what it made and removed again is no change
-                self.erased[name] = _target(before[name][0])
-        for name in after.keys() - before.keys():
-            self.created[name] = _target(after[name][0])
-        common = [name for name in before if name in after]
-        for name in common:
-            if before[name][0] != after[name][0]:
-                self.retargeted[name] = (_target(before[name][0]), _target(after[name][0]))
-            elif before[name][1] != after[name][1]:
+        for name, (target, arguments) in before.items():
+            now = after.get(name)
+            if now is None:
+                if self.created.pop(name, None) is None:  # what it made and removed again is no change
+                    self.erased[name] = target_name(target)
+            elif now[0] is not target and now[0] != target:
+                self.retargeted[name] = (target_name(target), target_name(now[0]))
+            elif now[1] is not arguments:
                 self.rewired.add(name)
-        self.moved = self.moved or common != [name for name in after if name in before]
+        for name, (target, _arguments) in after.items():
+            if name not in before:
+                self.created[name] = target_name(target)
+        self.moved = self.moved or [name for name in before if name in after] != [
+            name for name in after if name in before
+        ]
 
     @property
     def has_changed(self) -> bool:
@@ -121,7 +126,7 @@ class _Passes:
         done.look(counted)
         for outer in opened[-1:]:
             outer.restart(counted)
-        if done.since is not None:
+        if done.since is not None and (done.has_changed or done.counted or not opened):
             self._recorder.record("pass", _described(done, [each.name for each in opened]))
 
     def applied(self, entry: Any, match: Any) -> None:
@@ -131,7 +136,7 @@ class _Passes:
             pattern.times += 1
             pattern.nodes += len(match.nodes)
             for node in match.nodes:
-                pattern.ops.setdefault(_target(node.target))
+                pattern.ops.setdefault(target_name(node.target))
                 stack = node.meta.get("stack_trace")
                 if stack and len(pattern.stacks) < _STACKS:
                     pattern.stacks.setdefault(stack)
@@ -189,7 +194,7 @@ def _noting(recorder: Recorder, original: Any, note: Callable[[Any, Any], None])
 
 
 def _seen(graph: Any) -> _Seen:
-    return {node.name: (node.target, id(node._args)) for node in graph.nodes}
+    return {node.name: (node.target, node._args) for node in graph.nodes}
 
 
 def _is_torchs_own() -> bool:
@@ -222,12 +227,12 @@ def _described(done: _Open, within: list[str]) -> dict[str, Any]:
     return {
         **head,
         "after": len(done.since or ()),
-        "created": sorted(done.created.items())[:_MOST],
-        "erased": sorted(done.erased.items())[:_MOST],
+        "created": list(done.created.items())[:_MOST],
+        "erased": list(done.erased.items())[:_MOST],
         "created_ops": dict(Counter(done.created.values())),
         "erased_ops": dict(Counter(done.erased.values())),
-        "retargeted": [[name, *targets] for name, targets in sorted(done.retargeted.items())[:_MOST]],
-        "rewired": len(done.rewired - done.created.keys()),
+        "retargeted": [[name, *targets] for name, targets in list(done.retargeted.items())[:_MOST]],
+        "rewired": len(done.rewired - done.created.keys() - done.erased.keys()),
         "moved": done.moved,
         "counters": dict(done.counted),
         "matches": sum(pattern.times for pattern in done.patterns.values()),
@@ -255,7 +260,7 @@ def stage_of(graph: Any, subsystem: str | None) -> str:
     return "forward" if any(name.startswith("primals_") for name in names) else "inference"
 
 
-def _target(target: Any) -> str:
+def target_name(target: Any) -> str:
     """Name a target as torch prints it: `aten.add.Tensor`; a Python function by module and name."""
     if isinstance(target, str):
         return target
