@@ -6,16 +6,16 @@ answer through `extra_check`, which torch calls last of all before it replaces a
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention
+from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, source_name
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
-from ctrace.inspector.capture.attentionplaces import Place, is_backward, op_of, places_in
+from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.passes import stage_of
 from ctrace.inspector.capture.patternnames import pattern_name, search_function
@@ -49,7 +49,7 @@ class _Attention:
     def pre_grad(self, graph: Any) -> None:
         """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
         self._current.calls = {
-            node.name: Call.of(node)
+            source_name(node): Call.of(node)
             for node in graph.nodes
             if node.op == "call_function" and is_attention(node.target)
         }
@@ -60,6 +60,7 @@ class _Attention:
         self._current.asked = None
         with self._recorder.watching("attention"):
             calls.append(Calls.of(graph.graph))
+            self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
             asked = self._current.asked
@@ -75,7 +76,7 @@ class _Attention:
             return original(patterns, gm)
         asked: list[_Asked] = []
         with self._recorder.watching("attention"):
-            asked += _ask(getattr(gm, "graph", gm), entries)
+            asked += _ask(getattr(gm, "graph", gm), entries, self._current.called)
             self._current.asked = asked
         with _listening(entries, asked, self._recorder):
             return original(patterns, gm)
@@ -91,16 +92,17 @@ class _Attention:
 
     def _why_math(self, name: str) -> Answer:
         call = getattr(self._current, "calls", {}).get(name)
-        return {"code": (why_math(call) if call is not None else None) or "math", "stacks": []}
+        first, *others = why_math(call) if call is not None else ("math",)
+        return {"code": first, "stacks": [], "also": others}
 
 
-def _ask(graph: Any, entries: list[Any]) -> list[_Asked]:
+def _ask(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Asked]:
     training = any(map(is_backward, graph.nodes))
     known: dict[tuple[Any, ...], Answer] = {}
     asked = []
     for place in places_in(graph):
         tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
-        asked.append(_Asked(place, axis_of(place), _first_answer(place, tried, training, known)))
+        asked.append(_Asked(place, axis_of(place), _first_answer(place, tried, training, known, called)))
     return asked
 
 
@@ -110,28 +112,29 @@ def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
 
 
 def _first_answer(
-    place: Place, tried: list[tuple[Any, Any]], training: bool, known: dict[tuple[Any, ...], Answer]
-) -> Answer:
+    place: Place, tried: list[tuple[Any, Any]], training: bool, known: dict[tuple[Any, ...], Answer], called: Container[Any]
+) -> Answer | None:
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
+    if place.output in called:  # why torch took that call apart is another question
+        return None
     shape = _shape(place)
     if shape not in known:
         known[shape] = why_not(place, tried, training=training)
-    own = [stack for node in (place.output,) if (stack := node.meta.get("stack_trace"))]
-    return {**known[shape], "stacks": known[shape]["stacks"] or own}
+    return known[shape]
 
 
 def _shape(place: Place) -> tuple[Any, ...]:
-    """Tell attentions apart that differ in ops or in lines; layers of a model are mostly alike."""
+    """Tell attentions apart that differ in ops, uses or lines; layers of a model are mostly alike."""
     found, queue, seen = [], [place.roots[-1]], set()
-    while queue and len(found) < 60:
+    while queue:
         node = queue.pop(0)
-        if node in seen or not hasattr(node, "users"):
-            continue
-        seen.add(node)
-        found.append((op_of(node), len(node.users), node.meta.get("stack_trace")))
-        queue += [] if node is place.scores else node.all_input_nodes
+        if node not in seen:
+            seen.add(node)
+            found.append((op_of(node), len(node.users), node.meta.get("stack_trace")))
+            inside = node in place.roots or node in place.softmax or (node is not place.scores and op_of(node) in BETWEEN)
+            queue += node.all_input_nodes if inside else []
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ FUSED = "_scaled_dot_product_"
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of one graph, by the name of their node in Dynamo's graph."""
+    """The calls of one graph, by what Dynamo calls them."""
 
     nodes: dict[str, list[Any]]
     names: dict[Any, str]
@@ -27,9 +27,8 @@ class Calls:
         """Find the nodes of each call."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
-            name, function = (node.meta.get("source_fn_stack") or [("", None)])[-1]
-            if node.op == "call_function" and not is_backward(node) and is_attention(function):
-                nodes.setdefault(str(name), []).append(node)
+            if node.op == "call_function" and not is_backward(node) and is_attention(_source(node)[1]):
+                nodes.setdefault(source_name(node), []).append(node)
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
 
     def name_of(self, node: Any) -> str | None:
@@ -45,3 +44,13 @@ class Calls:
 def is_attention(function: Any) -> bool:
     """Whether a function is `scaled_dot_product_attention`."""
     return getattr(function, "__name__", None) == _FUNCTION
+
+
+def source_name(node: Any) -> str:
+    """Name the call that a node is of or comes from; its own name may be that of the user's variable."""
+    return str(_source(node)[0])
+
+
+def _source(node: Any) -> tuple[Any, Any]:
+    stack = node.meta.get("source_fn_stack")
+    return stack[-1] if stack else (node.name, None)

@@ -4,7 +4,7 @@
 softmax. It is asked about tensors of the same sizes, strides and dtypes, each time with one thing changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,37 +34,32 @@ class Call:
         return cls(**{name: _value(each) for name, each in given.items()})
 
 
-def why_math(call: Call) -> str | None:
-    """Give the code of the one thing that stands in the way of a fused kernel; None: torch would take one."""
+def why_math(call: Call) -> tuple[str, ...]:
+    """Give the codes of what stands in the way of a fused kernel, the first first; `math` where torch does not say."""
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     if _bytes(call) > _LARGEST:
-        return "math_unasked"
+        return ("math_unasked",)
     with tracing(None), unset_fake_temporarily():
         real = replace(call, **{name: _real(getattr(call, name)) for name in _ORDER[:4]})
-        if _chosen(real) != _MATH:
-            return None
-        for code, changed in _variations(real):
-            if _chosen(changed()) != _MATH:
-                return code
-        return "math"
+        for code, change in _CHANGES.items():
+            if _chosen(change(real)) != _MATH:
+                return (code,)
+        return _together(real)
 
 
-def _variations(call: Call) -> Iterator[tuple[str, Callable[[], Call]]]:
-    """List calls in which one thing is otherwise."""
-    if call.query.dim() != 4:
-        yield "math_rank", lambda: _each(call, _four_dimensional)
-    if call.dropout_p:
-        yield "math_dropout", lambda: replace(call, dropout_p=0.0)
-    if call.attn_mask is not None:
-        yield "math_mask", lambda: replace(call, attn_mask=None)
-    if call.enable_gqa:
-        yield "math_gqa", lambda: _with_all_heads(call)
-    yield "math_strides", lambda: _each(call, _contiguous)
-    yield "math_gradient", lambda: _each(call, lambda tensor: tensor.detach())
-    if call.query.dtype.itemsize > 2:
-        yield "math_dtype", lambda: _each(call, lambda tensor: tensor.to(_half(tensor)))
+def _together(call: Call) -> tuple[str, ...]:
+    """Change one thing after the other until torch takes a fused kernel."""
+    codes = []
+    for code, change in _CHANGES.items():
+        changed = change(call)
+        if changed is not call:
+            call = changed
+            codes.append(code)
+            if _chosen(call) != _MATH:
+                return tuple(codes)
+    return ("math",)
 
 
 def _each(call: Call, change: Callable[[Any], Any]) -> Call:
@@ -72,29 +67,55 @@ def _each(call: Call, change: Callable[[Any], Any]) -> Call:
     return replace(call, **{name: None if tensor is None else change(tensor) for name, tensor in tensors.items()})
 
 
-def _four_dimensional(tensor: Any) -> Any:
-    while tensor.dim() < 4:
-        tensor = tensor.unsqueeze(0)
-    return tensor
+def _four_dimensional(call: Call) -> Call:
+    return call if call.query.dim() >= 4 else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
 
 
-def _contiguous(tensor: Any) -> Any:
-    return tensor.contiguous()
+def _without_dropout(call: Call) -> Call:
+    return replace(call, dropout_p=0.0) if call.dropout_p else call
 
 
-def _half(tensor: Any) -> Any:
-    import torch
-
-    return torch.bfloat16 if tensor.is_floating_point() else tensor.dtype
+def _without_mask(call: Call) -> Call:
+    return call if call.attn_mask is None else replace(call, attn_mask=None)
 
 
 def _with_all_heads(call: Call) -> Call:
+    if not call.enable_gqa:
+        return call
     heads = call.query.size(-3)
-    repeated = {
-        name: tensor.repeat_interleave(heads // tensor.size(-3), -3)
-        for name, tensor in (("key", call.key), ("value", call.value))
-    }
-    return replace(call, enable_gqa=False, **repeated)
+    key, value = (each.repeat_interleave(heads // each.size(-3), -3) for each in (call.key, call.value))
+    return replace(call, key=key, value=value, enable_gqa=False)
+
+
+def _contiguous(call: Call) -> Call:
+    tensors = (call.query, call.key, call.value)
+    return call if all(each.is_contiguous() for each in tensors) else _each(call, lambda each: each.contiguous())
+
+
+def _without_gradients(call: Call) -> Call:
+    tensors = (call.query, call.key, call.value, call.attn_mask)
+    asked = any(each is not None and each.requires_grad for each in tensors)
+    return _each(call, lambda each: each.detach()) if asked else call
+
+
+def _in_half(call: Call) -> Call:
+    import torch
+
+    if call.query.dtype.itemsize <= 2:
+        return call
+    return _each(call, lambda each: each.to(torch.bfloat16) if each.is_floating_point() else each)
+
+
+_CHANGES: dict[str, Callable[[Call], Call]] = {
+    "math_rank": _four_dimensional,
+    "math_dropout": _without_dropout,
+    "math_mask": _without_mask,
+    "math_gqa": _with_all_heads,
+    "math_strides": _contiguous,
+    "math_gradient": _without_gradients,
+    "math_dtype": _in_half,
+}
+"""What is tried, by the code that says it; a change that changes nothing gives the call itself."""
 
 
 def _chosen(call: Call) -> int:

@@ -16,7 +16,7 @@ LAYOUT = frozenset(
 )  # fmt: skip
 """Ops that compute nothing."""
 _CASTS = frozenset(("prims.convert_element_type", "aten._to_copy"))
-_ELEMENTWISE = LAYOUT | _CASTS | frozenset(
+BETWEEN = LAYOUT | _CASTS | frozenset(
     (
         "aten.mul", "aten.div", "aten.add", "aten.sub", "aten.where", "aten.masked_fill", "aten.neg", "aten.tanh",
         "aten.maximum", "aten.minimum", "aten.clamp", "aten.clamp_min", "aten.clamp_max", "aten.native_dropout",
@@ -24,6 +24,7 @@ _ELEMENTWISE = LAYOUT | _CASTS | frozenset(
         "prims.fma",
     )
 )  # fmt: skip
+"""Ops that may stand between the parts of an attention."""
 _PRODUCTS = frozenset(("aten.bmm", "aten.mm"))
 _SCORES = _PRODUCTS | {"aten.baddbmm"}
 _SOFTMAX = frozenset(("aten._softmax", "aten._safe_softmax", "aten.softmax"))
@@ -79,7 +80,7 @@ def places_in(graph: Any) -> tuple[Place, ...]:
 
 def _place(output: Any) -> Place | None:
     for operand in output.all_input_nodes[:2]:
-        for weights in _behind(operand, lambda node: op_of(node) in _ELEMENTWISE):
+        for weights in _behind(operand, lambda node: op_of(node) in BETWEEN):
             place = _softmax_at(weights, output)
             if place is not None:
                 return place
@@ -116,7 +117,7 @@ def _is_sum_of(node: Any, exponential: Any) -> bool:
     """Whether a node is the sum of an exponential, perhaps with a little added, or its reciprocal."""
     return any(
         op_of(total) == "aten.sum" and exponential in set(_behind(total.args[0], _lays_out))
-        for total in _behind(node, lambda each: op_of(each) in _ELEMENTWISE | {"aten.reciprocal"})
+        for total in _behind(node, lambda each: op_of(each) in BETWEEN | {"aten.reciprocal"})
     )
 
 
@@ -144,7 +145,7 @@ def _without_maximum(node: Any) -> tuple[Any, str | None]:
 
 def _scores_behind(node: Any) -> Any:
     return next(
-        (each for each in _behind(node, lambda inner: op_of(inner) in _ELEMENTWISE) if op_of(each) in _SCORES), None
+        (each for each in _behind(node, lambda inner: op_of(inner) in BETWEEN) if op_of(each) in _SCORES), None
     )
 
 

@@ -43,4 +43,5 @@ def places(lines: tuple[str, ...], cwd: str) -> str:
     for line in lines:
         file, _, number = line.rpartition(":")
         by_file.setdefault(fmt.place(file, None, cwd), []).append(number)
-    return fmt.listed((f"{file}:{",".join(numbers[:_PLACES])}{"…" if len(numbers) > _PLACES else ""}" for file, numbers in by_file.items()), 2)
+    told = (f"{file}:{','.join(numbers[:_PLACES])}{'…' if len(numbers) > _PLACES else ''}" for file, numbers in by_file.items())
+    return fmt.listed(told, 2)
