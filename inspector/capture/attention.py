@@ -16,8 +16,8 @@ from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, 
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
 from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
-from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.passes import stage_of
+from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.patternnames import pattern_name, search_function
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
@@ -65,7 +65,9 @@ class _Attention:
         with self._recorder.watching("attention"):
             asked = self._current.asked
             if asked is None:  # the patterns were not looked for
-                asked = [_Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)]
+                asked = [
+                    _Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)
+                ]
             self._record(done.graph, calls[0], asked)
         return done
 
@@ -112,7 +114,11 @@ def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
 
 
 def _first_answer(
-    place: Place, tried: list[tuple[Any, Any]], training: bool, known: dict[tuple[Any, ...], Answer], called: Container[Any]
+    place: Place,
+    tried: list[tuple[Any, Any]],
+    training: bool,
+    known: dict[tuple[Any, ...], Answer],
+    called: Container[Any],
 ) -> Answer | None:
     for entry, root in tried:
         if match := entry.pattern.match(root):
@@ -133,7 +139,9 @@ def _shape(place: Place) -> tuple[Any, ...]:
         if node not in seen:
             seen.add(node)
             found.append((op_of(node), len(node.users), node.meta.get("stack_trace")))
-            inside = node in place.roots or node in place.softmax or (node is not place.scores and op_of(node) in BETWEEN)
+            inside = (
+                node in place.roots or node in place.softmax or (node is not place.scores and op_of(node) in BETWEEN)
+            )
             queue += node.all_input_nodes if inside else []
     return tuple(found)
 
@@ -233,8 +241,8 @@ def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
 def axis_of(place: Place) -> int | None:
     """Give the dimension that the softmax runs over, from the end: -1 is the last; None: not known."""
     for node in place.softmax[-1].all_input_nodes:
-        dims = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else None
-        value = node.args[0].meta.get("val") if dims is not None else None
+        dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
+        value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
         if value is not None and len(dims) == 1:
             return int(dims[0] % value.dim()) - int(value.dim())
     return None

@@ -42,7 +42,7 @@ def why_math(call: Call) -> tuple[str, ...]:
     if _bytes(call) > _LARGEST:
         return ("math_unasked",)
     with tracing(None), unset_fake_temporarily():
-        real = replace(call, **{name: _real(getattr(call, name)) for name in _ORDER[:4]})
+        real = _each(call, _real)
         for code, change in _CHANGES.items():
             if _chosen(change(real)) != _MATH:
                 return (code,)
@@ -144,8 +144,6 @@ def _real(tensor: Any) -> Any:
     """Make a tensor of the same geometry; its values are of no account."""
     import torch
 
-    if tensor is None:
-        return None
     sizes, strides = [_whole(size) for size in tensor.shape], [_whole(stride) for stride in tensor.stride()]
     made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
     return made.requires_grad_(tensor.requires_grad)

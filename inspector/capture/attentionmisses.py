@@ -124,7 +124,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """Say what is not as the pattern's backward: the forward is as it should be, so mostly another gradient is asked for."""
+    """Say what is not as the pattern's backward: mostly another gradient is asked for, as the forward is as it should be."""
     wanted = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
         if argument in wanted and _is_constant(wanted[argument]):
@@ -185,8 +185,9 @@ def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tupl
     import torch
     from torch._inductor.pattern_matcher import filter_nodes
 
-    query, others = values.get("query"), [values.get("key"), values.get("value")]
-    if query is None or any(other is None for other in others):
+    query = values.get("query")
+    others = [each for name in ("key", "value") if (each := values.get(name)) is not None]
+    if query is None:
         return
     if closed_over(check, "disable_cuda") and query.device.type == "cuda":
         yield "not_on_cuda", {}

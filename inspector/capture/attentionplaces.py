@@ -122,7 +122,8 @@ def _is_sum_of(node: Any, exponential: Any) -> bool:
 
 
 def _is_divided_later(exponential: Any, output: Any) -> bool:
-    below, seen = [output], set()
+    below: list[Any] = [output]
+    seen: set[Any] = set()
     while below and len(seen) < _FAR:
         node = below.pop()
         for user in node.users:
@@ -144,9 +145,7 @@ def _without_maximum(node: Any) -> tuple[Any, str | None]:
 
 
 def _scores_behind(node: Any) -> Any:
-    return next(
-        (each for each in _behind(node, lambda inner: op_of(inner) in BETWEEN) if op_of(each) in _SCORES), None
-    )
+    return next((each for each in _behind(node, lambda inner: op_of(inner) in BETWEEN) if op_of(each) in _SCORES), None)
 
 
 def _lays_out(node: Any) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from ctrace.inspector.capture.attentionplaces import LAYOUT, op_of
 from ctrace.inspector.capture.patch import patched
 
-
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
 """What makes an attention one; it is neither left out nor passed over."""
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
@@ -84,7 +83,10 @@ class _Trial:
 
 
 def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
-    """Match a pattern, of a training one its forward, at a node with at most so many edits of ops and of layout ops; None: it takes more."""
+    """Match a pattern (of a training one, its forward) with at most so many edits of ops and of layout ops.
+
+    None: it takes more.
+    """
     from torch._inductor import pattern_matcher as torchs
 
     forward, trial = _forward_of(pattern), _Trial(ops, layouts)

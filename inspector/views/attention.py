@@ -38,6 +38,8 @@ class Answer:
     sentence: str
     why: str = ""
     fix: str = ""
+    title: str = ""
+    """What is in the way, in a few words."""
 
     @property
     def is_slow(self) -> bool:
@@ -72,7 +74,7 @@ def state_of(each: Attention) -> State:
 def _answer(each: Attention, times: int) -> Answer:
     state = state_of(each)
     why, fix = _why(each, state)
-    return Answer(each, times, state, _SENTENCES[state].replace("{ops}", _ops(each)), why, fix)
+    return Answer(each, times, state, _SENTENCES[state].replace("{ops}", _ops(each)), why, fix, _title(each, state))
 
 
 _SENTENCES = {
@@ -103,10 +105,17 @@ def _why(each: Attention, state: State) -> tuple[str, str]:
         return entry.why, entry.fix
     if each.why is None or state in (State.FUSED, State.MATCHED):
         return "", ""
-    entry = entries("attention").get(each.why.code)
-    if entry is None:  # a newer ctrace wrote the log
+    known = entries("attention").get(each.why.code)
+    if known is None:  # a newer ctrace wrote the log
         return f"({each.why.code})", ""
-    return _filled(entry.why, each.why) + _also(each.why), _filled(entry.fix, each.why)
+    return _filled(known.why, each.why) + _also(each.why), _filled(known.fix, each.why)
+
+
+def _title(each: Attention, state: State) -> str:
+    if each.why is None or state not in (State.NOT_FUSED, State.NOT_MATCHED):
+        return ""
+    entry = entries("attention").get(each.why.code)
+    return entry.title if entry else each.why.code
 
 
 def _filled(text: str, why: Why) -> str:

@@ -2,7 +2,7 @@
 
 Where Dynamo cuts a function, its new code calls the global `__resume_at_<offset>_<n>` (2.11 to 2.13,
 _dynamo/symbolic_convert.py, `create_call_resume_at`), where the offset is that of the instruction to go on with. The
-function that resumes is the whole original after a prefix that ends in a jump to that instruction (resume_execution.py).
+function that resumes is the whole original after a prefix that ends in a jump there (_dynamo/resume_execution.py).
 Both have the same instructions from there to the end, and so their number tells which resumes where.
 """
 

@@ -43,5 +43,8 @@ def places(lines: tuple[str, ...], cwd: str) -> str:
     for line in lines:
         file, _, number = line.rpartition(":")
         by_file.setdefault(fmt.place(file, None, cwd), []).append(number)
-    told = (f"{file}:{','.join(numbers[:_PLACES])}{'…' if len(numbers) > _PLACES else ''}" for file, numbers in by_file.items())
+    told = (
+        f"{file}:{','.join(numbers[:_PLACES])}{'…' if len(numbers) > _PLACES else ''}"
+        for file, numbers in by_file.items()
+    )
     return fmt.listed(told, 2)

@@ -14,7 +14,11 @@ from ctrace.reports.terminal.parts import hanging, item
 
 _OPS = 6
 _PATTERNS = 4
-_SUBSYSTEMS = {"pre_grad_passes": "pre-grad passes", "joint_graph_passes": "joint passes", "post_grad_passes": "post-grad passes"}
+_SUBSYSTEMS = {
+    "pre_grad_passes": "pre-grad passes",
+    "joint_graph_passes": "joint passes",
+    "post_grad_passes": "post-grad passes",
+}
 
 
 def passes_lines(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
