@@ -63,8 +63,9 @@ def _together(call: Call) -> tuple[str, ...]:
 
 
 def _each(call: Call, change: Callable[[Any], Any]) -> Call:
-    tensors = {name: getattr(call, name) for name in _ORDER[:4]}
-    return replace(call, **{name: None if tensor is None else change(tensor) for name, tensor in tensors.items()})
+    tensors: dict[str, Any] = {name: getattr(call, name) for name in _ORDER[:4]}
+    changed: dict[str, Any] = {name: tensor if tensor is None else change(tensor) for name, tensor in tensors.items()}
+    return replace(call, **changed)
 
 
 def _four_dimensional(call: Call) -> Call:

@@ -124,7 +124,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """Say what is not as the pattern's backward: mostly another gradient is asked for, as the forward is as it should be."""
+    """Say what is not as the pattern's backward: mostly another gradient is asked for, as the forward is its."""
     wanted = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
         if argument in wanted and _is_constant(wanted[argument]):
