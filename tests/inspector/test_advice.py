@@ -94,6 +94,8 @@ def test_before_and_after_come_together_and_are_code():
 
 def test_the_only_thing_to_fill_in_is_it():
     for key, entry in ALL.items():
+        if key.startswith("attention:"):  # has names of its own; test_attention.py fills them in
+            continue
         for text in (entry.title, entry.it, entry.switch, *sentences(entry)):
             assert set(re.findall(r"\{[^}]*\}", text)) <= {"{it}"}, key
         assert "{it}" not in entry.title + entry.it + entry.switch + entry.risk + entry.expected, key
