@@ -33,6 +33,7 @@ from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.stacks import user_lines
+from ctrace.inspector.transformed import attention_of, passes_of
 
 _DEFAULT_LIMIT = 8
 """torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
@@ -78,6 +79,8 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         dangers=dangers_of(raw),
         limit=_limit(raw),
         shapes=shapes_of(raw),
+        passes=passes_of(raw),
+        attention=attention_of(raw),
         fusions=tuple(raw.fusions),
         kernels=_kernels(raw),
         time=_time(raw, seconds),

@@ -13,6 +13,7 @@ from ctrace.inspector.breaks import Report
 from ctrace.inspector.guardcheck import unexplained
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
+from ctrace.inspector.transformed import miscounted
 
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 
@@ -25,6 +26,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     yield from _graphs_and_metrics(raw)
     yield from _failures_and_frames(raw)
     yield from unexplained(raw)
+    yield from miscounted(raw)
 
 
 def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:

@@ -6,7 +6,7 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 import json
 from collections.abc import Callable
 
-from ctrace.inspector import decode_bytecode, decode_guards, decode_scenarios, decode_shapes
+from ctrace.inspector import decode_bytecode, decode_guards, decode_passes, decode_scenarios, decode_shapes
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
@@ -229,6 +229,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
     "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
     "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
+    "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(_id(entry), _payload(entry)),
+    "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
     "artifact:ctrace_fusion": _fusion,
     "artifact:ctrace_kernel": _kernel,
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),

@@ -7,6 +7,7 @@ from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.guard_events import GuardEvent
 from ctrace.inspector.model import Failure, Scenario
+from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.shape_events import ShapeEvent
 
 
@@ -288,6 +289,6 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | BytecodeSeen | Measured | GuardEvent | FusionDone | KernelMade
+    | GraphMade | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -14,6 +14,7 @@ from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.generated import Fusion, Kernel
 from ctrace.inspector.guards import GuardText
+from ctrace.inspector.passes import Attention, Pass
 
 
 class Verdict(StrEnum):
@@ -238,6 +239,8 @@ class Session:
     dangers: tuple[Danger, ...] = ()
     limit: Limit = field(default_factory=Limit)
     shapes: tuple[Shaped, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    attention: tuple[Attention, ...] = ()
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     time: Time = Time()

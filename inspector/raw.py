@@ -11,6 +11,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
 from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
@@ -52,6 +53,8 @@ class Raw:
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
     """What torch says of sizes in a compilation's last attempt, in its order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
+    passes: list[PassDone] = field(default_factory=list)
+    attention: list[AttentionFound] = field(default_factory=list)
     fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
@@ -158,6 +161,10 @@ class Raw:
                 self.symbols.setdefault(event.id, []).append(event)
             case ShapesSeen():
                 self.shapes[event.id] = event
+            case PassDone():
+                self.passes.append(event)
+            case AttentionFound():
+                self.attention.append(event)
             case ev.FusionDone():
                 self.fusions.append(event.fusion)
             case ev.KernelMade():

@@ -7,10 +7,12 @@ from ctrace.inspector.advice import Entry
 from ctrace.inspector.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model import Coverage, Failure, Function, Scenario, Session
 from ctrace.inspector.views.breaks import RankedBreak, ranked
+from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
+from ctrace.reports.json_passes import attention_data
 
 if TYPE_CHECKING:
     pass
@@ -29,6 +31,7 @@ def as_data(session: Session) -> dict[str, Any]:
     environment = session.environment
     cwd = environment.cwd
     fusion = fusion_totals(session)
+    found = cuts(session)
     return {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -51,9 +54,11 @@ def as_data(session: Session) -> dict[str, Any]:
                 "file": fmt.path(graph.file, cwd),
                 "line": graph.line,
                 "ops": graph.ops,
+                "cut_by": [_cut(each) for each in found if each.before == graph.id],
             }
             for graph in session.graphs
         ],
+        "attention": attention_data(session),
         "compilations": [
             {
                 "id": each.id,
@@ -258,6 +263,11 @@ def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
         "expected": cause.expected,
         "advice": advice_data(cause.advice),
     }
+
+
+def _cut(each: Cut) -> dict[str, Any]:
+    """Say which graph goes on after one, and the breaks between them, as indexes into `breaks`."""
+    return {"next": each.after, "breaks": list(each.breaks)}
 
 
 def _line(place: str, cwd: str) -> str:

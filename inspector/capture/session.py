@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from ctrace.inspector.capture.attention import attention
 from ctrace.inspector.capture.bytecode import bytecode
 from ctrace.inspector.capture.caches import no_caches
 from ctrace.inspector.capture.counters import counters
@@ -19,6 +20,7 @@ from ctrace.inspector.capture.kernels import kernels
 from ctrace.inspector.capture.listings import listings
 from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.ops import OpCounter
+from ctrace.inspector.capture.passes import passes
 from ctrace.inspector.capture.recompiles import recompiles
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.shapes import shapes
@@ -66,6 +68,6 @@ def _guarded(when: When, recorder: Recorder) -> When:
 def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
-    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, fusion, kernels)
+    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     if not build:
         yield emit

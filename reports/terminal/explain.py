@@ -7,12 +7,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.generated import Kernel
-from ctrace.inspector.model import Compilation, Session
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.attention import State, unfused
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
+from ctrace.inspector.views.cuts import Cut, cuts
+from ctrace.inspector.views.graphlines import cut_off, happened
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps
 from ctrace.reports import format as fmt
+from ctrace.reports.terminal.attention import places
 from ctrace.reports.terminal.findings import break_head, skip_line
 from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
@@ -20,7 +24,7 @@ from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
 _VALUES = 8
 _LINES = 4
 _LANGUAGE = 8
-_GRAPH_NUMBERS = 48
+_GRAPH_NUMBERS = 32
 """Columns that the graphs table needs besides the function."""
 
 
@@ -101,6 +105,8 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
     if session.graphs:
         yield section("Graphs")
         yield _graphs(session, width)
+        yield from _cuts(session)
+        yield from _attention(session)
     if session.kernels:
         totals = fusion_totals(session)
         fused = (
@@ -114,22 +120,41 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
 
 
 def _graphs(session: Session, width: int) -> RenderableType:
-    rows = table("graph", "function", "ops", "guards", "bytecode")
+    told = {graph.id: happened(session, graph) for graph in session.graphs[:MOST]}
+    rows = table("graph", "function", "ops", "guards", *(["what happened"] if any(told.values()) else []))
     by_id = {compilation.id: compilation for compilation in session.compilations}
     for graph in session.graphs[:MOST]:
         compilation = by_id.get(graph.id)
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
-        function.truncate(width - _GRAPH_NUMBERS, overflow="ellipsis")
+        function.truncate(width - _GRAPH_NUMBERS - max(map(len, told.values())), overflow="ellipsis")
         guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
-        rows.add_row(graph.id, function, str(graph.ops), guards, _bytecode(compilation))
+        rows.add_row(graph.id, function, str(graph.ops), guards, told[graph.id])
     return Group(rows, *more(len(session.graphs), "graph"))
 
 
-def _bytecode(compilation: Compilation | None) -> str:
-    if compilation is None or compilation.bytecode is None:
-        return "?"
-    return f"{compilation.bytecode.before} → {compilation.bytecode.after} B"
+def _cuts(session: Session) -> Iterator[RenderableType]:
+    found = cuts(session)
+    for cut in found[:MOST]:
+        yield item(Text(fmt.one_line(cut_off(session, cut, _breaks_of(session, cut)), 300), style="dim"))
+    yield from more(len(found), "cut")
+
+
+def _breaks_of(session: Session, cut: Cut) -> list[str]:
+    return [
+        f"{fmt.place(at.file, at.line, session.environment.cwd)} {fmt.one_line(at.expression or at.source, 60)}".strip()
+        for at in (session.breaks[index] for index in cut.breaks)
+    ]
+
+
+def _attention(session: Session) -> Iterator[RenderableType]:
+    found = unfused(session)
+    for each in found[:MOST]:
+        where = f"{each.attention.graph}, {places(each.attention.lines, session.environment.cwd)}"
+        title = f" ({each.title})" if each.title else ""
+        style = "red" if each.state is State.WRONG else "yellow"
+        yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}", 300), style=style))
+    yield from more(len(found), "attention")
 
 
 def _kernels(session: Session, width: int) -> RenderableType:

@@ -2,6 +2,10 @@
 
 import pytest
 
+from ctrace.inspector.crosschecks import disagreements
+from ctrace.inspector.pass_events import AttentionFound, PassDone
+from ctrace.inspector.passes import Attention, Pass
+from ctrace.inspector.raw import Raw
 from tests.helpers import MODEL, Log
 
 RESUMED = "torch_dynamo_resume_in_forward_at_10"
@@ -140,3 +144,12 @@ class TestFailures:
 
     def test_frames_that_nobody_counted(self):
         assert found(Log().counters(frames={"ok": 1})) == []
+
+
+def test_torchs_counters_of_patterns_are_held_against_what_was_seen():
+    raw = Raw()
+    raw.passes.append(PassDone(Pass("0/0", "p", "joint", counters={"fuse_attention": 1}, matches=1, counted=1), {}))
+    raw.attention.append(AttentionFound(((Attention("0/0", "joint", None, counted=1), (), ()),)))
+    assert list(disagreements(raw, ())) == []
+    raw.passes.append(PassDone(Pass("0/0", "q", "joint", counters={"fuse_attention": 1}, matches=1, counted=2), {}))
+    assert [what.split(":")[0] for what in disagreements(raw, ())] == ["graph 0/0, pass q", "attention"]

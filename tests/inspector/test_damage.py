@@ -67,6 +67,25 @@ SPECIMENS: dict[str, Any] = {
         "name": "forward", "qualname": "forward", "file": MODEL, "line": 8, "bytes_before": 48, "bytes_after": 99,
         "callers": stack_of([(MODEL, 50, "<module>")]),
     },
+    "artifact:ctrace_pass": {
+        "name": "pattern_matcher", "within": ["pass_pattern_0"], "subsystem": "joint_graph_passes", "stage": "joint",
+        "before": 9, "after": 8, "created": [["a", "aten.add.Tensor"]], "erased": [["b", "aten.mul.Tensor"]],
+        "created_ops": {"aten.add.Tensor": 1}, "erased_ops": {"aten.mul.Tensor": 2}, "rewired": 1, "moved": True,
+        "retargeted": [["c", "aten.exp.default", "aten.exp_.default"]], "counters": {"pattern_matcher_count": 1},
+        "matches": 1, "counted": 1,
+        "patterns": [{"name": "p", "times": 1, "nodes": 2, "ops": ["aten.mul.Tensor"], "stacks": [f'File "{MODEL}", line 9']}],
+    },
+    "artifact:ctrace_attention": {
+        "stage": "joint",
+        "places": [{
+            "call": None, "nodes": ["bmm"], "stacks": [f'File "{MODEL}", line 9'], "dtype": "float32", "device": "cpu",
+            "fused": [], "matched": None, "counted": 0, "axis": -1,
+            "why": {
+                "code": "rank", "pattern": "_sfdp_pattern_1", "found": "a", "wanted": "b", "user": "c", "argument": "query",
+                "rank": 3, "also": ["mask"], "stacks": [f'File "{MODEL}", line 9'],
+            },
+        }],
+    },
     "artifact:ctrace_recompile": {
         "entries": [unmet("L['n'] == 2", lines=(9,), now="3"), {"id": "0/0", "unmet": [], "invalid": "gone"}],
         "closure": ["n"], "seconds": 0.5,

@@ -13,6 +13,7 @@ COMPILED = {"verdict": "compiled", "breaks": [], "skipped": []}
 EXPECTED: dict[str, dict[str, Any]] = {
     "attention.py": {**COMPILED, "graphs": 1},
     "attention_training.py": {**COMPILED, "graphs": 1},
+    "attention_spellings.py": {**COMPILED, "graphs": 1, "attention": ["not_matched", "matched", "fused"]},
     "attention_print.py": {"verdict": "partial", "graphs": 2, "breaks": ["GB0059"], "skipped": []},
     "transformer_stack.py": {**COMPILED, "graphs": 1},
     "mlp.py": {**COMPILED, "graphs": 1},
@@ -44,6 +45,8 @@ def test_sample(name: str, ctrace: Command) -> None:
     assert report["limit"]["hit"] == expected.get("limit", False)
     if "graphs" in expected:
         assert len(report["graphs"]) == expected["graphs"]
+    if "attention" in expected:
+        assert sorted(each["state"] for each in report["attention"]) == sorted(expected["attention"])
     assert report["problems"] == []
     assert report["unknown"] == {}
     _assert_generated(report, trained=name in TRAINED)

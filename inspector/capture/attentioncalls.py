@@ -1,0 +1,56 @@
+"""Calls of `torch.nn.functional.scaled_dot_product_attention`, and what AOTAutograd made of each.
+
+Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op where torch
+has a fused kernel for it, and products and a softmax where it has none (`_scaled_dot_product_attention_math`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.attentionplaces import is_backward, op_of
+
+_FUNCTION = "scaled_dot_product_attention"
+FUSED = "_scaled_dot_product_"
+"""Begins the names of torch's fused attention ops."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one graph, by what Dynamo calls them."""
+
+    nodes: dict[str, list[Any]]
+    names: dict[Any, str]
+
+    @classmethod
+    def of(cls, graph: Any) -> "Calls":
+        """Find the nodes of each call."""
+        nodes: dict[str, list[Any]] = {}
+        for node in graph.nodes:
+            if node.op == "call_function" and not is_backward(node) and is_attention(_source(node)[1]):
+                nodes.setdefault(source_name(node), []).append(node)
+        return cls(nodes, {node: name for name, own in nodes.items() for node in own})
+
+    def name_of(self, node: Any) -> str | None:
+        """Name the call that a node comes from."""
+        return self.names.get(node)
+
+    def fused(self) -> Iterator[tuple[str, Any]]:
+        """List the calls that became one op, and the node of it."""
+        for name, nodes in self.nodes.items():
+            yield from ((name, node) for node in nodes if FUSED in op_of(node))
+
+
+def is_attention(function: Any) -> bool:
+    """Whether a function is `scaled_dot_product_attention`."""
+    return getattr(function, "__name__", None) == _FUNCTION
+
+
+def source_name(node: Any) -> str:
+    """Name the call that a node is of or comes from; its own name may be that of the user's variable."""
+    return str(_source(node)[0])
+
+
+def _source(node: Any) -> tuple[Any, Any]:
+    stack = node.meta.get("source_fn_stack")
+    return stack[-1] if stack else (node.name, None)

@@ -1,0 +1,159 @@
+"""Why torch has no fused kernel for a call of `scaled_dot_product_attention`: torch itself is asked again.
+
+`torch._fused_sdp_choice` (2.11 to 2.13) says which kernel a call would take: 0 is the one made of products and a
+softmax. It is asked about tensors of the same sizes, strides and dtypes, each time with one thing changed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+_MATH = 0
+_LARGEST = 1 << 28
+"""Bytes that asking may take at once."""
+_ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, tensors as torch's fake ones."""
+
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any = None
+    dropout_p: float = 0.0
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+
+    @classmethod
+    def of(cls, node: Any) -> "Call":
+        """Read a node of Dynamo's graph."""
+        given = {**dict(zip(_ORDER, node.args, strict=False)), **node.kwargs}
+        return cls(**{name: _value(each) for name, each in given.items()})
+
+
+def why_math(call: Call) -> tuple[str, ...]:
+    """Give the codes of what stands in the way of a fused kernel, the first first; `math` where torch does not say."""
+    from torch._guards import tracing
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    if _bytes(call) > _LARGEST:
+        return ("math_unasked",)
+    with tracing(None), unset_fake_temporarily():
+        real = _each(call, _real)
+        for code, change in _CHANGES.items():
+            if _chosen(change(real)) != _MATH:
+                return (code,)
+        return _together(real)
+
+
+def _together(call: Call) -> tuple[str, ...]:
+    """Change one thing after the other until torch takes a fused kernel."""
+    codes = []
+    for code, change in _CHANGES.items():
+        changed = change(call)
+        if changed is not call:
+            call = changed
+            codes.append(code)
+            if _chosen(call) != _MATH:
+                return tuple(codes)
+    return ("math",)
+
+
+def _each(call: Call, change: Callable[[Any], Any]) -> Call:
+    tensors: dict[str, Any] = {name: getattr(call, name) for name in _ORDER[:4]}
+    changed: dict[str, Any] = {name: tensor if tensor is None else change(tensor) for name, tensor in tensors.items()}
+    return replace(call, **changed)
+
+
+def _four_dimensional(call: Call) -> Call:
+    return call if call.query.dim() >= 4 else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
+
+
+def _without_dropout(call: Call) -> Call:
+    return replace(call, dropout_p=0.0) if call.dropout_p else call
+
+
+def _without_mask(call: Call) -> Call:
+    return call if call.attn_mask is None else replace(call, attn_mask=None)
+
+
+def _with_all_heads(call: Call) -> Call:
+    if not call.enable_gqa:
+        return call
+    heads = call.query.size(-3)
+    key, value = (each.repeat_interleave(heads // each.size(-3), -3) for each in (call.key, call.value))
+    return replace(call, key=key, value=value, enable_gqa=False)
+
+
+def _contiguous(call: Call) -> Call:
+    tensors = (call.query, call.key, call.value)
+    return call if all(each.is_contiguous() for each in tensors) else _each(call, lambda each: each.contiguous())
+
+
+def _without_gradients(call: Call) -> Call:
+    tensors = (call.query, call.key, call.value, call.attn_mask)
+    asked = any(each is not None and each.requires_grad for each in tensors)
+    return _each(call, lambda each: each.detach()) if asked else call
+
+
+def _in_half(call: Call) -> Call:
+    import torch
+
+    if call.query.dtype.itemsize <= 2:
+        return call
+    return _each(call, lambda each: each.to(torch.bfloat16) if each.is_floating_point() else each)
+
+
+_CHANGES: dict[str, Callable[[Call], Call]] = {
+    "math_rank": _four_dimensional,
+    "math_dropout": _without_dropout,
+    "math_mask": _without_mask,
+    "math_gqa": _with_all_heads,
+    "math_strides": _contiguous,
+    "math_gradient": _without_gradients,
+    "math_dtype": _in_half,
+}
+"""What is tried, by the code that says it; a change that changes nothing gives the call itself."""
+
+
+def _chosen(call: Call) -> int:
+    import torch
+
+    return int(
+        torch._fused_sdp_choice(
+            call.query,
+            call.key,
+            call.value,
+            attn_mask=call.attn_mask,
+            dropout_p=call.dropout_p,
+            is_causal=call.is_causal,
+            scale=call.scale,
+            enable_gqa=call.enable_gqa,
+        )
+    )
+
+
+def _value(argument: Any) -> Any:
+    meta = getattr(argument, "meta", None)
+    return argument if meta is None else meta.get("example_value", meta.get("val"))
+
+
+def _real(tensor: Any) -> Any:
+    """Make a tensor of the same geometry; its values are of no account."""
+    import torch
+
+    sizes, strides = [_whole(size) for size in tensor.shape], [_whole(stride) for stride in tensor.stride()]
+    made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _bytes(call: Call) -> int:
+    tensors = (call.query, call.key, call.value, call.attn_mask)
+    return sum(_whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
+
+
+def _whole(size: Any) -> int:
+    return size if type(size) is int else int(size.node.hint)

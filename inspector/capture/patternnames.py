@@ -1,0 +1,32 @@
+"""What to call a pattern of Inductor's (2.11 to 2.13, _inductor/pattern_matcher.py)."""
+
+import inspect
+from typing import Any
+
+
+def pattern_name(entry: Any) -> str:
+    """Name a pattern: torch's own name where it has one, else the function that is searched for, or that replaces."""
+    own = getattr(entry, "pattern_name", None)
+    if own:
+        return str(own)
+    function = search_function(entry) or getattr(entry, "handler", None)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    # A decorated or partial handler may have no name of its own.
+    return str(name or getattr(getattr(function, "func", None), "__name__", None) or type(entry).__name__)
+
+
+def search_function(entry: Any) -> Any:
+    """Give the function that a replacement searches for; None: it is no such pattern.
+
+    `register_replacement` keeps it in its closure `check_fn`, and nowhere else.
+    """
+    return closed_over(getattr(entry, "extra_check", None), "search_fn")
+
+
+def closed_over(function: Any, name: str) -> Any:
+    """Give what a closure holds under a name; None: nothing."""
+    function = inspect.unwrap(function) if callable(function) else None
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
+    if code is None or not cells:
+        return None
+    return next((cell.cell_contents for free, cell in zip(code.co_freevars, cells, strict=True) if free == name), None)

@@ -1,0 +1,84 @@
+"""What is said of attention is what torch did: each spelling against torch's own counter, each reason by an experiment."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ctrace.inspector.build import build
+from ctrace.inspector.model import Session
+from ctrace.inspector.passes import Attention
+from ctrace.inspector.reader import read
+from ctrace.inspector.views.attention import State, state_of
+from tests.attention import CALLS, SPELLINGS
+from tests.integration.conftest import ROOT
+
+NAMES = [*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS)]
+CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))
+
+
+@pytest.fixture(scope="module", params=["cpu", CUDA])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Run":
+    log = tmp_path_factory.mktemp("attention") / "trace.log"
+    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), request.param]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return Run(request.param, log, done.stdout)
+
+
+class Run:
+    """All spellings on one device."""
+
+    def __init__(self, device: str, log: Path, out: str) -> None:
+        self.device = device
+        self.counted: dict[str, int] = json.loads(out.splitlines()[-1])
+        self.session: Session = build(read(log))
+
+    def of(self, name: str) -> Attention:
+        """Give the one attention of a spelling; each was compiled after a reset."""
+        number = NAMES.index(name) + 1
+        graph = "0/0" if number == 1 else f"{number}.0/0"
+        (found,) = (each for each in self.session.attention if each.graph == graph)
+        return found
+
+
+def test_sources_agree(run: Run) -> None:
+    assert [problem for problem in run.session.problems if "still being generated" not in problem.what] == []
+    assert sum(each.counted for each in run.session.attention) == sum(run.counted.values())
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_written_by_hand(run: Run, name: str) -> None:
+    spelling, found = SPELLINGS[name], run.of(f"hand:{name}")
+    counted = run.counted[f"hand:{name}"]
+    assert (counted > 0) == spelling.matched  # the table is what torch does
+    assert found.counted == counted
+    assert (found.matched is not None) == spelling.matched
+    assert found.call is None
+    assert found.axis in (spelling.axis, None)
+    assert found.is_wrong == (spelling.matched and spelling.axis != -1)
+    if not spelling.matched:
+        assert state_of(found) is State.NOT_MATCHED
+        assert found.why is not None
+        assert found.why.code == spelling.code
+        assert all(line.startswith(str(ROOT / "tests" / "attention.py")) for line in found.why.lines)
+
+
+@pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
+def test_without_what_is_in_the_way_it_matches(name: str) -> None:
+    assert SPELLINGS[SPELLINGS[name].instead].matched  # and test_written_by_hand holds that against torch's counter
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_called(run: Run, name: str) -> None:
+    call, found = CALLS[name], run.of(f"call:{name}")
+    assert run.counted[f"call:{name}"] == 0
+    assert found.call is not None
+    if run.device == "cpu":
+        assert (found.why.code if found.why else "") == call.code
+        assert bool(found.fused) == (not call.code)
+    else:
+        assert state_of(found) in (State.FUSED, State.NOT_FUSED)
