@@ -24,8 +24,10 @@ from ctrace.inspector.model import (
     Target,
     Time,
 )
+from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import place_of
+from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
@@ -33,6 +35,7 @@ from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.stacks import user_lines
+from ctrace.inspector.symbols import Symbols
 
 _DEFAULT_LIMIT = 8
 """torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
@@ -86,6 +89,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
+        printed=_printed(raw),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
 
@@ -160,6 +164,15 @@ def _guards(raw: Raw) -> dict[str, GuardText]:
             left_out=placed.left_out if placed else (),
             cost=timed.cost if timed else None,
         )
+    return found
+
+
+def _printed(raw: Raw) -> dict[str, Graphs]:
+    found = {}
+    for compile_id, printed in raw.printed.items():
+        made = Symbols(raw, compile_id).made()
+        symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
+        found[compile_id] = Graphs(tuple(printed), raw.aliases.get(compile_id, ""), symbols)
     return found
 
 

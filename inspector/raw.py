@@ -11,6 +11,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
 from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
@@ -41,6 +42,9 @@ class Raw:
     """Compile ids in the order they were first met."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
+    printed: dict[str, list[Printed]] = field(default_factory=dict)
+    """Graphs of a compilation's last attempt, in torch's order."""
+    aliases: dict[str, str] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -131,7 +135,7 @@ class Raw:
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
-                self.symbols.pop(event.id, None)
+                self._forget(event.id)
                 if self._call is not None:
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
@@ -139,6 +143,12 @@ class Raw:
             case ev.GraphMade():
                 self._meet(event.id)
                 self.graphs.setdefault(event.id, []).append(event)
+                if event.printed is not None:
+                    self.printed.setdefault(event.id, []).append(event.printed)
+            case GraphPrinted():
+                self.printed.setdefault(event.id, []).append(event.printed)
+            case AliasesFound():
+                self.aliases[event.id] = event.text
             case ev.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.Measured():
@@ -191,6 +201,11 @@ class Raw:
     def _meet(self, compile_id: str) -> None:
         if compile_id not in self.seen:
             self.seen[compile_id] = None
+
+    def _forget(self, compile_id: str) -> None:
+        """Drop what an attempt said that Dynamo gave up, or starts over."""
+        for table in (self.symbols, self.printed, self.aliases):
+            table.pop(compile_id, None)
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))
