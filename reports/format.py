@@ -52,6 +52,18 @@ def microseconds(time: float) -> str:
     return f"{time:.1f} µs" if time < 1000 else f"{time / 1000:.1f} ms"
 
 
+def memory(size: int) -> str:
+    """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
+    if size < 1024:
+        return f"{size} B"
+    value, unit = float(size), ""
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1023.95:
+            break
+    return f"{value:.1f} {unit}"
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Write `1 graph`, `2 graphs`, `no graphs`."""
     return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"

@@ -14,6 +14,7 @@ _VIEWS = frozenset(
     )
 )  # fmt: skip
 """Aten and prims ops whose result shares the memory of their first argument (aten/native/native_functions.yaml)."""
+_RANDOM = ("rand", "bernoulli", "dropout", "normal", "uniform", "multinomial", "poisson", "exponential", "cauchy")
 _ATEN = ("aten.", "prims.")
 
 
@@ -41,6 +42,11 @@ def is_view(node: FxNode) -> bool:
     """Whether an aten op makes a tensor on the memory of its first argument."""
     name = op_name(node)
     return name.startswith(_ATEN) and name.partition(".")[2] in _VIEWS
+
+
+def is_random(node: FxNode) -> bool:
+    """Whether an op gives something else every time."""
+    return any(part in op_name(node) for part in _RANDOM)
 
 
 def operations(graph: FxGraph) -> tuple[FxNode, ...]:

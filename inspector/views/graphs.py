@@ -81,6 +81,16 @@ class Compiled:
         """The aten graph that a call runs first: the forward, or where there is no gradient the only one."""
         return self.first(GraphStage.FORWARD, GraphStage.INFERENCE)
 
+    def usual(self) -> Staged:
+        """Give the stage that tells most: what a call runs first, or where there is no such, what Dynamo traced.
+
+        Raises:
+            TargetError: there is no stage at all.
+        """
+        order = (GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.DYNAMO)
+        found = (each for stage in order for each in self.stages if each.stage is stage)
+        return next(found, None) or self.stage("forward")
+
     def stage(self, label: str) -> Staged:
         """Find a stage by its label.
 
