@@ -20,6 +20,11 @@ _AROUND = {
 }
 """What one word means: before and after the passes of a stage."""
 _DOTS = ".."
+_OPERATORS = {
+    "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow", "imatmul": "matmul",
+    "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder", "floordiv": "floor_divide",
+}  # fmt: skip
+"""Python's operators by the name of the aten op that does the same."""
 _PICK = "operator.getitem"
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -165,8 +170,10 @@ def _line_lowered(olds: list[FxNode], news: list[FxNode]) -> LineLowered:
 
 def _short(node: FxNode) -> str:
     """Name an op so that a function and the aten op of the same name are one: `torch.relu`, `x.relu()`, `aten.relu`."""
-    name = op_name(node)
-    return name.rpartition(".")[2] if name.startswith(("aten.", "prims.")) else name
+    name = op_name(node).removeprefix("aten.").removeprefix("prims.")
+    if node.target.startswith("operator."):
+        return _OPERATORS.get(name, name)
+    return name.removesuffix("_") if node.kind is Kind.CALL_METHOD else name
 
 
 def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

@@ -22,6 +22,8 @@ from ctrace.reports.terminal.parts import MOST, item, section, table
 _MOST_NODES = 80
 _MOST_OUTPUTS = 12
 _HANGING = 6
+_GLUE = "\ue000"
+"""Stands for a space at which no line is folded; a private letter, which `plain` lets through from no log."""
 
 
 def stage_screen(
@@ -38,7 +40,9 @@ def stage_screen(
         if note.startswith(f"{staged.label}: "):
             yield Text(fmt.one_line(note), style="yellow")
     names = [one.name for one in traced_inputs(session, each)]
-    yield from _Stage(graph, names, session.environment.cwd, width, all_of_it=all_of_it).lines()
+    named = {node.name: name for node, name in zip(graph.placeholders(), names, strict=False) if staged.is_traced}
+    named |= {node.name: input_words(node.described, names) for node in graph.placeholders() if not staged.is_traced}
+    yield from _Stage(graph, names, named, session.environment.cwd, width, all_of_it=all_of_it).lines()
 
 
 def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
@@ -55,9 +59,13 @@ def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
 class _Stage:
     """Writes one graph."""
 
-    def __init__(self, graph: FxGraph, names: list[str], cwd: str, width: int, *, all_of_it: bool) -> None:
+    def __init__(
+        self, graph: FxGraph, names: list[str], named: dict[str, str], cwd: str, width: int, *, all_of_it: bool
+    ) -> None:
         self._graph = graph
         self._names = names
+        self._named = named
+        """What to call an input, by node."""
         self._cwd = cwd
         self._width = width
         self._all = all_of_it
@@ -81,7 +89,7 @@ class _Stage:
             return
         yield section("Inputs")
         for node in inputs if self._all else inputs[:_MOST_OUTPUTS]:
-            yield self._line(node.name, input_words(node.described, self._names), node)
+            yield self._line(node.name, fmt.one_line(self._named.get(node.name, "")), node)
         if not self._all and len(inputs) > _MOST_OUTPUTS:
             yield Text(f"   and {fmt.count(len(inputs) - _MOST_OUTPUTS, 'more input')}: see --all", style="dim")
 
@@ -104,13 +112,18 @@ class _Stage:
         yield section("Returns")
         for output in outputs if self._all else outputs[:_MOST_OUTPUTS]:
             told = output_words(output.described, self._names)
-            yield item(Text.assemble("  ", fmt.one_line(output.text, 60), (f"  {told}", "dim")))
+            node = self._graph.node(output.text)
+            yield self._line(fmt.one_line(output.text, 60), told, node) if node else _plain_output(output.text, told)
         if not self._all and len(outputs) > _MOST_OUTPUTS:
             yield Text(f"   and {fmt.count(len(outputs) - _MOST_OUTPUTS, 'more output')}: see --all", style="dim")
 
     def _line(self, name: str, call: str, node: FxNode) -> RenderableType:
         tag = f"  {fmt.plain(node.tag)}" if node.tag else ""
         return node_line(name, call, result_text(node, self._device, strides=self._all) + tag, self._width)
+
+
+def _plain_output(text: str, told: str) -> RenderableType:
+    return item(Text(f"  {fmt.one_line(text, 60)}  {told}", style="dim"))
 
 
 def _group_title(at: At | None, cwd: str) -> RenderableType:
@@ -120,9 +133,10 @@ def _group_title(at: At | None, cwd: str) -> RenderableType:
 def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:
     """Write `name  call  → result`, folded with an indent where it is too long."""
     named = fmt.one_line(name, 60)
-    whole = f"{named}  {call}" + (f"  → {result}" if result else "")
+    arrow = f"→ {result}".replace(" ", _GLUE) if result else ""
+    whole = "  ".join(part for part in (named, call, arrow) if part)
     lines = wrap(whole, max(width - _HANGING, 30), subsequent_indent="    ", break_on_hyphens=False) or [named]
-    text = Text("\n".join(f" {mark} {line}" for line in lines))
+    text = Text("\n".join(f" {mark} {line}" for line in lines).replace(_GLUE, " "))
     text.stylize("bold", 3, 3 + len(named))
     return text
 

@@ -130,7 +130,7 @@ def _fact(name: str, value: str, style: str = "") -> RenderableType:
 def _kept(kept: Kept, told: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield _fact("saved", _kept_words(kept, told))
     made = [each for each in kept.saved if each.is_made]
-    shown = made if all_of_it else made[:_BIGGEST]
+    shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
     if shown:
         yield item(_biggest(shown, cwd, width))
     if len(shown) < len(made):

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.graphs.fx import At
@@ -23,6 +24,7 @@ _WHY = {
     Why.UNUSED: "read by nothing",
     Why.OTHER: "",
 }
+_ONE = {Why.MOVED: "in the backward", Why.VIEW: "a view", Why.UNUSED: "read by nothing"}
 _MOST_LINES = 25
 
 
@@ -43,10 +45,9 @@ def diff_screen(
 def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     changed = [line for line in diff.lowered if line.before or line.after]
     same = len(diff.lowered) - len(changed)
-    yield Text(
-        f"{fmt.count(len(changed), 'line')} decomposed into other ops"
-        + (f", {fmt.count(same, 'line')} with the same ops." if same else ".")
-    )
+    decomposed = sum(bool(line.before and line.after) for line in changed)
+    told = f"{fmt.count(decomposed, 'line')} decomposed into other ops"
+    yield Text(f"{told}, {fmt.count(same, 'line')} with the same ops." if same else f"{told}.")
     shown = changed if all_of_it else changed[:_MOST_LINES]
     for line in shown:
         yield _place(line.at, cwd)
@@ -57,13 +58,13 @@ def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iter
 def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     before, after = counts_text(line.before), counts_text(line.after)
     if before and after:
-        yield item(Text.assemble("  ", (before, "red"), "  became  ", (after, "green")))
+        yield _indented(Text.assemble((before, "red"), "  became  ", (after, "green")))
     elif after:
-        yield item(Text.assemble("  added  ", (after, "green")))
+        yield _indented(Text.assemble("added  ", (after, "green")))
     else:
-        yield item(Text.assemble("  ", (before, "red"), "  is not there any more under this line"))
+        yield _indented(Text.assemble((before, "red"), "  is not there any more under this line"))
     if line.same:
-        yield item(Text(f"  the same on both sides: {counts_text(line.same)}", style="dim"))
+        yield _indented(Text(f"the same on both sides: {counts_text(line.same)}", style="dim"))
     if all_of_it:
         for node in line.nodes:
             yield node_line(node.name, call_text(node), result_text(node), width)
@@ -107,19 +108,19 @@ def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[Render
         gone = Counter(op_name(each.node) for each in line.gone if each.why is reason)
         if gone:
             note = f"  ({_WHY[reason]})" if _WHY[reason] else ""
-            yield item(Text.assemble("  - ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")))
+            yield _indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")))
     if line.new:
         new = Counter(map(op_name, line.new))
         note = "  (constants)" if line.is_constant else ""
-        yield item(Text.assemble("  + ", (counts_text(new.most_common(), 12), "green"), (note, "dim")))
+        yield _indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")))
     if line.other_op:
         other = Counter(f"{op_name(old)} → {fmt.short_op(op_name(new))}" for old, new in line.other_op)
-        yield item(Text.assemble("  ~ ", counts_text(other.most_common(), 12)))
+        yield _indented(Text.assemble("~ ", counts_text(other.most_common(), 12)))
 
 
 def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
     for each in line.gone:
-        yield node_line(each.node.name, call_text(each.node), _reason(each), width, "-")
+        yield node_line(each.node.name, f"{call_text(each.node)}{_reason(each)}", "", width, "-")
     for node in line.new:
         yield node_line(node.name, call_text(node), result_text(node), width, "+")
     for old, new in (*line.other_op, *line.other_args):
@@ -127,11 +128,16 @@ def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
 
 
 def _reason(gone: Gone) -> str:
-    return f"the same as {fmt.one_line(gone.same_as)}" if gone.same_as else _WHY[gone.why]
+    reason = f"the same as {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
+    return f"  ({reason})" if reason else ""
 
 
 def _place(at: At | None, cwd: str) -> RenderableType:
     return Text(f"\n {place_text(at, cwd)}" if at else "\n no line of yours", style="cyan" if at else "dim")
+
+
+def _indented(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, 3))
 
 
 def _left(number: int) -> Iterator[RenderableType]:
