@@ -1,19 +1,11 @@
 """`ctrace graphs`: every graph at every stage, what each stage changed, and what the backward needs."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import RenderableType
-
-    from ctrace.inspector.model import Session
 
 EXAMPLES = """\b
 Examples:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.model import Session
     from ctrace.inspector.views.graphs import Compiled, Staged
+    from ctrace.inspector.views.stagediff import StageDiff
 
 
 @dataclass(frozen=True, slots=True)

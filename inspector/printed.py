@@ -22,7 +22,7 @@ class GraphStage(StrEnum):
     """As aten ops, where no gradient is asked for."""
     BEFORE_JOINT = "before_joint"
     AFTER_JOINT = "after_joint"
-    """Around Inductor's joint-graph passes; torch prints them for inference only (2.13, _inductor/compile_fx.py:2448)."""
+    """Around Inductor's joint-graph passes; printed for inference only (2.13, _inductor/compile_fx.py:2448)."""
     BEFORE_POST_GRAD = "before_post_grad"
     POST_GRAD = "post_grad"
     """Around Inductor's last passes; a graph with a backward has them for each part."""

@@ -54,14 +54,11 @@ def microseconds(time: float) -> str:
 
 def memory(size: int) -> str:
     """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
-    if size < 1024:
-        return f"{size} B"
-    value, unit = float(size), ""
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
+    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1023.95 and len(units) > 1:
         value /= 1024
-        if value < 1023.95:
-            break
-    return f"{value:.1f} {unit}"
+        units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -107,9 +107,11 @@ def depends_text(symbols: Sequence[str], meant: Mapping[str, str]) -> str:
     return f", depends on {names}" if symbols else ""
 
 
-def place_text(at: At, cwd: str) -> str:
-    """Write the user's line and its code."""
-    return f"{fmt.place(at.file, at.line, cwd)}  {fmt.one_line(at.code)}"
+def place_text(at: At, cwd: str, limit: int = 0) -> str:
+    """Write the user's line and its code; of a place with more than `limit` letters, the file's name alone."""
+    place = fmt.place(at.file, at.line, cwd)
+    short = f"{fmt.file_name(at.file)}:{at.line}" if limit and len(place) > limit else place
+    return f"{short}  {fmt.one_line(at.code)}"
 
 
 def output_words(described: str, names: Sequence[str]) -> str:

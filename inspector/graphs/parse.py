@@ -205,8 +205,7 @@ class _Reader:
         items = _items(text)
         told = comments if len(comments) == len(items) else {}
         self._outputs = tuple(Output(item, told.get(at, "")) for at, item in enumerate(items))
-        name = "output_1" if "output" in self._known else "output"
-        self._nodes.append(FxNode(name, Kind.OUTPUT, "output", text, names_in(text, self._known)))
+        self._nodes.append(FxNode("output", Kind.OUTPUT, "output", text, names_in(text, self._known)))
 
 
 def _parted(line: str) -> tuple[str, str]:

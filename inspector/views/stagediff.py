@@ -21,8 +21,9 @@ _AROUND = {
 """What one word means: before and after the passes of a stage."""
 _DOTS = ".."
 _OPERATORS = {
-    "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow", "imatmul": "matmul",
-    "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder", "floordiv": "floor_divide",
+    "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow",
+    "imatmul": "matmul", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
+    "floordiv": "floor_divide",
 }  # fmt: skip
 """Python's operators by the name of the aten op that does the same."""
 _PICK = "operator.getitem"
@@ -145,7 +146,7 @@ def _key(node: FxNode) -> Key:
 
 def _working(graph: FxGraph) -> dict[str, FxNode]:
     """Index what computes or holds a value, by name; names of graphs within have their graph's before them."""
-    found = {}
+    found: dict[str, FxNode] = {}
     for number, each in enumerate(graph.whole()):
         prefix = f"{each.name}{number}." if number else ""
         found |= {prefix + node.name: node for node in each.nodes if node.kind in (*CALLS, Kind.GET_ATTR)}

@@ -105,7 +105,9 @@ class _Stage:
                 if self._left >= 0:
                     yield self._line(node.name, call_text(node), node)
         if graph is not self._graph and self._left >= 0:
-            yield Text(f"   returns {fmt.one_line(', '.join(output.text for output in graph.outputs), 200)}", style="dim")
+            yield Text(
+                f"   returns {fmt.one_line(', '.join(output.text for output in graph.outputs), 200)}", style="dim"
+            )
 
     def _outputs(self) -> Iterator[RenderableType]:
         outputs = self._graph.outputs

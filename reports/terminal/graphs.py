@@ -23,6 +23,8 @@ _TOP = 6
 _BIGGEST = 5
 """How many saved tensors a graph lists."""
 _OUTPUTS = 4
+_PLACE = 30
+"""Letters of a place in a narrow column."""
 _PARAMETERS = ("parameter", "buffer")
 _SHARES = {
     Shares.VIEW_OF_MADE: "a view of a result",
@@ -91,11 +93,7 @@ def _facts(told: Overview) -> Iterator[tuple[str, str]]:
 def _inputs(inputs: tuple[GraphInput, ...]) -> str:
     own = [each for each in inputs if each.role not in _PARAMETERS]
     named = [f"{fmt.one_line(each.name, 60)}{_typed(each)}" for each in own]
-    counts = [
-        fmt.count(number, role)
-        for role in _PARAMETERS
-        if (number := sum(each.role == role for each in inputs))
-    ]
+    counts = [fmt.count(number, role) for role in _PARAMETERS if (number := sum(each.role == role for each in inputs))]
     return ", ".join([*([fmt.listed(named, MOST)] if named else []), *counts]) or "none"
 
 
@@ -138,8 +136,8 @@ def _kept(kept: Kept, told: Overview, cwd: str, width: int, *, all_of_it: bool) 
     if told.again is not None and (told.again.nodes or told.again.views):
         names = counts_text(counted(told.again.nodes), _TOP)
         views = f" ({fmt.count(told.again.views, 'view')} besides)" if told.again.views else ""
-        number = fmt.count(len(told.again.nodes), "op")
-        yield _fact("recomputed", f"in the backward, {number} of the forward{f': {names}' if names else ''}{views}")
+        ops = f"{fmt.count(len(told.again.nodes), 'op')} of the forward: {names}" if names else "no op of the forward"
+        yield _fact("recomputed", f"in the backward, {ops}{views}")
 
 
 def _kept_words(kept: Kept, told: Overview) -> str:
@@ -158,7 +156,9 @@ def _kept_words(kept: Kept, told: Overview) -> str:
 
 
 def _biggest(saved: list[Saved], cwd: str, width: int) -> RenderableType:
-    named = [f"{fmt.one_line(each.node.name, 24)} {type_text(each.node.type) if each.node.type else ''}" for each in saved]
+    named = [
+        f"{fmt.one_line(each.node.name, 24)} {type_text(each.node.type) if each.node.type else ''}" for each in saved
+    ]
     column = max(map(len, named))
     lines = []
     for each, name in zip(saved, named, strict=True):
@@ -172,7 +172,7 @@ def _biggest(saved: list[Saved], cwd: str, width: int) -> RenderableType:
 def _where(each: Saved, cwd: str) -> str:
     """Say which line made the memory that is kept, and what else it is."""
     at = each.root.at or each.node.at
-    told = [place_text(at, cwd) if at else "no line of yours"]
+    told = [place_text(at, cwd, _PLACE) if at else "no line of yours"]
     if each.root is not each.node:
         told.insert(0, f"view of {fmt.one_line(each.root.name, 24)},")
     if each.is_returned:
