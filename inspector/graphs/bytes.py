@@ -71,17 +71,16 @@ def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
         case ast.Constant(value=int() as value):
             return value
         case ast.Name(id=name):
-            value = values.get(name, "")
-            return int(value[:18]) if value.isdecimal() else None
+            known = values.get(name, "")
+            return int(known[:18]) if known.isdecimal() else None
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _worked_out(operand, values)
             return None if inner is None else -inner
         case ast.BinOp(left=left, op=op, right=right):
             return _combined(_worked_out(left, values), op, _worked_out(right, values))
         case ast.Call(func=ast.Name(id="Max" | "Min" as name), args=args) if args:
-            found = [_worked_out(each, values) for each in args]
-            known = [each for each in found if each is not None]
-            return None if len(known) < len(found) else max(known) if name == "Max" else min(known)
+            found = [number for each in args if (number := _worked_out(each, values)) is not None]
+            return None if len(found) < len(args) else max(found) if name == "Max" else min(found)
     return None
 
 

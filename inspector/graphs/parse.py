@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ctrace.inspector.graphs.annotations import annotation
 from ctrace.inspector.graphs.fx import At, FxGraph, FxNode, Kind, Output
 from ctrace.inspector.graphs.scan import closing, is_closed, names_in, pieces
-from ctrace.inspector.graphs.statements import call, placeholder, statement
+from ctrace.inspector.graphs.statements import Call, Statement, call, placeholder, statement
 
 _CLASS = re.compile(r"(?P<indent> *)class (?P<name>.+)\(torch\.nn\.Module\):$")
 _PLACE = re.compile(r"#(?P<before>.*?) File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)")
@@ -165,14 +165,12 @@ class _Reader:
         return True
 
     def _statement(self, line: str) -> None:
-        said = statement(line)
-        made = said and call(said, self._known)
+        said, made = self._read(line)
         lines = 1
         while made is None and self._goes_on(line) and lines < _LONGEST:
             line = f"{line}\n{self._lines[self._next]}"
             self._next, lines = self._next + 1, lines + 1
-            said = statement(line)
-            made = said and call(said, self._known)
+            said, made = self._read(line)
         if said is None or made is None:
             self._unread.append(line)
             return
@@ -181,6 +179,10 @@ class _Reader:
         node = FxNode(said.name, made.kind, made.target, made.args, uses, type_, symbol, self._at, self._tag)
         self._nodes.append(node)
         self._known.add(said.name)
+
+    def _read(self, line: str) -> tuple[Statement | None, Call | None]:
+        said = statement(line)
+        return said, call(said, self._known) if said else None
 
     def _goes_on(self, line: str) -> bool:
         """Whether the next line belongs to a statement, whose brackets are open."""
@@ -191,7 +193,8 @@ class _Reader:
 
     def _return(self, line: str) -> None:
         """Read what is returned, on one line or on one for each."""
-        text, comments = "", {}
+        text = ""
+        comments: dict[int, str] = {}
         self._next -= 1
         while self._next < len(self._lines):
             part, comment = _parted(self._lines[self._next])

@@ -105,9 +105,8 @@ class _Stage:
                 if self._left >= 0:
                     yield self._line(node.name, call_text(node), node)
         if graph is not self._graph and self._left >= 0:
-            yield Text(
-                f"   returns {fmt.one_line(', '.join(output.text for output in graph.outputs), 200)}", style="dim"
-            )
+            returned = ", ".join(output.text for output in graph.outputs)
+            yield Text(f"   returns {fmt.one_line(returned, 200)}", style="dim")
 
     def _outputs(self) -> Iterator[RenderableType]:
         outputs = self._graph.outputs

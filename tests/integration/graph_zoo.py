@@ -9,6 +9,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -207,5 +208,4 @@ def tensors(result: Any) -> Iterator[torch.Tensor]:
 
 
 run()
-with open(sys.argv[1], "w") as file:
-    json.dump(RECORDS, file)
+Path(sys.argv[1]).write_text(json.dumps(RECORDS))
