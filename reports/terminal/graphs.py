@@ -92,6 +92,70 @@ def _facts(told: Overview) -> Iterator[tuple[str, str]]:
 
 def _inputs(inputs: tuple[GraphInput, ...]) -> str:
     own = [each for each in inputs if each.role not in _PARAMETERS]
+    named = [f"{fmt.one_line(each.name, 60)}{_typed(each)}" for each in own]
+    counts = [fmt.count(number, role) for role in _PARAMETERS if (number := sum(each.role == role for each in inputs))]
+    return ", ".join([*([fmt.listed(named, MOST)] if named else []), *counts]) or "none"
+
+
+def _typed(each: GraphInput) -> str:
+    if each.node.type is not None:
+        return f" {type_text(each.node.type)}"
+    return f" (number {fmt.one_line(each.node.symbol)})" if each.node.symbol else ""
+
+
+def _change(each: Changed) -> str:
+    role = f" ({each.role})" if each.role in _PARAMETERS else ""
+    what = "in place" if each.data else "its sizes or strides"
+    return f"{fmt.one_line(each.name, 60)}{role} {what}"
+
+
+def _result(each: Result) -> str:
+    type_ = f" {type_text(each.node.type)}" if each.node and each.node.type else ""
+    text = f"{fmt.one_line(each.text, 40)}{type_}"
+    if each.base:
+        return f"{text} ({'is' if each.shares is Shares.INPUT else 'a view of'} {fmt.one_line(each.base, 60)})"
+    return f"{text} ({_SHARES[each.shares]})" if each.shares in _SHARES else text
+
+
+def _fact(name: str, value: str, style: str = "") -> RenderableType:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=10, style="dim")
+    grid.add_column()
+    grid.add_row(name, Text(value, style=style))
+    return item(grid)
+
+
+def _kept(kept: Kept, told: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    yield _fact("saved", _kept_words(kept, told))
+    made = [each for each in kept.saved if each.is_made]
+    shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
+    if shown:
+        yield item(_biggest(shown, cwd, width))
+    if len(shown) < len(made):
+        yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
+    if told.again is not None and (told.again.nodes or told.again.views):
+        names = counts_text(counted(told.again.nodes), _TOP)
+        views = f" ({fmt.count(told.again.views, 'view')} besides)" if told.again.views else ""
+        ops = f"{fmt.count(len(told.again.nodes), 'op')} of the forward: {names}" if names else "no op of the forward"
+        yield _fact("recomputed", f"in the backward, {ops}{views}")
+
+
+def _kept_words(kept: Kept, told: Overview) -> str:
+    """Sum up what is kept: what the forward made, and what is there anyway."""
+    made = [each for each in kept.saved if each.is_made]
+    numbers = sum(each.memory is None for each in kept.saved)
+    there = len(kept.saved) - len(made) - numbers
+    meant = {name: symbol.name for name, symbol in told.each.graphs.symbols.items()}
+    size = "size not known" if kept.made is None else f"{fmt.memory(kept.made)}{depends_text(kept.symbols, meant)}"
+    parts = [f"for the backward: {fmt.count(len(made), 'tensor')} made here{f', {size}' if made else ''}"]
+    if there:
+        parts.append(f"{there} that are inputs, or views of them")
+    if numbers:
+        parts.append(fmt.count(numbers, "number"))
+    return "; ".join(parts)
+
+
+def _biggest(saved: list[Saved], cwd: str, width: int) -> RenderableType:
     named = [_named(each) for each in saved]
     column = max(map(len, named))
     lines = []
