@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ctrace.inspector.graphs.bytes import Memory, number
+from ctrace.inspector.graphs.bytes import number
 from ctrace.inspector.graphs.fx import At, FxNode, Kind, TensorType
 from ctrace.inspector.graphs.ops import op_name, overload
 from ctrace.inspector.graphs.scan import pieces
+from ctrace.inspector.printed import SymbolMeant
 from ctrace.reports import format as fmt
 
 _SIGNS = {
@@ -95,16 +96,11 @@ def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
     return f"{text}, and {left} more" if left else text
 
 
-def memory_text(memory: Memory, meant: Mapping[str, str]) -> str:
-    """Write bytes, and what they depend on; `meant` has the user's names of symbols."""
-    size = "size not known" if memory.bytes is None else fmt.memory(memory.bytes)
-    return f"{size}{depends_text(memory.symbols, meant)}"
-
-
-def depends_text(symbols: Sequence[str], meant: Mapping[str, str]) -> str:
-    """Write `, depends on x.size(0)`; nothing where it depends on nothing."""
-    names = fmt.listed((fmt.one_line(meant.get(name, name), 60) for name in symbols), 3)
-    return f", depends on {names}" if symbols else ""
+def depends_text(symbols: Sequence[str], meant: Mapping[str, SymbolMeant]) -> str:
+    """Write ` where x.size(0) is 8`; nothing where it depends on nothing."""
+    known = [meant.get(name, SymbolMeant(name, "not known")) for name in symbols]
+    told = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
+    return f" where {fmt.listed(told, 3)}" if symbols else ""
 
 
 def place_text(at: At, cwd: str, limit: int = 0) -> str:

@@ -13,6 +13,9 @@ _SYMBOL = re.compile(r"\b[suf]\d+\b|\bzuf\d+\b")
 _LONGEST = 300
 """Characters of an expression of sizes that are still worked out."""
 
+_DIGITS = 18
+"""Digits of a size; longer ones are damage."""
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -58,12 +61,16 @@ def item_bytes(dtype: str) -> float | None:
 def number(expression: str, values: Mapping[str, str]) -> int | None:
     """Work out a size, such as `s77*64` or `(s77//2)`; None: it holds a symbol without a value, or cannot be read."""
     if expression.isdecimal():
-        return int(expression[:18])
+        return _whole(expression)
     try:
         tree = ast.parse(expression[:_LONGEST], mode="eval") if len(expression) <= _LONGEST else None
         return None if tree is None else _worked_out(tree.body, values)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
         return None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
@@ -72,7 +79,7 @@ def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
             return value
         case ast.Name(id=name):
             known = values.get(name, "")
-            return int(known[:18]) if known.isdecimal() else None
+            return _whole(known)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _worked_out(operand, values)
             return None if inner is None else -inner

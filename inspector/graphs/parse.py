@@ -189,7 +189,8 @@ class _Reader:
         if self._next >= len(self._lines):
             return False
         following = self._lines[self._next]
-        return not following.startswith(("# ", "return ")) and not is_closed(line)
+        is_new = following.startswith(("# ", "return ")) or statement(following) is not None
+        return not is_new and not is_closed(line)
 
     def _return(self, line: str) -> None:
         """Read what is returned, on one line or on one for each."""

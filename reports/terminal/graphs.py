@@ -145,8 +145,8 @@ def _kept_words(kept: Kept, told: Overview) -> str:
     made = [each for each in kept.saved if each.is_made]
     numbers = sum(each.memory is None for each in kept.saved)
     there = len(kept.saved) - len(made) - numbers
-    meant = {name: symbol.name for name, symbol in told.each.graphs.symbols.items()}
-    size = "size not known" if kept.made is None else f"{fmt.memory(kept.made)}{depends_text(kept.symbols, meant)}"
+    size = "size not known" if kept.made is None else fmt.memory(kept.made)
+    size += depends_text(kept.symbols, told.each.graphs.symbols)
     parts = [f"for the backward: {fmt.count(len(made), 'tensor')} made here{f', {size}' if made else ''}"]
     if there:
         parts.append(f"{there} that are inputs, or views of them")

@@ -132,6 +132,12 @@ FACTS = {
     "train_eval": Facts(
         "compiled", ["0/0", "0/1"], recompiles=[("0/1", True, ["training_mode"])], cache=[("Sequential", 2, 8)]
     ),
+    "trained": Facts(
+        "compiled",
+        ["0/0", "0/1"],
+        recompiles=[("0/1", True, ["size"])],
+        cache=[("forward", 2, 8)],
+    ),
     "try_break": TRY,
     "try_break.torch": TRY,
 }
