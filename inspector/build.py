@@ -172,7 +172,9 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
     for compile_id, printed in raw.printed.items():
         made = Symbols(raw, compile_id).made()
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
-        found[compile_id] = Graphs(tuple(printed), raw.aliases.get(compile_id, ""), symbols)
+        told = raw.aliases.get(compile_id)
+        is_theirs = told is not None and told.attempt == printed[-1].attempt
+        found[compile_id] = Graphs(tuple(printed), told.text if told and is_theirs else "", symbols)
     return found
 
 

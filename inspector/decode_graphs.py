@@ -26,16 +26,17 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
     told = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {name: tuple(map(str, size)) for name, size in told.items()}
     text = entry.payload
-    return ev.GraphMade(compile_id, None, None, printed=Printed(GraphStage.DYNAMO, text, sizes) if text else None)
+    traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
+    return ev.GraphMade(compile_id, None, None, printed=traced)
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
     """Type a graph at one of the later stages; those that belong to no compilation are of torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
-    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload))
+    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
 
 
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
     """Type what AOTAutograd knows of mutated inputs and aliased outputs."""
-    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload)
+    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)

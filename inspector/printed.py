@@ -36,6 +36,8 @@ class Printed:
     text: str
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sizes of nodes by name, as torch says them beside the text; for the stage `dynamo` only."""
+    attempt: int = 0
+    """How many times Dynamo had restarted the compilation; a restart is not always said otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class AliasesFound:
 
     id: str
     text: str
+    attempt: int = 0
 
 
 GraphEvent = GraphPrinted | AliasesFound

@@ -44,7 +44,7 @@ class Raw:
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
     """Graphs of a compilation's last attempt, in torch's order."""
-    aliases: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, AliasesFound] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -144,11 +144,11 @@ class Raw:
                 self._meet(event.id)
                 self.graphs.setdefault(event.id, []).append(event)
                 if event.printed is not None:
-                    self.printed.setdefault(event.id, []).append(event.printed)
+                    self._print(event.id, event.printed)
             case GraphPrinted():
-                self.printed.setdefault(event.id, []).append(event.printed)
+                self._print(event.id, event.printed)
             case AliasesFound():
-                self.aliases[event.id] = event.text
+                self.aliases[event.id] = event
             case ev.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.Measured():
@@ -202,10 +202,18 @@ class Raw:
         if compile_id not in self.seen:
             self.seen[compile_id] = None
 
+    def _print(self, compile_id: str, printed: Printed) -> None:
+        """Keep a graph, and drop those of attempts before its own."""
+        kept = self.printed.setdefault(compile_id, [])
+        if kept and kept[-1].attempt < printed.attempt:
+            kept.clear()
+        kept.append(printed)
+
     def _forget(self, compile_id: str) -> None:
         """Drop what an attempt said that Dynamo gave up, or starts over."""
-        for table in (self.symbols, self.printed, self.aliases):
-            table.pop(compile_id, None)
+        self.symbols.pop(compile_id, None)
+        self.printed.pop(compile_id, None)
+        self.aliases.pop(compile_id, None)
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))

@@ -115,7 +115,7 @@ def output_words(described: str, names: Sequence[str]) -> str:
     if match := _OUTPUT.fullmatch(described):
         return f"output {match[1]}"
     if described.startswith("SavedForBackwards"):
-        return "kept for the backward"
+        return "saved for the backward"
     if match := _GRADIENT.fullmatch(described):
         return f"gradient of {_name(match[1], names)}"
     if match := _CHANGED.fullmatch(described):

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.graphs.fx import At, FxGraph, FxNode
@@ -52,8 +53,8 @@ def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
         nodes = sum(1 for _ in graph.everything())
         counts = f"  {fmt.count(nodes, 'node')}, {fmt.count(len(operations(graph)), 'op')}"
     place = fmt.place(at.file, at.resumes_at or at.line, cwd)
-    head = f"{each.id}  {fmt.plain(at.function)}  {staged.label}"
-    return Text.assemble((head, "bold"), f"{counts}", (f"  {place}", "dim"))
+    head = f"{each.id}  {fmt.plain(at.function)}, stage {staged.label}"
+    return Text.assemble((head, "bold"), counts, (f"  {place}", "dim"))
 
 
 class _Stage:
@@ -99,7 +100,7 @@ class _Stage:
             yield section(f"Inside: {fmt.one_line(graph.name)}({fmt.one_line(inputs)})")
         for group in groups(graph):
             if self._left > 0:
-                yield _group_title(group.at, self._cwd)
+                yield line_title(group.at, self._cwd)
             for node in group.nodes:
                 self._left -= 1
                 if self._left >= 0:
@@ -127,8 +128,10 @@ def _plain_output(text: str, told: str) -> RenderableType:
     return item(Text(f"  {fmt.one_line(text, 60)}  {told}", style="dim"))
 
 
-def _group_title(at: At | None, cwd: str) -> RenderableType:
-    return Text(f"\n {place_text(at, cwd)}" if at else "\n no line of yours", style="cyan" if at else "dim")
+def line_title(at: At | None, cwd: str) -> RenderableType:
+    """Write the user's line over what it made, after an empty line."""
+    title = Text(place_text(at, cwd), style="cyan") if at else Text("no line of yours", style="dim")
+    return Group("", Padding(title, (0, 0, 0, 1)))
 
 
 def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:
@@ -137,7 +140,8 @@ def node_line(name: str, call: str, result: str, width: int, mark: str = " ") ->
     arrow = f"→ {result}".replace(" ", _GLUE) if result else ""
     whole = "  ".join(part for part in (named, call, arrow) if part)
     lines = wrap(whole, max(width - _HANGING, 30), subsequent_indent="    ", break_on_hyphens=False) or [named]
-    text = Text("\n".join(f" {mark} {line}" for line in lines).replace(_GLUE, " "))
+    text = Text(f" {mark} {lines[0]}".replace(_GLUE, " "))
+    text.append("".join(f"\n   {line}" for line in lines[1:]).replace(_GLUE, " "))
     text.stylize("bold", 3, 3 + len(named))
     return text
 

@@ -7,14 +7,13 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.graphs.fx import At
 from ctrace.inspector.graphs.ops import op_name
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.graphs import Compiled
 from ctrace.inspector.views.stagediff import Gone, LineChange, LineLowered, StageDiff, Why, totals
 from ctrace.reports import format as fmt
-from ctrace.reports.graphtext import call_text, counts_text, place_text, result_text
-from ctrace.reports.terminal.graphnodes import node_line
+from ctrace.reports.graphtext import call_text, counts_text, result_text
+from ctrace.reports.terminal.graphnodes import line_title, node_line
 from ctrace.reports.terminal.parts import item
 
 _WHY = {
@@ -50,7 +49,7 @@ def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iter
     yield Text(f"{told}, {fmt.count(same, 'line')} with the same ops." if same else f"{told}.")
     shown = changed if all_of_it else changed[:_MOST_LINES]
     for line in shown:
-        yield _place(line.at, cwd)
+        yield line_title(line.at, cwd)
         yield from _lowered(line, width, all_of_it=all_of_it)
     yield from _left(len(changed) - len(shown))
 
@@ -75,7 +74,7 @@ def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Itera
     yield from _totals(diff)
     shown = changed if all_of_it else changed[:_MOST_LINES]
     for line in shown:
-        yield _place(line.at, cwd)
+        yield line_title(line.at, cwd)
         yield from _change(line, width, all_of_it=all_of_it)
     yield from _left(len(changed) - len(shown))
 
@@ -130,10 +129,6 @@ def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
 def _reason(gone: Gone) -> str:
     reason = f"the same as {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
     return f"  ({reason})" if reason else ""
-
-
-def _place(at: At | None, cwd: str) -> RenderableType:
-    return Text(f"\n {place_text(at, cwd)}" if at else "\n no line of yours", style="cyan" if at else "dim")
 
 
 def _indented(text: Text) -> RenderableType:

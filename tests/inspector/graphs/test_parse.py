@@ -161,7 +161,7 @@ def texts() -> list[str]:
 
 
 def test_recorded_graphs_are_read_whole() -> None:
-    assert len(texts()) == 20
+    assert len(texts()) == 18
     for text in texts():
         assert all(graph.unread == () for graph in _graph(text).whole())
 

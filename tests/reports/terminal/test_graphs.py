@@ -29,14 +29,14 @@ SCREENS = (
 
 def _screen(session: Session, name: str, width: int) -> str:
     view, _, everything = name.partition("-")
-    each = compiled(session)[-1]
+    each = compiled(session)[0]
     whole = bool(everything)
     if view == "overview":
         return drawn(graphs_screen(session, compiled(session), width, all_of_it=whole), width)
     if view == "ops":
         return drawn(ops_screen(session, each, each.usual()), width)
     if view == "line":
-        line = "trained.py:18" if session is not HOSTILE else "a.py:8"
+        line = "trained.py:17" if session is not HOSTILE else "a.py:8"
         return drawn(line_screen(session, of_line(session, line, each.id), line, width), width)
     if view in ("lowered", "parted"):
         wanted = "dynamo..forward" if view == "lowered" else "joint..forward"
