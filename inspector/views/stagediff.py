@@ -157,7 +157,7 @@ def _lowered(before: FxGraph, after: FxGraph) -> tuple[LineLowered, ...]:
     groups: dict[Key, tuple[list[FxNode], list[FxNode]]] = {}
     for side, graph in enumerate((before, after)):
         for node in _working(graph).values():
-            if node.kind in CALLS and node.target != _PICK:
+            if node.kind in CALLS and node.target != _PICK and not node.symbol:
                 groups.setdefault(_key(node), ([], []))[side].append(node)
     return tuple(_line_lowered(olds, news) for olds, news in groups.values())
 

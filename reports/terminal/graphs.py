@@ -149,7 +149,7 @@ def _kept_words(kept: Kept, told: Overview) -> str:
     size += depends_text(kept.symbols, told.each.graphs.symbols)
     parts = [f"for the backward: {fmt.count(len(made), 'tensor')} made here{f', {size}' if made else ''}"]
     if there:
-        parts.append(f"{there} that are inputs, or views of them")
+        parts.append(f"{there} inputs, or views of such" if there > 1 else "one input, or a view of one")
     if numbers:
         parts.append(fmt.count(numbers, "number"))
     return "; ".join(parts)
