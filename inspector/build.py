@@ -24,8 +24,10 @@ from ctrace.inspector.model import (
     Target,
     Time,
 )
+from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import place_of
+from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
@@ -33,6 +35,7 @@ from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.stacks import user_lines
+from ctrace.inspector.symbols import Symbols
 from ctrace.inspector.transformed import attention_of, passes_of
 
 _DEFAULT_LIMIT = 8
@@ -89,6 +92,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
+        printed=_printed(raw),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
 
@@ -163,6 +167,17 @@ def _guards(raw: Raw) -> dict[str, GuardText]:
             left_out=placed.left_out if placed else (),
             cost=timed.cost if timed else None,
         )
+    return found
+
+
+def _printed(raw: Raw) -> dict[str, Graphs]:
+    found = {}
+    for compile_id, printed in raw.printed.items():
+        made = Symbols(raw, compile_id).made()
+        symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
+        told = raw.aliases.get(compile_id)
+        is_theirs = told is not None and told.attempt == printed[-1].attempt
+        found[compile_id] = Graphs(tuple(printed), told.text if told and is_theirs else "", symbols)
     return found
 
 

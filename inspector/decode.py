@@ -6,7 +6,14 @@ An event that ctrace knows of but does not use is `Ignored`; one that it has nev
 import json
 from collections.abc import Callable
 
-from ctrace.inspector import decode_bytecode, decode_guards, decode_passes, decode_scenarios, decode_shapes
+from ctrace.inspector import (
+    decode_bytecode,
+    decode_graphs,
+    decode_guards,
+    decode_passes,
+    decode_scenarios,
+    decode_shapes,
+)
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
@@ -202,7 +209,9 @@ def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.E
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
-    "dynamo_output_graph": lambda entry: ev.GraphMade(_id(entry), None, None),
+    "dynamo_output_graph": lambda entry: decode_graphs.traced(_id(entry), entry),
+    **dict.fromkeys(decode_graphs.STAGES, decode_graphs.printed),
+    "artifact:aot_forward_graph_fw_metadata": decode_graphs.aliases,
     "create_symbol": _on_sizes(decode_shapes.symbol_made),
     "create_unbacked_symbol": _on_sizes(decode_shapes.unbacked_made),
     "symbolic_shape_specialization": _on_sizes(decode_shapes.symbol_fixed),
@@ -246,8 +255,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 _IGNORED = frozenset(
     (
         "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
-        "dynamo_guards", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph",
-        "inductor_pre_grad_graph", "inductor_post_grad_graph", "inductor_output_code", "link", "stack",
+        "dynamo_guards", "inductor_pre_grad_graph", "inductor_output_code", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
         "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",
@@ -259,5 +267,5 @@ _IGNORED_PREFIXES = (
     "artifact:dynamo_", "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_",
     "artifact:torch._functorch.config", "artifact:triton_", "artifact:get_", "artifact:put_",
     "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
-    "artifact:cudagraph", "artifact:forward_",
+    "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper",
 )  # fmt: skip

@@ -8,6 +8,7 @@ from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.guard_events import GuardEvent
 from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent
+from ctrace.inspector.printed import GraphEvent, Printed
 from ctrace.inspector.shape_events import ShapeEvent
 
 
@@ -165,6 +166,8 @@ class GraphMade:
     ops: int | None
     wraps: str | None = None
     """The class of the module, where Dynamo compiles its own wrapper around one of torch's."""
+    printed: Printed | None = None
+    """The graph itself, where torch's own entry tells of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +292,6 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -87,6 +87,10 @@ class Fields:
         """Give objects; a missing field has none."""
         return self.objects(name) if name in self._data else ()
 
+    def maybe_lists(self, name: str) -> dict[str, list[Any]]:
+        """Give a table of lists of whatever they hold; a missing field is empty."""
+        return self._table(name, list) if name in self._data else {}
+
     def rows(self, name: str) -> tuple[list[Any], ...]:
         """Give lists of whatever they hold."""
         return tuple(self._items(name, lambda item: _checked(item, list, f"an item of {name}")))

@@ -15,6 +15,7 @@ from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.generated import Fusion, Kernel
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.passes import Attention, Pass
+from ctrace.inspector.printed import Graphs
 
 
 class Verdict(StrEnum):
@@ -254,6 +255,8 @@ class Session:
     """Guards by compilation."""
     codes: Mapping[str, Rewritten] = field(default_factory=dict)
     """Bytecode by compilation."""
+    printed: Mapping[str, Graphs] = field(default_factory=dict)
+    """Graphs at every stage, as torch printed them, by compilation; `graphs` has those that something runs."""
 
     @property
     def compared(self) -> int | None:

@@ -12,6 +12,7 @@ from ctrace.inspector.findings import Danger
 from ctrace.inspector.generated import Fusion, Stage
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
+from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 
@@ -42,6 +43,9 @@ class Raw:
     """Compile ids in the order they were first met."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
+    printed: dict[str, list[Printed]] = field(default_factory=dict)
+    """Graphs of a compilation's last attempt, in torch's order."""
+    aliases: dict[str, AliasesFound] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -134,7 +138,7 @@ class Raw:
             case ev.CompileStarted():
                 self._meet(event.id)
                 self.starts[event.id] = event
-                self.symbols.pop(event.id, None)
+                self._forget(event.id)
                 if self._call is not None:
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
@@ -142,6 +146,12 @@ class Raw:
             case ev.GraphMade():
                 self._meet(event.id)
                 self.graphs.setdefault(event.id, []).append(event)
+                if event.printed is not None:
+                    self._print(event.id, event.printed)
+            case GraphPrinted():
+                self._print(event.id, event.printed)
+            case AliasesFound():
+                self.aliases[event.id] = event
             case ev.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.Measured():
@@ -198,6 +208,19 @@ class Raw:
     def _meet(self, compile_id: str) -> None:
         if compile_id not in self.seen:
             self.seen[compile_id] = None
+
+    def _print(self, compile_id: str, printed: Printed) -> None:
+        """Keep a graph, and drop those of attempts before its own."""
+        kept = self.printed.setdefault(compile_id, [])
+        if kept and kept[-1].attempt < printed.attempt:
+            kept.clear()
+        kept.append(printed)
+
+    def _forget(self, compile_id: str) -> None:
+        """Drop what an attempt said that Dynamo gave up, or starts over."""
+        self.symbols.pop(compile_id, None)
+        self.printed.pop(compile_id, None)
+        self.aliases.pop(compile_id, None)
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))

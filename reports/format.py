@@ -60,6 +60,15 @@ def without_unique_part(text: str) -> str:
     return _UNIQUE.sub("", text)
 
 
+def memory(size: int) -> str:
+    """Write bytes as `512 B`, `4.0 KiB`, `1.5 GiB`."""
+    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1023.95 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Write `1 graph`, `2 graphs`, `no graphs`."""
     return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"

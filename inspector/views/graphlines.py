@@ -1,23 +1,76 @@
-"""One line for each graph: what happened to it besides its numbers."""
+"""Nodes by the line of the user's that made them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from ctrace.inspector.findings import BreakKind
-from ctrace.inspector.generated import Stage
-from ctrace.inspector.model import Graph, Session
-from ctrace.inspector.views.attention import answers, short
-from ctrace.inspector.views.cuts import Cut
-
-
-def happened(session: Session, graph: Graph) -> str:
-    """Say in a few words what became of a graph: its backward, its attention."""
-    stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
-    parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
-    return ", ".join(part for part in parts if part)
+from ctrace.inspector.graphs.fx import At, FxGraph, FxNode, Kind
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.graphs import Compiled, Staged, compiled
 
 
-def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
-    """Say which two graphs could be one but for what stands at some places."""
-    disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
-    reason = ", disabled by its author" if disabled else ""
-    return f"{cut.before} and {cut.after} are one graph but for {' and '.join(places)}{reason}"
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that follow each other and were made by one line; None: torch does not know which."""
+
+    at: At | None
+    nodes: tuple[FxNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfLine:
+    """What one stage holds of a line."""
+
+    each: Compiled
+    staged: Staged
+    nodes: tuple[FxNode, ...]
+
+
+def groups(graph: FxGraph) -> tuple[Group, ...]:
+    """Group the calls and constants of a graph as torch prints them, in order; inputs and the output are left out."""
+    found: list[tuple[At | None, list[FxNode]]] = []
+    for node in graph.nodes:
+        if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT):
+            continue
+        if not found or found[-1][0] != node.at:
+            found.append((node.at, []))
+        found[-1][1].append(node)
+    return tuple(Group(at, tuple(nodes)) for at, nodes in found)
+
+
+def is_at(at: At | None, wanted: str) -> bool:
+    """Whether a place is meant by `FILE:LINE` or `LINE`; of the file, the end of its path is enough."""
+    if at is None:
+        return False
+    file, _, line = wanted.rpartition(":")
+    return str(at.line) == line and (not file or f"/{at.file}".endswith(f"/{file}"))
+
+
+def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, ...]:
+    """Find the nodes that a line made, in every stage of every graph.
+
+    Raises:
+        TargetError: there is no such graph.
+    """
+    return tuple(found for each in compiled(session, graph) for found in _of_line(each, wanted))
+
+
+def _of_line(each: Compiled, wanted: str) -> Iterator[OfLine]:
+    for staged in each.stages:
+        nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, wanted))
+        if nodes:
+            yield OfLine(each, staged, nodes)
+
+
+def _everything(graph: FxGraph | None) -> Iterable[FxNode]:
+    return graph.everything() if graph else ()
+
+
+def lines(session: Session, graph: str | None) -> tuple[At, ...]:
+    """List all lines that made nodes, each once, in the order of their first node."""
+    found: dict[tuple[str, int], At] = {}
+    for each in compiled(session, graph):
+        for staged in each.stages:
+            for node in _everything(staged.graph):
+                if node.at is not None:
+                    found.setdefault((node.at.file, node.at.line), node.at)
+    return tuple(found.values())

@@ -11,7 +11,7 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.views.attention import State, unfused
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
 from ctrace.inspector.views.cuts import Cut, cuts
-from ctrace.inspector.views.graphlines import cut_off, happened
+from ctrace.inspector.views.graphfates import cut_off, happened
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps

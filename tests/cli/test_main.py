@@ -12,7 +12,7 @@ from ctrace.inspector.model import Target
 from ctrace.inspector.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("explain", "breaks", "recompiles", "shapes", "guards", "bytecode", "run", "runs", "doctor")
+COMMANDS = ("explain", "breaks", "recompiles", "shapes", "guards", "bytecode", "graphs", "run", "runs", "doctor")
 NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "
 
 

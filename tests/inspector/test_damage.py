@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.build import build
 from ctrace.inspector.decode import _DECODERS
+from ctrace.inspector.decode_graphs import STAGES
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Session, Verdict
 from ctrace.inspector.views.guards import by_line, by_object, guarded, heads
@@ -142,7 +143,9 @@ SPECIMENS: dict[str, Any] = {
 }  # fmt: skip
 """A sound record of every kind that holds data."""
 
-TEXTS = {"artifact:dynamo_graph_break_reason", "dynamo_cpp_guards_str"}
+TEXTS = {
+    "artifact:dynamo_graph_break_reason", "dynamo_cpp_guards_str", "artifact:aot_forward_graph_fw_metadata", *STAGES,
+}  # fmt: skip
 """Kinds that hold plain text."""
 
 ODD_VALUES = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})

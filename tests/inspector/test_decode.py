@@ -197,7 +197,7 @@ def test_records_that_tell_nothing_new_are_ignored(kind: str):
 @pytest.mark.parametrize(
     "name",
     [
-        "before_post_grad_graph",
+        "before_launch",
         "fx_graph_runnable",
         "torch_dynamo_resume_in_f_at_3_ORIGINAL_BYTECODE",
         "dynamo_error",

@@ -148,6 +148,7 @@ FACTS = {
     "train_eval": Facts(
         "compiled", ["0/0", "0/1"], recompiles=[("0/1", True, ["training_mode"])], cache=[("Sequential", 2, 8)]
     ),
+    "trained": Facts("compiled", ["0/0", "1/0"], cache=[("forward", 1, 8), ("scaled", 1, 8)]),
     "try_break": TRY,
     "try_break.torch": TRY,
 }

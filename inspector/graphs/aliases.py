@@ -1,0 +1,87 @@
+"""Read AOTAutograd's ViewAndMutationMeta (2.13, _functorch/_aot_autograd/schemas.py; its repr is a dataclass's)."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+_FLAG = re.compile(r"(\w+)=(True|False)")
+_OUTPUT_TYPE = re.compile(r"output_type=<OutputType\.(\w+)")
+_BASE = re.compile(r"base_idx=(\d+|None)")
+
+
+class Shares(StrEnum):
+    """Whose memory an output shares; torch's own words (schemas.py, `OutputType`)."""
+
+    NOTHING = "non_alias"
+    VIEW_OF_INPUT = "alias_of_input"
+    INPUT = "is_input"
+    VIEW_OF_MADE = "alias_of_intermediate"
+    VIEW_OF_MADE_SAVED = "alias_of_intermediate_save_as_output"
+    """A view of something that the graph made, which becomes a hidden output for it."""
+    VIEW_OF_OUTPUT = "alias_of_intermediate_base_is_user_output"
+    UNSAFE_VIEW = "unsafe_view_alias"
+    FUNCTION_VIEW = "custom_function_view"
+    OTHER = "other"
+    """A word of a newer torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a graph does to one of its inputs."""
+
+    index: int
+    data: bool
+    """Whether its numbers are changed."""
+    metadata: bool
+    """Whether its sizes or strides are changed, as by `x.t_()`."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything of it is changed."""
+        return self.data or self.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One of the user's outputs; `base` is the input, or for views of results the result, that it lies in."""
+
+    index: int
+    shares: Shares
+    base: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """What a graph changes and shares."""
+
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Returned, ...] = ()
+
+
+def aliases(text: str) -> Aliases | None:
+    """Read the text; None where it is none, or of another form."""
+    if not text.startswith("ViewAndMutationMeta("):
+        return None
+    inputs, outputs = _parts(text, "InputAliasInfo("), _parts(text, "OutputAliasInfo(")
+    return Aliases(
+        tuple(_input(index, part) for index, part in enumerate(inputs)),
+        tuple(_output(index, part) for index, part in enumerate(outputs)),
+    )
+
+
+def _parts(text: str, name: str) -> list[str]:
+    """Cut the text at each object of a class; a part ends where the next one of the other class may begin."""
+    return [part.partition("output_info=")[0].partition("num_intermediate")[0] for part in text.split(name)[1:]]
+
+
+def _input(index: int, text: str) -> Input:
+    flags = {name: value == "True" for name, value in _FLAG.findall(text)}
+    metadata = flags.get("mutates_metadata", False) or flags.get("mutates_storage_metadata", False)
+    return Input(index, flags.get("mutates_data", False), metadata)
+
+
+def _output(index: int, text: str) -> Returned:
+    told, base = _OUTPUT_TYPE.search(text), _BASE.search(text)
+    word = told[1] if told else ""
+    shares = Shares(word) if word in tuple(Shares) else Shares.OTHER
+    return Returned(index, shares, int(base[1][:9]) if base and base[1] != "None" else None)

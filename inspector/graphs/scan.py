@@ -1,0 +1,66 @@
+"""Find brackets, commas and names in the text of an expression, past strings."""
+
+import re
+from collections.abc import Container
+
+_STRING = r"""(?:[bBrRuU]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
+_SIGNS = re.compile(rf"{_STRING}|[()\[\]{{}},]")
+_NAMES = re.compile(rf"{_STRING}|(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+def pieces(text: str) -> tuple[str, ...]:
+    """Split at the commas that are in no bracket; an empty last piece is left out."""
+    found, depth, start = [], 0, 0
+    for match in _SIGNS.finditer(text):
+        sign = match[0]
+        if sign in _OPEN:
+            depth += 1
+        elif sign in _CLOSE:
+            depth -= 1
+        elif sign == "," and not depth:
+            found.append(text[start : match.start()].strip())
+            start = match.end()
+    last = text[start:].strip()
+    return (*found, last) if last else tuple(found)
+
+
+def closing(text: str, start: int) -> int:
+    """Find the bracket that closes the one at `start`; -1: none does."""
+    depth = 0
+    for match in _SIGNS.finditer(text, start):
+        if match[0] in _OPEN:
+            depth += 1
+        elif match[0] in _CLOSE:
+            depth -= 1
+            if not depth:
+                return match.start()
+    return -1
+
+
+def is_closed(text: str) -> bool:
+    """Whether every bracket is closed."""
+    depth = 0
+    for match in _SIGNS.finditer(text):
+        depth += (match[0] in _OPEN) - (match[0] in _CLOSE)
+    return depth <= 0
+
+
+def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
+    """List the known names that an expression reads, each once; keywords of arguments and strings are none."""
+    found = (match[0] for match in _NAMES.finditer(text))
+    return tuple(dict.fromkeys(name for name in found if name in known))
+
+
+def splits_at(text: str, sign: str) -> int:
+    """Find a sign that is in no bracket and no string; -1: there is none."""
+    depth = 0
+    for match in re.finditer(rf"{_STRING}|[()\[\]{{}}]|{re.escape(sign)}", text):
+        found = match[0]
+        if found in _OPEN:
+            depth += 1
+        elif found in _CLOSE:
+            depth -= 1
+        elif found == sign and not depth:
+            return match.start()
+    return -1

@@ -1,0 +1,54 @@
+"""A graph in Graphviz's language."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.graphs.fx import FxGraph, FxNode, Kind
+from ctrace.reports import format as fmt
+from ctrace.reports.graphtext import op_text, result_text
+
+COLOURS = {
+    Kind.PLACEHOLDER: "#dbeafe",
+    Kind.GET_ATTR: "#fef3c7",
+    Kind.OUTPUT: "#dcfce7",
+    Kind.CALL_FUNCTION: "#f8fafc",
+    Kind.CALL_METHOD: "#f8fafc",
+    Kind.CALL_MODULE: "#f8fafc",
+}
+_LONGEST = 60
+
+
+def dot_text(graph: FxGraph, title: str) -> str:
+    """Write a graph, and those it calls as boxes around theirs, top down."""
+    lines = ["digraph {", f"  label={_quoted(title)};", '  node [shape=box style="filled,rounded" fontsize=10];']
+    for number, each in enumerate(graph.whole()):
+        lines += _graph(each, number)
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _graph(graph: FxGraph, number: int) -> Iterator[str]:
+    if number:
+        yield f"  subgraph cluster_{number} {{ label={_quoted(graph.name)};"
+    known = {node.name: f"n{number}_{at}" for at, node in enumerate(graph.nodes)}
+    for at, node in enumerate(graph.nodes):
+        yield f'  n{number}_{at} [label={_label(node)} fillcolor="{COLOURS[node.kind]}"];'
+    if number:
+        yield "  }"
+    for at, node in enumerate(graph.nodes):
+        yield from (f"  {known[name]} -> n{number}_{at};" for name in node.uses if name in known)
+
+
+def label_lines(node: FxNode) -> tuple[str, ...]:
+    """Say what a node is: its name, what it calls, and what it gives."""
+    call = "" if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT) else op_text(node)
+    texts = (node.name, call, result_text(node))
+    return tuple(fmt.one_line(text, _LONGEST) for text in texts if text)
+
+
+def _label(node: FxNode) -> str:
+    return _quoted("\n".join(label_lines(node)))
+
+
+def _quoted(text: str) -> str:
+    """Quote a text; in Graphviz's strings only these letters mean something."""
+    escaped = fmt.plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,126 @@
+"""A graph as a picture: by Graphviz where its program is there, else laid out here in plain layers."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from ctrace.inspector.graphs.fx import FxGraph, FxNode
+from ctrace.reports import format as fmt
+from ctrace.reports.dot import COLOURS, label_lines
+
+_SECONDS = 60
+"""How long Graphviz may take; big graphs take it long."""
+_LETTER, _LINE = 6.2, 13
+"""Pixels of a letter's width and a line's height at font size 10."""
+_GAP, _ROW_GAP, _EDGE = 18, 46, 24
+
+
+def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[str, str]:
+    """Draw a graph; give the picture, and in words what drew it. `dot` is the graph in Graphviz's language."""
+    program = shutil.which("dot")
+    why = "Graphviz is not installed"
+    if program is not None:
+        drawn, why = _by_graphviz(program, dot)
+        if drawn:
+            return drawn, "Graphviz"
+    return _in_layers(graph, title), f"ctrace in layers, since {why}"
+
+
+def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
+    """Run Graphviz; an empty picture comes with the reason."""
+    try:
+        done = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=_SECONDS, check=True)
+    except subprocess.TimeoutExpired:
+        return "", f"Graphviz took more than {_SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        return "", f"Graphviz failed: {fmt.one_line(error.stderr.decode(errors='replace'), 120)}"
+    except OSError as error:
+        return "", f"Graphviz cannot be run: {error.strerror}"
+    return done.stdout.decode(errors="replace"), ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Where a node is drawn; pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    colour: str
+
+
+def _in_layers(graph: FxGraph, title: str) -> str:
+    """Put every node a row below the last of what it reads, graphs within below their caller's."""
+    boxes: list[_Box] = []
+    edges: list[tuple[_Box, _Box]] = []
+    heads: list[tuple[str, float]] = [(title, _EDGE)]
+    top = _EDGE * 2.0
+    for number, each in enumerate(graph.whole()):
+        if number:
+            heads.append((each.name, top))
+            top += _EDGE
+        placed, top = _placed(each, top)
+        boxes += placed.values()
+        edges += [(placed[name], placed[node.name]) for node in each.nodes for name in node.uses if name in placed]
+    return _drawn(boxes, edges, heads)
+
+
+def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
+    placed: dict[str, _Box] = {}
+    for row in _rows(graph.nodes):
+        x, tallest = float(_EDGE), 0.0
+        for node in row:
+            lines = label_lines(node)
+            width = max(map(len, lines)) * _LETTER + 14
+            height = len(lines) * _LINE + 8.0
+            placed[node.name] = _Box(x, top, width, height, lines, COLOURS[node.kind])
+            x, tallest = x + width + _GAP, max(tallest, height)
+        top += tallest + _ROW_GAP
+    return placed, top
+
+
+def _rows(nodes: Iterable[FxNode]) -> list[list[FxNode]]:
+    depth: dict[str, int] = {}
+    rows: list[list[FxNode]] = []
+    for node in nodes:
+        at = depth[node.name] = 1 + max((depth.get(name, -1) for name in node.uses), default=-1)
+        while len(rows) <= at:
+            rows.append([])
+        rows[at].append(node)
+    return rows
+
+
+def _drawn(boxes: list[_Box], edges: list[tuple[_Box, _Box]], heads: list[tuple[str, float]]) -> str:
+    width = max((box.x + box.width for box in boxes), default=0.0) + _EDGE
+    height = max((box.y + box.height for box in boxes), default=_EDGE) + _EDGE
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        'font-family="monospace" font-size="10">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    lines += [_edge(one, other) for one, other in edges]
+    lines += [part for box in boxes for part in _box(box)]
+    lines += [_text(head, _EDGE, y, ' font-size="12" font-weight="bold"') for head, y in heads]
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _edge(one: _Box, other: _Box) -> str:
+    x1, y1, x2, y2 = one.x + one.width / 2, one.y + one.height, other.x + other.width / 2, other.y
+    middle = (y1 + y2) / 2
+    path = f"M{x1:.0f} {y1:.0f} C{x1:.0f} {middle:.0f} {x2:.0f} {middle:.0f} {x2:.0f} {y2:.0f}"
+    return f'<path d="{path}" fill="none" stroke="#94a3b8"/>'
+
+
+def _box(box: _Box) -> Iterable[str]:
+    at = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}"'
+    yield f'<rect {at} rx="4" fill="{box.colour}" stroke="#475569"/>'
+    for number, line in enumerate(box.lines, 1):
+        yield _text(line, box.x + 7, box.y + number * _LINE)
+
+
+def _text(text: str, x: float, y: float, style: str = "") -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}"{style}>{escape(fmt.one_line(text))}</text>'

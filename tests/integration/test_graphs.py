@@ -1,0 +1,83 @@
+"""Graphs as ctrace reads them, held against the live graphs that torch printed."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.graphs.fx import FxGraph, Kind
+from ctrace.inspector.graphs.ops import is_aten, op_name, operations
+from ctrace.inspector.graphs.parse import parse
+from ctrace.inspector.printed import GraphStage
+from ctrace.inspector.session import load
+from ctrace.inspector.store import Store
+from ctrace.inspector.views.graphs import compiled
+from ctrace.inspector.views.graphsummary import notes
+from ctrace.inspector.words import known_ops, word
+from tests.integration.conftest import Command
+
+pytestmark = pytest.mark.integration
+
+ZOO = Path(__file__).with_name("graph_zoo.py")
+
+
+def described(graph: FxGraph) -> dict[str, Any]:
+    """Describe a graph of ours as graph_zoo.py describes a live one."""
+    nodes = [
+        {
+            "name": "output" if node.kind is Kind.OUTPUT else node.name,
+            "kind": str(node.kind),
+            "target": node.target,
+            "uses": sorted(node.uses),
+            "dtype": node.type and node.type.dtype,
+            "sizes": node.type and list(node.type.sizes),
+            "strides": node.type and list(node.type.strides or ()),
+            "device": node.type and node.type.device,
+        }
+        for node in graph.nodes
+    ]
+    return {"nodes": nodes, "graphs": [described(each) for each in graph.graphs]}
+
+
+@pytest.mark.timeout(900)
+def test_graphs_equal_the_live_ones(ctrace: Command) -> None:
+    shutil.copy(ZOO, ctrace.folder)
+    done = ctrace("run", "graph_zoo.py", "zoo.json", timeout=900)
+    assert done.code == 0, done.err
+    records = json.loads((ctrace.folder / "zoo.json").read_text())
+    assert len(records) > 80
+    for record in records:
+        graph = parse(record["text"])
+        assert graph is not None
+        assert [each.unread for each in graph.whole() if each.unread] == []
+        assert described(graph) == record["graph"], record["text"][:4000]
+    _in_the_log(ctrace, {record["text"].strip() for record in records})
+
+
+def _in_the_log(ctrace: Command, texts: set[str]) -> None:
+    """Every graph of the log is one of those, every stage is there, and nothing of it is left unread."""
+    session = load(Store(ctrace.folder / ".ctrace").load())
+    seen, wordless = set(), set()
+    for each in compiled(session):
+        assert list(notes(each)) == []
+        for staged in each.stages:
+            seen.add(staged.stage)
+            assert staged.printed.text.partition("\n\n # graph id")[0].strip() in texts
+            assert staged.graph is not None
+            aten = filter(is_aten, operations(staged.graph))
+            wordless |= {op_name(node) for node in aten if not word(op_name(node))}
+    assert seen == set(GraphStage)
+    assert wordless == set()
+    assert session.unknown == {}
+
+
+def test_words_are_about_ops_that_there_are() -> None:
+    import torch
+    import torch._inductor.inductor_prims
+
+    for op in known_ops():
+        namespace, _, name = op.partition(".")
+        assert hasattr(getattr(torch.ops, namespace), name), op
+        assert word(op) == word(op).strip() != ""
