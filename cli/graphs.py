@@ -15,6 +15,7 @@ Examples:
   ctrace graphs --line model.py:42        what one line became at every stage
   ctrace graphs --diff dynamo..forward    what became of each line
   ctrace graphs --diff post_grad          what Inductor's last passes changed
+  ctrace graphs --passes                  what each of torch's passes changed
   ctrace graphs --svg -o graph.svg        a picture
 """
 
@@ -27,6 +28,7 @@ Line = Annotated[str | None, typer.Option("--line", metavar="FILE:LINE", help="W
 Diff = Annotated[
     str | None, typer.Option("--diff", metavar="STAGES", help="What changed from before..after, or by pre_grad ...")
 ]
+Passes = Annotated[bool, typer.Option("--passes", help="What each of Inductor's passes changed, by name.")]
 Dot = Annotated[bool, typer.Option("--dot", help="Write the graph as a drawing for Graphviz.")]
 Svg = Annotated[bool, typer.Option("--svg", help="Write the graph as a picture.")]
 All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph, stage, node and stride.")]
@@ -40,6 +42,7 @@ def graphs(
     ops: Ops = False,
     line: Line = None,
     diff: Diff = None,
+    passes: Passes = False,
     dot: Dot = False,
     svg: Svg = False,
     all_of_it: All = False,
@@ -50,7 +53,7 @@ def graphs(
     from ctrace.cli.graphviews import Asked, data, picture, screen
     from ctrace.cli.show import show_view
 
-    asked = Asked(graph, stage, line, diff, ops=ops, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
+    asked = Asked(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
     if asked.is_picture:
         picture(request, asked, output)
         return

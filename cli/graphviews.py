@@ -29,17 +29,25 @@ class Asked:
     line: str | None = None
     diff: str | None = None
     ops: bool = False
+    passes: bool = False
     dot: bool = False
     svg: bool = False
     json: bool = False
     all_of_it: bool = False
 
     def __post_init__(self) -> None:
-        views = {"--diff": self.diff, "--line": self.line, "--ops": self.ops, "--dot": self.dot, "--svg": self.svg}
+        views = {
+            "--diff": self.diff,
+            "--line": self.line,
+            "--ops": self.ops,
+            "--passes": self.passes,
+            "--dot": self.dot,
+            "--svg": self.svg,
+        }
         chosen = [name for name, wanted in views.items() if wanted]
         if self.json and self.is_picture:
             chosen.append("--json")
-        if self.stage and (self.diff or self.line):
+        if self.stage and (self.diff or self.line or self.passes):
             chosen.append("--stage")
         if len(chosen) > 1:
             raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
@@ -60,6 +68,8 @@ def data(session: "Session", asked: Asked) -> str:
         return json_graphs.render_diff_json(session, *_diff(session, asked))
     if asked.line:
         return json_graphs.render_line_json(session, asked.line, of_line(session, asked.line, asked.graph))
+    if asked.passes:
+        return json_graphs.render_passes_json(session, _known(session, asked.graph))
     if asked.stage or asked.ops:
         return json_graphs.render_stage_json(session, *_one_stage(session, asked, "--stage"))
     return json_graphs.render_graphs_json(session, compiled(session, asked.graph))
@@ -73,6 +83,10 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
         return diff_screen(session, *_diff(session, asked), width, all_of_it=asked.all_of_it)
     if asked.line:
         return _line_screen(session, asked.line, asked, width)
+    if asked.passes:
+        from ctrace.reports.terminal.passes import passes_screen
+
+        return passes_screen(session, _known(session, asked.graph))
     if asked.ops:
         from ctrace.reports.terminal.graphnodes import ops_screen
 
@@ -85,6 +99,19 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
     from ctrace.reports.terminal.graphs import graphs_screen
 
     return graphs_screen(session, compiled(session, asked.graph), width, all_of_it=asked.all_of_it)
+
+
+def _known(session: "Session", graph: str | None) -> str | None:
+    """Give back the name of a graph that the run has.
+
+    Raises:
+        TargetError: it has no such graph.
+    """
+    from ctrace.inspector.views.graphs import compiled
+
+    if graph is not None:
+        compiled(session, graph)
+    return graph
 
 
 def _line_screen(session: "Session", line: str, asked: Asked, width: int) -> "Iterable[RenderableType]":

@@ -11,15 +11,25 @@ from ctrace.inspector.views.graphlines import OfLine
 from ctrace.inspector.views.graphs import Compiled, Staged
 from ctrace.inspector.views.graphsaved import Kept
 from ctrace.inspector.views.graphsummary import Overview, overview
+from ctrace.inspector.views.passes import between
 from ctrace.inspector.views.stagediff import LineChange, LineLowered, StageDiff
 from ctrace.reports import format as fmt
 from ctrace.reports.json import SCHEMA
+from ctrace.reports.json_passes import attention_data, passes_data, run_data
 
 
 def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> str:
     """Write all graphs in short, indented, with a final newline."""
     cwd = session.environment.cwd
-    return _written(session, {"graphs": [_overview(overview(session, each), cwd) for each in found]})
+    graphs = [
+        {**_overview(overview(session, each), cwd), "attention": attention_data(session, each.id)} for each in found
+    ]
+    return _written(session, {"graphs": graphs})
+
+
+def render_passes_json(session: Session, graph: str | None) -> str:
+    """Write what each pass did to one graph, or to all."""
+    return _written(session, {"passes": passes_data(session, graph)})
 
 
 def render_stage_json(session: Session, each: Compiled, staged: Staged) -> str:
@@ -49,6 +59,7 @@ def render_diff_json(session: Session, each: Compiled, diff: StageDiff) -> str:
         "after": diff.after.label,
         "lowered": [_lowered(line, cwd) for line in diff.lowered],
         "changes": [_change(line, cwd) for line in diff.changes],
+        "passes": [one for run in between(session, each, diff.before, diff.after) for one in run_data(run, cwd)],
     }
     return _written(session, data)
 

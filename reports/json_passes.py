@@ -5,7 +5,7 @@ from typing import Any
 from ctrace.inspector.model import Session
 from ctrace.inspector.passes import Attention, Pass
 from ctrace.inspector.views.attention import Answer, answers
-from ctrace.inspector.views.passes import difference
+from ctrace.inspector.views.passes import Run, difference
 from ctrace.reports import format as fmt
 
 
@@ -13,6 +13,11 @@ def passes_data(session: Session, graph_id: str | None = None) -> list[dict[str,
     """Give the passes over one graph, or over all; those that changed nothing have no more than their names."""
     cwd = session.environment.cwd
     return [_pass(each, cwd) for each in session.passes if graph_id in (None, each.graph)]
+
+
+def run_data(run: Run, cwd: str) -> list[dict[str, Any]]:
+    """Give the passes of one run that changed something."""
+    return [_pass(each, cwd) for each in run.changed]
 
 
 def _pass(each: Pass, cwd: str) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from ctrace.inspector.views.graphinputs import traced_inputs
 from ctrace.inspector.views.graphlines import OfLine, groups
 from ctrace.inspector.views.graphs import Compiled, Staged
 from ctrace.inspector.views.graphsummary import notes
+from ctrace.inspector.views.passes import Origin, common_origin, origins
 from ctrace.inspector.words import word
 from ctrace.reports import format as fmt
 from ctrace.reports.graphtext import call_text, input_words, output_words, place_text, result_text
+from ctrace.reports.terminal.attention import places
 from ctrace.reports.terminal.parts import MOST, item, section, table
 
 _MOST_NODES = 80
@@ -43,7 +45,8 @@ def stage_screen(
     names = [one.name for one in traced_inputs(session, each)]
     named = {node.name: name for node, name in zip(graph.placeholders(), names, strict=False) if staged.is_traced}
     named |= {node.name: input_words(node.described, names) for node in graph.placeholders() if not staged.is_traced}
-    yield from _Stage(graph, names, named, session.environment.cwd, width, all_of_it=all_of_it).lines()
+    made = origins(session, each.id)
+    yield from _Stage(graph, names, named, made, session.environment.cwd, width, all_of_it=all_of_it).lines()
 
 
 def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
@@ -61,12 +64,22 @@ class _Stage:
     """Writes one graph."""
 
     def __init__(
-        self, graph: FxGraph, names: list[str], named: dict[str, str], cwd: str, width: int, *, all_of_it: bool
+        self,
+        graph: FxGraph,
+        names: list[str],
+        named: dict[str, str],
+        made: dict[str, Origin],
+        cwd: str,
+        width: int,
+        *,
+        all_of_it: bool,
     ) -> None:
         self._graph = graph
         self._names = names
         self._named = named
         """What to call an input, by node."""
+        self._made = made
+        """Which pass made a node."""
         self._cwd = cwd
         self._width = width
         self._all = all_of_it
@@ -100,7 +113,8 @@ class _Stage:
             yield section(f"Inside: {fmt.one_line(graph.name)}({fmt.one_line(inputs)})")
         for group in groups(graph):
             if self._left > 0:
-                yield line_title(group.at, self._cwd)
+                origin = common_origin(self._made, (node.name for node in group.nodes)) if group.at is None else None
+                yield line_title(group.at, self._cwd, origin)
             for node in group.nodes:
                 self._left -= 1
                 if self._left >= 0:
@@ -128,10 +142,16 @@ def _plain_output(text: str, told: str) -> RenderableType:
     return item(Text(f"  {fmt.one_line(text, 60)}  {told}", style="dim"))
 
 
-def line_title(at: At | None, cwd: str) -> RenderableType:
-    """Write the user's line over what it made, after an empty line."""
-    title = Text(place_text(at, cwd), style="cyan") if at else Text("no line of yours", style="dim")
+def line_title(at: At | None, cwd: str, origin: Origin | None = None) -> RenderableType:
+    """Write the user's line over what it made, after an empty line; for nodes of a pass, which one."""
+    unknown = f"no line of yours{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
+    title = Text(place_text(at, cwd), style="cyan") if at else Text(unknown, style="dim")
     return Group("", Padding(title, (0, 0, 0, 1)))
+
+
+def _origin_words(origin: Origin, cwd: str) -> str:
+    where = f" from {places(origin.lines, cwd)}" if origin.lines else ""
+    return f"torch's pass {fmt.one_line(origin.title, 60)}{where}"
 
 
 def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:

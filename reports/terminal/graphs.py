@@ -1,5 +1,6 @@
 """The graphs screen: each graph at its stages, what goes in and out, and what the backward needs."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import RenderableType
@@ -14,8 +15,10 @@ from ctrace.inspector.views.graphinputs import GraphInput
 from ctrace.inspector.views.graphs import Compiled
 from ctrace.inspector.views.graphsaved import Kept, Saved
 from ctrace.inspector.views.graphsummary import Changed, Overview, Result, Row, overview
+from ctrace.inspector.views.passes import runs
 from ctrace.reports import format as fmt
 from ctrace.reports.graphtext import counts_text, depends_text, place_text, type_text
+from ctrace.reports.terminal.attention import attention_lines
 from ctrace.reports.terminal.parts import MOST, headline, item
 
 _TOP = 6
@@ -43,14 +46,14 @@ def graphs_screen(
         return
     shown = found if all_of_it else found[:MOST]
     for each in shown:
-        yield from _graph(overview(session, each), session.environment.cwd, width, all_of_it=all_of_it)
+        yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph')}: see --all", style="dim")
     yield Text("\nctrace graphs --stage forward --graph ID shows one node by node.", style="dim")
 
 
-def _graph(told: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    at = told.each.compilation
+def _graph(session: Session, told: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    at, cwd = told.each.compilation, session.environment.cwd
     place = fmt.place(at.file, at.resumes_at or at.line, cwd)
     yield Text.assemble("\n", (f"{told.each.id}  {fmt.plain(at.function)}", "bold"), (f"  {place}", "dim"))
     yield _stages(told.rows, width, all_of_it=all_of_it)
@@ -58,8 +61,20 @@ def _graph(told: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator
         yield _fact(name, value)
     if told.kept is not None:
         yield from _kept(told.kept, told, cwd, width, all_of_it=all_of_it)
+    yield from _passed(session, told.each.id)
+    yield from attention_lines(session, told.each.id)
     for note in told.notes:
         yield item(Text(fmt.one_line(note), style="yellow"))
+
+
+def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
+    found = runs(session, graph)
+    changed = [each.title for run in found for each in run.changed]
+    idle = sum(len(run.idle) for run in found)
+    if changed:
+        names = [f"{name} ×{times}" if times > 1 else name for name, times in Counter(changed).items()]
+        told = f"{fmt.listed((fmt.one_line(name, 40) for name in names), MOST)}; {idle} changed nothing (see --passes)"
+        yield _fact("passes", told)
 
 
 def _stages(rows: tuple[Row, ...], width: int, *, all_of_it: bool) -> RenderableType:

@@ -1,6 +1,6 @@
 """What Inductor's passes changed, on a screen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -10,7 +10,7 @@ from ctrace.inspector.passes import Pass, Pattern
 from ctrace.inspector.views.passes import Run, difference, runs
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention import places
-from ctrace.reports.terminal.parts import hanging, item
+from ctrace.reports.terminal.parts import hanging, headline, item, section
 
 _OPS = 6
 _PATTERNS = 4
@@ -21,9 +21,19 @@ _SUBSYSTEMS = {
 }
 
 
-def passes_lines(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
-    """Show what each pass changed in one graph, or in all; those that changed nothing are counted."""
-    for run in runs(session, graph_id):
+def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
+    """Show what each pass changed in one graph, or in all."""
+    yield headline(session)
+    yield section("What torch's passes changed, in their order")
+    found = runs(session, graph_id)
+    yield from passes_lines(session, found)
+    if not found:
+        yield Text("No pass was seen: no graph went through Inductor, or the log does not hold its passes.")
+
+
+def passes_lines(session: Session, found: Iterable[Run]) -> Iterator[RenderableType]:
+    """Show what each pass changed; those that changed nothing are counted."""
+    for run in found:
         yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
 
 

@@ -10,11 +10,13 @@ from rich.text import Text
 from ctrace.inspector.graphs.ops import op_name
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.graphs import Compiled
+from ctrace.inspector.views.passes import between
 from ctrace.inspector.views.stagediff import Gone, LineChange, LineLowered, StageDiff, Why, totals
 from ctrace.reports import format as fmt
 from ctrace.reports.graphtext import call_text, counts_text, result_text
 from ctrace.reports.terminal.graphnodes import line_title, node_line
-from ctrace.reports.terminal.parts import item
+from ctrace.reports.terminal.parts import item, section
+from ctrace.reports.terminal.passes import passes_lines
 
 _WHY = {
     Why.MOVED: "in the backward",
@@ -39,13 +41,17 @@ def diff_screen(
         yield from _lowering(diff, cwd, width, all_of_it=all_of_it)
     else:
         yield from _changes(diff, cwd, width, all_of_it=all_of_it)
+    passed = between(session, each, diff.before, diff.after)
+    if passed:
+        yield section("The passes between")
+        yield from passes_lines(session, passed)
 
 
 def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     changed = [line for line in diff.lowered if line.before or line.after]
     same = len(diff.lowered) - len(changed)
     decomposed = sum(bool(line.before and line.after) for line in changed)
-    told = f"{fmt.count(decomposed, 'line')} decomposed into other ops"
+    told = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
     yield Text(f"{told}, {fmt.count(same, 'line')} with the same ops." if same else f"{told}.")
     shown = changed if all_of_it else changed[:_MOST_LINES]
     for line in shown:

@@ -6,6 +6,7 @@ import pytest
 
 from ctrace.inspector.model import Environment, Session
 from ctrace.inspector.passes import Attention, Pass, Pattern, Why
+from ctrace.inspector.views.passes import runs
 from ctrace.reports.json_passes import attention_data, passes_data
 from ctrace.reports.terminal.attention import attention_lines
 from ctrace.reports.terminal.passes import passes_lines
@@ -36,12 +37,12 @@ SESSION = Session(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screens(width: int):
-    assert_golden(f"passes-{width}.txt", drawn(passes_lines(SESSION), width))
+    assert_golden(f"passes-{width}.txt", drawn(passes_lines(SESSION, runs(SESSION)), width))
     assert_golden(f"attention-{width}.txt", drawn(attention_lines(SESSION, "0/0"), width))
 
 
 def test_another_graph_has_none():
-    assert drawn(passes_lines(SESSION, "1/0"), 80) == drawn(attention_lines(SESSION, "1/0"), 80) == ""
+    assert drawn(passes_lines(SESSION, runs(SESSION, "1/0")), 80) == drawn(attention_lines(SESSION, "1/0"), 80) == ""
 
 
 def test_data():
