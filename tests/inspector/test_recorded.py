@@ -235,7 +235,7 @@ def test_of_a_log_of_torch_alone_the_version_is_known(name: str):
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_is_small_and_names_no_path_of_the_machine_that_recorded_it(name: str):
     text = (DATA / f"{name}.log").read_text(encoding="utf-8")
-    assert len(text) < 200_000
+    assert len(text) < 220_000
     paths = re.findall(r"(?<![\w./:<])/(?:[\w.+-]+/)+[\w.+-]+", text)
     neutral = ("/home/user/", "/venv/lib/", "/usr/lib/", "/tmp/torchinductor_user")
     assert [path for path in paths if not path.startswith(neutral)] == []
