@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
+    from ctrace.inspector.views.graphlines import OfLine
     from ctrace.inspector.views.graphs import Compiled, Staged
     from ctrace.inspector.views.stagediff import StageDiff
 
@@ -60,14 +61,13 @@ class Asked:
 
 def data(session: "Session", asked: Asked) -> str:
     """Make JSON."""
-    from ctrace.inspector.views.graphlines import of_line
     from ctrace.inspector.views.graphs import compiled
     from ctrace.reports import json_graphs
 
     if asked.diff:
         return json_graphs.render_diff_json(session, *_diff(session, asked))
     if asked.line:
-        return json_graphs.render_line_json(session, asked.line, of_line(session, asked.line, asked.graph))
+        return json_graphs.render_line_json(session, asked.line, _of_line(session, asked.line, asked.graph))
     if asked.passes:
         return json_graphs.render_passes_json(session, _known(session, asked.graph))
     if asked.stage or asked.ops:
@@ -115,10 +115,25 @@ def _known(session: "Session", graph: str | None) -> str | None:
 
 
 def _line_screen(session: "Session", line: str, asked: Asked, width: int) -> "Iterable[RenderableType]":
-    from ctrace.inspector.views.graphlines import of_line
     from ctrace.reports.terminal.graphnodes import line_screen
 
-    return line_screen(session, of_line(session, line, asked.graph), line, width, all_of_it=asked.all_of_it)
+    return line_screen(session, _of_line(session, line, asked.graph), width, all_of_it=asked.all_of_it)
+
+
+def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine, ...]":
+    """Find the nodes that a line made.
+
+    Raises:
+        TargetError: there is none.
+    """
+    from ctrace.inspector.views.graphlines import near, of_line
+
+    found = of_line(session, line, graph)
+    if not found:
+        known = [f"{Path(at.file).name}:{at.line}" for at in near(session, graph, line)]
+        todo = f"lines that did are: {', '.join(known)}" if known else "no line of yours is known to have made any"
+        raise TargetError(f"--line {line}: no node of a graph was made there", todo)
+    return found
 
 
 def _diff(session: "Session", asked: Asked) -> "tuple[Compiled, StageDiff]":

@@ -12,7 +12,7 @@ from ctrace.reports.dot import COLOURS, label_lines
 
 _SECONDS = 60
 """How long Graphviz may take; big graphs take it long."""
-_LETTER, _LINE = 6.2, 13
+_LETTER, _LINE = 6.9, 13
 """Pixels of a letter's width and a line's height at font size 10."""
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
 
@@ -70,17 +70,26 @@ def _in_layers(graph: FxGraph, title: str) -> str:
 
 
 def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
+    """Put each node below the middle of what it reads, or right of its neighbour where that is taken."""
     placed: dict[str, _Box] = {}
     for row in _rows(graph.nodes):
         x, tallest = float(_EDGE), 0.0
-        for node in row:
+        wanted = {node.name: _middle(node, placed) for node in row}
+        for node in sorted(row, key=lambda each: wanted[each.name]):
             lines = label_lines(node)
             width = max(map(len, lines)) * _LETTER + 14
             height = len(lines) * _LINE + 8.0
-            placed[node.name] = _Box(x, top, width, height, lines, COLOURS[node.kind])
-            x, tallest = x + width + _GAP, max(tallest, height)
+            left = max(x, wanted[node.name] - width / 2)
+            placed[node.name] = _Box(left, top, width, height, lines, COLOURS[node.kind])
+            x, tallest = left + width + _GAP, max(tallest, height)
         top += tallest + _ROW_GAP
     return placed, top
+
+
+def _middle(node: FxNode, placed: dict[str, _Box]) -> float:
+    """Give the middle of what a node reads; 0: nothing."""
+    above = [placed[name].x + placed[name].width / 2 for name in node.uses if name in placed]
+    return sum(above) / len(above) if above else 0.0
 
 
 def _rows(nodes: Iterable[FxNode]) -> list[list[FxNode]]:

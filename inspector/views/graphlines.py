@@ -74,3 +74,12 @@ def lines(session: Session, graph: str | None) -> tuple[At, ...]:
                 if node.at is not None:
                     found.setdefault((node.at.file, node.at.line), node.at)
     return tuple(found.values())
+
+
+def near(session: Session, graph: str | None, wanted: str) -> tuple[At, ...]:
+    """List up to eight lines that made nodes, those nearest to a wanted `LINE` or `FILE:LINE`."""
+    file, _, line = wanted.rpartition(":")
+    known = [at for at in lines(session, graph) if not file or f"/{at.file}".endswith(f"/{file}")]
+    number = int(line) if line.isdecimal() else 0
+    closest = sorted(known or lines(session, graph), key=lambda at: abs(at.line - number))[:8]
+    return tuple(sorted(closest, key=lambda at: (at.file, at.line)))

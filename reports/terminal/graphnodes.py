@@ -188,12 +188,9 @@ def ops_screen(session: Session, each: Compiled, staged: Staged) -> Iterator[Ren
 
 
 def line_screen(
-    session: Session, found: tuple[OfLine, ...], wanted: str, width: int, *, all_of_it: bool = False
+    session: Session, found: tuple[OfLine, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show what one line of the user's became at every stage."""
-    if not found:
-        yield Text(f"No node was made at {fmt.one_line(wanted)}.")
-        return
+    """Show what one line of the user's became at every stage; there is at least one node of it."""
     at = found[0].nodes[0].at
     if at is not None:
         yield Text(place_text(at, session.environment.cwd), style="bold")

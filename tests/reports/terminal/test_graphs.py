@@ -37,7 +37,7 @@ def _screen(session: Session, name: str, width: int) -> str:
         return drawn(ops_screen(session, each, each.usual()), width)
     if view == "line":
         line = "trained.py:17" if session is not HOSTILE else "a.py:8"
-        return drawn(line_screen(session, of_line(session, line, each.id), line, width), width)
+        return drawn(line_screen(session, of_line(session, line, each.id), width), width)
     if view in ("lowered", "parted"):
         wanted = "dynamo..forward" if view == "lowered" else "joint..forward"
         wanted = wanted if session is not HOSTILE else "forward..post_grad"
@@ -74,7 +74,3 @@ def test_foreign_text_cannot_control_the_terminal(name: str) -> None:
 
 def test_a_run_without_graphs_says_so() -> None:
     assert "Torch printed no graph in this run." in drawn(graphs_screen(NONE, (), 80), 80)
-
-
-def test_a_line_without_nodes_says_so() -> None:
-    assert "No node was made at x.py:1." in drawn(line_screen(NONE, (), "x.py:1", 80), 80)
