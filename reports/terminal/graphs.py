@@ -49,7 +49,9 @@ def graphs_screen(
         yield from _graph(session, overview(session, each), width, all_of_it=all_of_it)
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph')}: see --all", style="dim")
-    yield Text("\nctrace graphs --stage forward --graph ID shows one node by node.", style="dim")
+    one = found[0]
+    which = f" --graph {one.id}" if len(found) > 1 else ""
+    yield Text(f"\nOne of them node by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
 
 
 def _graph(session: Session, told: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
