@@ -11,6 +11,7 @@ from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
 from ctrace.inspector.rewrites.contexts import claim_contexts
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.rewrites.replaying import claim_replays
 from ctrace.inspector.rewrites.resumes import resume_point
 from ctrace.inspector.rewrites.resuming import claim_calls, claim_lists, claim_values
 from ctrace.inspector.rewrites.scene import START, STARTS, Scene, line_words
@@ -229,6 +230,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _starts,
     _timers,
     _graph_calls,
+    claim_replays,
     _made,
     claim_values,
     _operands,
