@@ -5,7 +5,7 @@ The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_s
 resume_execution.py. What has none of them is "other inserted code".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
@@ -47,8 +47,11 @@ def roles_of(
     return [scene.claims.roles.get(at, _OTHER) for at in range(len(scene.after.instructions))]
 
 
-def surely_torchs(steps: Mapping[int, Step]) -> frozenset[int]:
-    """Find what surely is not the user's: the call of a graph, torch's clock, and what makes their arguments."""
+def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozenset[int]:
+    """Find what surely is not the user's, whose old code has these names.
+
+    That is the call of a graph, torch's clock, what makes their arguments, and what is looked up in another global.
+    """
     found: set[int] = set()
     for step in steps.values():
         function = called_by(step)
@@ -59,7 +62,14 @@ def surely_torchs(steps: Mapping[int, Step]) -> frozenset[int]:
                 value = ahead.pop()
                 found.add(value.made)
                 ahead += value.parts
+        if any(_is_torchs(value.form, names) for value in step.put):
+            found.add(step.index)
     return frozenset(found)
+
+
+def _is_torchs(form: Form, names: Collection[str]) -> bool:
+    root = root_of(form) if is_path(form) else None
+    return root is not None and root.scope == "global" and root.name not in names
 
 
 def _timer(form: Form) -> str | None:

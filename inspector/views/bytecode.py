@@ -122,7 +122,7 @@ def explained(session: Session, compiled: Compiled) -> Explained:
     compile_id = compiled.compilation.id
     codes = session.codes[compile_id]
     steps = walked(codes.after)
-    pairs = taken_over(codes, steps, surely_torchs(steps))
+    pairs = taken_over(codes, steps, surely_torchs(steps, codes.before.names))
     own = {new: codes.before.instructions[old].line for old, new in pairs}
     roles = roles_of(compile_id, session.codes, steps, own)
     kept = {old for old, _ in pairs}
@@ -158,7 +158,8 @@ def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
         at = resume_index(name, codes.before) if name.startswith(CALLED) else None
         if at is not None:
             ids = resume_of(name, codes.before, session.codes).ids
-            text = f"left to the resume function {', '.join(ids)}".rstrip()
+            where = f"the resume function {', '.join(ids)}" if ids else "a resume function, which was not compiled"
+            text = f"left to {where}"
             role = Role(PieceKind.LATER, text, ids)
             for index in reachable(codes.before, at):
                 found.setdefault(index, role)
