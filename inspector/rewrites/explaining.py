@@ -13,7 +13,7 @@ from ctrace.inspector.rewrites.contexts import claim_contexts
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
 from ctrace.inspector.rewrites.replaying import claim_replays
 from ctrace.inspector.rewrites.resumes import resume_point
-from ctrace.inspector.rewrites.resuming import claim_calls, claim_lists, claim_values
+from ctrace.inspector.rewrites.resuming import claim_boxed, claim_calls, claim_lists, claim_values
 from ctrace.inspector.rewrites.scene import START, STARTS, Scene, line_words
 from ctrace.inspector.rewrites.stackforms import (
     Attribute,
@@ -246,6 +246,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _operands,
     claim_contexts,
     _branches,
+    claim_boxed,
     _changes,
     _variables,
     claim_calls,

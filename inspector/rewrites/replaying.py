@@ -7,7 +7,7 @@ a run of instructions that ends by dropping the None that the template returns.
 
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
 from ctrace.inspector.rewrites.scene import Scene
-from ctrace.inspector.rewrites.stackforms import Attribute, Call, Form, Item, Lists, Name, Value, written
+from ctrace.inspector.rewrites.stackforms import Attribute, Call, Form, Item, Lists, Name, Value, written, written_owner
 from ctrace.inspector.rewrites.stackwalk import Step, called_by
 
 _LIST = Name("global", "list")
@@ -73,7 +73,7 @@ def _claim(scene: Scene, template: range, target: Form) -> None:
 
 def _told(step: Step, target: Form, lists: Lists) -> str:
     """Say what a template writes, by its step that takes the new items; empty for any other step."""
-    to = written(target, lists)
+    to = written_owner(target, lists)
     call = called_by(step)
     if call is not None and call[0].form == Attribute(_LIST, "extend"):
         return f"{to}[:] = {written(call[1][-1].form, lists)}, by list's own methods"

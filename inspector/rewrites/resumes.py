@@ -17,7 +17,8 @@ CALLED = "__resume_at_"
 """How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
 _FIRST_ARGUMENTS = 2
 """The first ones are torch's own lists, for breaks in functions that were traced into this one."""
-_BOXED = "__resume_frame_values"
+BOXED = "__resume_frame_values"
+"""The list that some resume functions get their values in, instead of arguments (2.13, _dynamo/resume_execution.py)."""
 _MOVES = frozenset(("POP_TOP", "NOP"))
 
 
@@ -90,7 +91,7 @@ def _line(code: Code, at: int) -> int | None:
 
 def _arguments(code: Code) -> tuple[str, ...]:
     names = code.variables[_FIRST_ARGUMENTS : code.arguments]
-    return () if _BOXED in names else names
+    return () if BOXED in names else names
 
 
 def old_begin(code: Code) -> int:

@@ -19,7 +19,7 @@ from ctrace.inspector.rewrites.stackforms import (
     Unknown,
     Value,
 )
-from ctrace.inspector.rewrites.stackstate import State, called, words
+from ctrace.inspector.rewrites.stackstate import State, called, text_of, unpacked, words
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
@@ -77,6 +77,10 @@ class Move:
 
     def _again(self, value: Value, *more: Value) -> Value:
         return Value(self.index, value.form, (value, *more), value.root)
+
+    def ask(self) -> Done:
+        """Put the truth of a value, which is written as the value."""
+        return self.putting(self.value(self.taken[0].form, *self.taken))
 
     def constant(self) -> Done:
         """Put a constant; that of a code keeps the code."""
@@ -250,19 +254,18 @@ class Move:
         """Put what a call returns."""
         keywords, taken = self.state.keywords, self.taken
         if self.instruction.opname == "CALL_KW":
-            keywords, taken = words(_text(taken[-1])), taken[:-1]
+            keywords, taken = words(text_of(taken[-1])), taken[:-1]
         function, arguments = called(taken)
+        if self.instruction.opname == "CALL_FUNCTION_EX":
+            arguments, keywords = unpacked(arguments, self.index)
         made = self.value(Call(function.form, arguments, keywords), *self.taken)
         return (made,), replace(self.state, keywords=())
-
-
-def _text(value: Value) -> str:
-    return value.form.text if isinstance(value.form, Constant) else ""
 
 
 ACTS: dict[str, Callable[[Move], Done]] = {
     "SWAP": Move.swap,
     "COPY": Move.copy,
+    "TO_BOOL": Move.ask,
     "LOAD_CONST": Move.constant,
     "MAKE_FUNCTION": Move.make_function,
     "SET_FUNCTION_ATTRIBUTE": Move.set_function,
