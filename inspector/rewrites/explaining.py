@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
+from ctrace.inspector.rewrites.comprehensions import claim_comprehensions
 from ctrace.inspector.rewrites.contexts import claim_contexts
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
 from ctrace.inspector.rewrites.replaying import claim_replays
@@ -242,6 +243,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _graph_calls,
     claim_replays,
     _made,
+    claim_comprehensions,
     claim_values,
     _operands,
     claim_contexts,

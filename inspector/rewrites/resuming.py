@@ -77,5 +77,6 @@ def claim_lists(scene: Scene) -> None:
     """Claim what works on lists that torch made, and what drops one."""
     for step in scene.free():
         name = step.instruction.opname
-        if name in _LIST_WORK and any(isinstance(value.form, ListOf) for value in step.taken):
+        on_a_list = name == "LIST_APPEND" or any(isinstance(value.form, ListOf) for value in step.taken)
+        if name in _LIST_WORK and on_a_list:
             scene.whole(step, scene.frame)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ctrace.inspector.bytecode import Instruction, Rewritten
 from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.rewrites.alignment import Added, Edit, Kept, Removed, diff
+from ctrace.inspector.rewrites.comprehensions import in_comprehensions
 from ctrace.inspector.rewrites.explaining import roles_of, surely_torchs
 from ctrace.inspector.rewrites.opcodes import reachable
 from ctrace.inspector.rewrites.ownership import taken_over
@@ -134,7 +135,7 @@ def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[in
     """Say of each instruction of the old code that is not in the new one where it went."""
     code = codes.before
     runs = reachable(code)
-    later = _later(codes, session)
+    later = _later(codes, session) | in_comprehensions(code, codes.after)
     begin = old_begin(code) if resume_point(code) is not None else 0
     has_graph = any(graph.id == compile_id for graph in session.graphs)
     traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; graph {compile_id} stands for it' if has_graph else ''}")

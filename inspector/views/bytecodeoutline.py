@@ -20,6 +20,8 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
                 told += [f"replays side effects in {changes} write{'s' if changes > 1 else ''}"] if changes else []
             case PieceKind.BRANCH if piece.text.startswith("branches"):
                 told.append(piece.text.partition(";")[0])
+            case PieceKind.COMPREHENSION if piece.text.startswith("runs"):
+                told.append(piece.text)
             case PieceKind.OWN:
                 told.append(_OWN)
             case PieceKind.RESUME if piece.text.startswith("goes on"):
