@@ -10,8 +10,8 @@ _HINT = re.compile(r'guard on "(?P<name>\w+)"')
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
 _IMPORTED = re.compile(r"\b__import_(\w+)")
-_INSTALLED = re.compile(r"\b___module_(\w+?)_\d+_c\d+\b")
-"""A global that torch adds for a module, or a class or function of one (2.13, _dynamo/codegen.py:652)."""
+_INSTALLED = re.compile(r"\b(?:___module|__subclass)_(\w+?)_\d+_c\d+\b")
+"""A global that torch adds for a module, class or function (2.13, _dynamo/output_graph.py: `install_global`)."""
 _BUILTINS = re.compile(r"\b__builtins_dict__\w*(?:\['(?P<name>[^'\]]+)'\])?")
 _NUMPY = re.compile(r"___from_numpy\(((?:[^()]|\([^()]*\))*)\)")
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")

@@ -35,7 +35,9 @@ def in_comprehensions(before: Code, after: Code) -> dict[int, Role]:
     """Say which instructions of the old code are in functions that torch made of comprehensions."""
     found: dict[int, Role] = {}
     for line in filter(None, map(_line, after.names)):
-        role = Role(PieceKind.LATER, f"run in eager, in the function that torch made of the comprehension of line {line}")
+        role = Role(
+            PieceKind.LATER, f"run in eager, in the function that torch made of the comprehension of line {line}"
+        )
         for at, each in enumerate(before.instructions):
             inside = range(at, index_at(before, each.target) + 1) if _begins(each, line) and each.target else range(0)
             if any(before.instructions[other].opname in _ADDS for other in inside):

@@ -190,6 +190,14 @@ def _kept(scene: Scene) -> None:
             scene.whole(step, role)
 
 
+def _remembered(scene: Scene) -> None:
+    """Claim what else torch keeps for later: what it makes of an output, for one."""
+    for step in scene.free():
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
+            told = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {told} for later", early=f"to keep for later: {told}"))
+
+
 def _claimed(scene: Scene, value: Value) -> Role | None:
     """Give the role of the nearest instruction, of those that made a value, that torch put there."""
     ahead = [value]
@@ -255,6 +263,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     claim_lists,
     _returns,
     _kept,
+    _remembered,
     _moves,
 )
 """Those that are sure first; each leaves what it does not know to the next."""

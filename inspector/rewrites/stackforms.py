@@ -124,8 +124,9 @@ _HELPERS = {
     "list_getitem": "{0}[{1}]",
     "dict_getitem": "{0}[{1}]",
     "dict_keys_getitem": "key {1} of {0}",
+    "to_subclass": "{0} as a {1}",
 }
-"""Functions by which torch reads a user's object past methods of its class (2.11 and 2.13, _dynamo/utils.py)."""
+"""Functions of torch's that its code calls on a user's objects (2.11 and 2.13, _dynamo/utils.py)."""
 _NESTED = "torch._dynamo.variables.functions._create_nested_fn"
 _NAME_OF_NESTED = 2
 """What makes a function that the traced code made, and where among its arguments the name is (2.13)."""
