@@ -12,7 +12,7 @@ from ctrace.inspector.rewrites.pieces import PieceKind, Role
 from ctrace.inspector.rewrites.scene import Scene
 from ctrace.inspector.rewrites.stackforms import Constant, Name
 
-_CALLED = re.compile(r"__comprehension_.*_at_(\d+)_\d+")
+_CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")
 _ADDS = frozenset(("LIST_APPEND", "SET_ADD", "MAP_ADD"))
 _POPS_NULL = Constant("<function>")
 """A function that torch keeps as a constant: calling it takes a NULL off the stack (`pop_null`)."""

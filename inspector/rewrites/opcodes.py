@@ -58,6 +58,9 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
     "COPY": lambda arg: (arg, arg + 1),
     "SWAP": lambda arg: (arg, arg),
 }
+_LEAST = {"SWAP": 2, "COPY": 1}
+_LARGEST = 100_000
+"""A log can say anything; no code takes or puts so many values."""
 _SINCE_312 = (3, 12)
 _SINCE_313 = (3, 13)
 
@@ -71,6 +74,8 @@ def version(code: Code) -> tuple[int, int]:
 def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = False) -> Effect | None:
     """Say what an instruction does to the stack; None: unknown. `jumps`: on the way to its target."""
     name, arg = instruction.opname, instruction.arg or 0
+    if not _LEAST.get(name, 0) <= arg <= _LARGEST and name in _BY_ARG:
+        return None
     if name in _BY_NAME:
         return _BY_NAME[name]
     if name in _BY_ARG:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.names import user_name
 
+_DIGITS = 18
+"""Longer numbers are no index."""
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -42,7 +45,8 @@ class Constant:
     @property
     def number(self) -> int | None:
         """Its value, where it is a whole number."""
-        return int(self.text) if self.text.removeprefix("-").isdecimal() else None
+        short = len(self.text) <= _DIGITS
+        return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Value:
     form: Form
     parts: tuple["Value", ...] = ()
     """What it was made of."""
+    depth: int = 0
+    """How many steps made it, one of the other."""
     first: "Value | None" = field(default=None)
     """The same value where it was first made, if this is a copy or an item of a list."""
 

@@ -25,6 +25,8 @@ _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
 
 
+_DEEPEST = 100
+"""So that what a log says cannot nest without end."""
 Done = tuple[tuple[Value, ...], State]
 """What an instruction puts, and what is known then."""
 
@@ -50,8 +52,9 @@ class Move:
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
 
     def value(self, form: Form, *parts: Value) -> Value:
-        """Make a value by this instruction."""
-        return Value(self.index, form, parts)
+        """Make a value by this instruction; nothing is known of one that took very many steps."""
+        depth = 1 + max((part.depth for part in parts), default=0)
+        return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, Unknown())
 
     def putting(self, *values: Value) -> Done:
         """Put values, and change nothing else."""
@@ -76,7 +79,8 @@ class Move:
         return self.putting(*self.taken, self._again(self.taken[0]))
 
     def _again(self, value: Value, *more: Value) -> Value:
-        return Value(self.index, value.form, (value, *more), value.root)
+        made = self.value(value.form, value, *more)
+        return replace(made, first=value.root) if made.parts else made
 
     def ask(self) -> Done:
         """Put the truth of a value, which is written as the value."""
