@@ -229,7 +229,10 @@ def _source(form: Form) -> str:
 
 
 def _joined(items: tuple[Value, ...], lists: Lists) -> str:
-    texts = [written(item.form, lists) for item in items]
+    return _shortened([written(item.form, lists) for item in items])
+
+
+def _shortened(texts: list[str]) -> str:
     # The last one is what the code itself adds to a list, most often.
     return ", ".join(texts if len(texts) <= _LONGEST else [*texts[: _LONGEST - 1], "…", texts[-1]])
 
@@ -259,4 +262,4 @@ def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:
     if kind == "slice":
         return ":".join("" if text == "None" else text for text in texts)
     left, right = _BRACKETS[kind]
-    return f"{left}{_joined(items, lists)}{',' if kind == 'tuple' and len(items) == 1 else ''}{right}"
+    return f"{left}{_shortened(texts)}{',' if kind == 'tuple' and len(items) == 1 else ''}{right}"
