@@ -70,17 +70,19 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     """Give the compilations that are asked for.
 
     Raises:
-        TargetError: the run has no such function, compilation or line.
+        TargetError: the run has bytecode, but no such function, compilation or line.
     """
     from ctrace.inspector.views.bytecode import function_codes
 
     functions = function_codes(session)
+    if not functions:
+        return ()
     named = [each for each in functions if function is None or function in (each.name, each.name.rpartition(".")[2])]
     if function is not None and not named:
-        _refuse("--function", function, [each.name for each in functions])
+        _refuse("--function", function, _suggested(function, [each.name for each in functions]))
     found = tuple(each for one in named for each in one.all if graph in (None, each.compilation.id))
     if graph is not None and not found:
-        _refuse("--graph", graph, [each.compilation.id for one in named for each in one.all])
+        _refuse("--graph", graph, _suggested(graph, [each.compilation.id for one in named for each in one.all]))
     return found if line is None else _at(session, found, line)
 
 
@@ -90,7 +92,7 @@ def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[
     known = set().union(*lines.values())
     if line not in known:
         near = sorted(known, key=lambda each: abs(each - line))[:8]
-        _refuse("--line", str(line), [str(number) for number in sorted(near)])
+        _refuse("--line", str(line), f"the nearest are: {', '.join(map(str, sorted(near)))}")
     return tuple(each for each in found if line in lines[each])
 
 
@@ -99,12 +101,15 @@ def _lines(session: "Session", compiled: "Compiled") -> set[int]:
     return {each.line for each in code.instructions if each.line is not None}
 
 
-def _refuse(option: str, asked: str, known: list[str]) -> None:
+def _suggested(asked: str, known: list[str]) -> str:
     import difflib
-
-    from ctrace.inspector.errors import TargetError
 
     plain = {name.rpartition(".")[2]: name for name in known}
     near = difflib.get_close_matches(asked, [*known, *plain], 1)
-    todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known[:8]) or 'none'}"
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known[:8])}"
+
+
+def _refuse(option: str, asked: str, todo: str) -> None:
+    from ctrace.inspector.errors import TargetError
+
     raise TargetError(f"{option} {asked}: this run has no bytecode of it", todo)

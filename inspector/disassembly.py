@@ -59,11 +59,13 @@ def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruct
     # Asked for here: dis of 3.11 does not resolve the constant of KW_NAMES.
     constant = constants[found.arg] if found.opcode in dis.hasconst and found.arg is not None else None
     is_jump = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
+    # Said here: dis of 3.13 writes a label of its own, such as `to L2`.
+    text = f"to {found.argval}" if is_jump else found.argrepr
     return Instruction(
         offset=found.offset,
         opname=found.opname,
         arg=found.arg,
-        text=constant_text(constant) if found.opcode in dis.hasconst else found.argrepr,
+        text=constant_text(constant) if found.opcode in dis.hasconst else text,
         line=found.positions.lineno if found.positions is not None else None,
         target=int(found.argval) if is_jump else None,
     )

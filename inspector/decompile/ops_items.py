@@ -3,7 +3,9 @@
 from ctrace.inspector.bytecode import Instruction
 from ctrace.inspector.decompile.literals import evaluated
 from ctrace.inspector.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.decompile.values import Const, Contents, Fresh, Made, Spread, State, Value
+from ctrace.inspector.decompile.values import Const, Contents, Fresh, Made, Spread, State, StopError, Value
+
+_MOST_VALUES = 100_000
 
 
 def _subscript(machine: Machine, state: State, here: Instruction) -> Next:
@@ -98,7 +100,7 @@ def _delete_subscript(machine: Machine, state: State, here: Instruction) -> Next
 
 
 def _unpack(machine: Machine, state: State, here: Instruction) -> Next:
-    value, count = state.pop(), here.arg or 0
+    value, count = state.pop(), _count(here, here.arg or 0)
     items = known_items(machine, state, value)
     if items is None or len(items) != count:
         made = machine.event(state, here, "unpack", (value,), count, count)
@@ -107,8 +109,16 @@ def _unpack(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
+def _count(here: Instruction, count: int) -> int:
+    """Give a number of values; StopError for one that only a damaged log has."""
+    if not 0 <= count <= _MOST_VALUES:
+        raise StopError(f"The instruction at offset {here.offset} unpacks too many values.")
+    return count
+
+
 def _unpack_rest(machine: Machine, state: State, here: Instruction) -> Next:
     before, after = (here.arg or 0) & 255, (here.arg or 0) >> 8
+    _count(here, before + 1 + after)
     made = machine.event(state, here, "unpack_rest", (state.pop(),), (before, after), before + 1 + after)
     state.stack.extend(parts(made.number, before + 1 + after)[::-1])
     return None

@@ -142,13 +142,20 @@ def _pop(machine: Machine, state: State, here: Instruction) -> Next:
     return None
 
 
+def _below(here: Instruction) -> int:
+    """Give a place on the stack, counted from its end; StopError for one that only a damaged log has."""
+    if here.arg is None or here.arg < 1:
+        raise StopError(f"The instruction {here.opname} at offset {here.offset} has no place on the stack.")
+    return -here.arg
+
+
 def _copy(machine: Machine, state: State, here: Instruction) -> Next:
-    state.stack.append(state.stack[-(here.arg or 0)])
+    state.stack.append(state.stack[_below(here)])
     return None
 
 
 def _swap(machine: Machine, state: State, here: Instruction) -> Next:
-    other = -(here.arg or 0)
+    other = _below(here)
     state.stack[-1], state.stack[other] = state.stack[other], state.stack[-1]
     return None
 

@@ -5,7 +5,7 @@ jump's target is the same instruction too. Offsets, indices and distances may di
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ctrace.inspector.bytecode import Code, Instruction
@@ -50,11 +50,14 @@ class Added:
 Edit = Kept | Removed | Added
 
 
-def align(before: Code, after: Code) -> tuple[Pair, ...]:
-    """Pair as many instructions as are the same, in order, of those that can run; deterministic."""
+def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair, ...]:
+    """Pair as many instructions as are the same, in order, of those that can run; deterministic.
+
+    `without` are instructions of the new code that stay alone.
+    """
     runs = reachable(before)
     old: list[Hashable] = [key if at in runs else object() for at, key in enumerate(_keys(before))]
-    new = _keys(after)
+    new: list[Hashable] = [object() if at in without else key for at, key in enumerate(_keys(after))]
     return settled(before, after, _common(old, new))
 
 

@@ -3,7 +3,17 @@
 The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/side_effects.py:1303).
 """
 
-from ctrace.inspector.rewrites.stackforms import Attribute, Built, Constant, Form, ListOf, Name, Value, written
+from ctrace.inspector.rewrites.stackforms import (
+    Attribute,
+    Built,
+    Constant,
+    Form,
+    ListOf,
+    Name,
+    Value,
+    written,
+    written_owner,
+)
 from ctrace.inspector.rewrites.stackstate import called
 from ctrace.inspector.rewrites.stackwalk import Step
 
@@ -19,9 +29,9 @@ def change_by(step: Step) -> str:
     name = step.instruction.text
     match step.instruction.opname:
         case "STORE_ATTR":
-            return f"{written(taken[1], lists)}.{name} = {written(taken[0], lists)}"
+            return f"{written_owner(taken[1], lists)}.{name} = {written(taken[0], lists)}"
         case "DELETE_ATTR":
-            return f"del {written(taken[0], lists)}.{name}"
+            return f"del {written_owner(taken[0], lists)}.{name}"
         case "STORE_GLOBAL":
             return f"global {name} = {written(taken[0], lists)}"
         case "STORE_DEREF":
@@ -45,10 +55,11 @@ def change_by_call(step: Step) -> str:
         return ""
     method = function.form
     texts = [written(each.form, step.lists) for each in arguments]
+    owner = written_owner(arguments[0].form, step.lists) if arguments else ""
     if method.name in _SETTERS and len(arguments) == 3:
-        return f"{texts[0]}.{_bare(arguments[1])} = {texts[2]}"
+        return f"{owner}.{_bare(arguments[1])} = {texts[2]}"
     if method.name == _DELETER and len(arguments) == 2:
-        return f"del {texts[0]}.{_bare(arguments[1])}"
+        return f"del {owner}.{_bare(arguments[1])}"
     if method.name not in _METHODS:
         return ""
     return _of_a_table(method, arguments, step) or f"{written(method, step.lists)}({', '.join(texts)})"
@@ -72,4 +83,4 @@ def _bare(value: Value) -> str:
 
 
 def _place(of: Form, key: Form, step: Step) -> str:
-    return f"{written(of, step.lists)}[{written(key, step.lists)}]"
+    return f"{written_owner(of, step.lists)}[{written(key, step.lists)}]"

@@ -5,14 +5,16 @@ The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_s
 resume_execution.py. What has none of them is "other inserted code".
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
+from ctrace.inspector.rewrites.comprehensions import claim_comprehensions
 from ctrace.inspector.rewrites.contexts import claim_contexts
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.rewrites.replaying import claim_replays
 from ctrace.inspector.rewrites.resumes import resume_point
-from ctrace.inspector.rewrites.resuming import claim_calls, claim_lists, claim_values
+from ctrace.inspector.rewrites.resuming import claim_boxed, claim_calls, claim_lists, claim_values
 from ctrace.inspector.rewrites.scene import START, STARTS, Scene, line_words
 from ctrace.inspector.rewrites.stackforms import (
     Attribute,
@@ -46,8 +48,11 @@ def roles_of(
     return [scene.claims.roles.get(at, _OTHER) for at in range(len(scene.after.instructions))]
 
 
-def surely_torchs(steps: Mapping[int, Step]) -> frozenset[int]:
-    """Find what surely is not the user's: the call of a graph, torch's clock, and what makes their arguments."""
+def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozenset[int]:
+    """Find what surely is not the user's, whose old code has these names.
+
+    That is the call of a graph, torch's clock, what makes their arguments, and what is looked up in another global.
+    """
     found: set[int] = set()
     for step in steps.values():
         function = called_by(step)
@@ -58,7 +63,14 @@ def surely_torchs(steps: Mapping[int, Step]) -> frozenset[int]:
                 value = ahead.pop()
                 found.add(value.made)
                 ahead += value.parts
+        if any(_is_torchs(value.form, names) for value in step.put):
+            found.add(step.index)
     return frozenset(found)
+
+
+def _is_torchs(form: Form, names: Collection[str]) -> bool:
+    root = root_of(form) if is_path(form) else None
+    return root is not None and root.scope == "global" and root.name not in names
 
 
 def _timer(form: Form) -> str | None:
@@ -178,6 +190,14 @@ def _kept(scene: Scene) -> None:
             scene.whole(step, role)
 
 
+def _remembered(scene: Scene) -> None:
+    """Claim what else torch keeps for later: what it makes of an output, for one."""
+    for step in scene.free():
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
+            told = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {told} for later", early=f"to keep for later: {told}"))
+
+
 def _claimed(scene: Scene, value: Value) -> Role | None:
     """Give the role of the nearest instruction, of those that made a value, that torch put there."""
     ahead = [value]
@@ -229,17 +249,21 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _starts,
     _timers,
     _graph_calls,
+    claim_replays,
     _made,
+    claim_comprehensions,
     claim_values,
     _operands,
     claim_contexts,
     _branches,
+    claim_boxed,
     _changes,
     _variables,
     claim_calls,
     claim_lists,
     _returns,
     _kept,
+    _remembered,
     _moves,
 )
 """Those that are sure first; each leaves what it does not know to the next."""

@@ -17,7 +17,7 @@ _FIXED: dict[Effect, str] = {
     (0, 0): "NOP RESUME PRECALL KW_NAMES MAKE_CELL COPY_FREE_VARS DELETE_FAST DELETE_NAME DELETE_GLOBAL DELETE_DEREF "
     "SETUP_ANNOTATIONS JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT RETURN_CONST",
     (0, 1): "PUSH_NULL LOAD_CONST LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR LOAD_CLOSURE LOAD_DEREF "
-    "LOAD_CLASSDEREF LOAD_NAME LOAD_LOCALS LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR WITH_EXCEPT_START",
+    "LOAD_CLASSDEREF LOAD_NAME LOAD_LOCALS LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR WITH_EXCEPT_START RETURN_GENERATOR",
     (0, 2): "LOAD_FAST_LOAD_FAST",
     (1, 0): "POP_TOP STORE_FAST STORE_NAME STORE_GLOBAL STORE_DEREF DELETE_ATTR RETURN_VALUE RERAISE POP_EXCEPT "
     "LIST_APPEND SET_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE IMPORT_STAR PRINT_EXPR "
@@ -26,11 +26,11 @@ _FIXED: dict[Effect, str] = {
     "POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE",
     (1, 1): "UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT GET_ITER GET_YIELD_FROM_ITER LIST_TO_TUPLE TO_BOOL "
     "CONVERT_VALUE FORMAT_SIMPLE CALL_INTRINSIC_1 STORE_FAST_LOAD_FAST LOAD_FROM_DICT_OR_DEREF "
-    "LOAD_FROM_DICT_OR_GLOBALS CHECK_EXC_MATCH",
+    "LOAD_FROM_DICT_OR_GLOBALS CHECK_EXC_MATCH YIELD_VALUE GET_AWAITABLE",
     (1, 2): "GET_LEN MATCH_MAPPING MATCH_SEQUENCE IMPORT_FROM BEFORE_WITH PUSH_EXC_INFO LOAD_METHOD",
     (2, 0): "STORE_ATTR DELETE_SUBSCR MAP_ADD STORE_FAST_STORE_FAST",
     (2, 1): "BINARY_OP BINARY_SUBSCR COMPARE_OP IS_OP CONTAINS_OP FORMAT_WITH_SPEC CALL_INTRINSIC_2 IMPORT_NAME "
-    "SET_FUNCTION_ATTRIBUTE",
+    "SET_FUNCTION_ATTRIBUTE END_SEND",
     (2, 2): "CHECK_EG_MATCH",
     (2, 3): "MATCH_KEYS",
     (3, 0): "STORE_SUBSCR",
@@ -58,6 +58,9 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
     "COPY": lambda arg: (arg, arg + 1),
     "SWAP": lambda arg: (arg, arg),
 }
+_LEAST = {"SWAP": 2, "COPY": 1}
+_LARGEST = 100_000
+"""A log can say anything; no code takes or puts so many values."""
 _SINCE_312 = (3, 12)
 _SINCE_313 = (3, 13)
 
@@ -71,6 +74,8 @@ def version(code: Code) -> tuple[int, int]:
 def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = False) -> Effect | None:
     """Say what an instruction does to the stack; None: unknown. `jumps`: on the way to its target."""
     name, arg = instruction.opname, instruction.arg or 0
+    if not _LEAST.get(name, 0) <= arg <= _LARGEST and name in _BY_ARG:
+        return None
     if name in _BY_NAME:
         return _BY_NAME[name]
     if name in _BY_ARG:
@@ -85,6 +90,8 @@ def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = F
         case "FOR_ITER":
             left = (1, 0) if python < _SINCE_312 else (0, 1)
             return left if jumps else (0, 1)
+        case "SEND":
+            return (2, 1) if jumps and python < _SINCE_312 else (2, 2)
         case "END_FOR":
             return (2, 0) if python < _SINCE_313 else (1, 0)
     return None

@@ -7,8 +7,10 @@ comes from one.
 
 from collections.abc import Iterable, Mapping
 
-from ctrace.inspector.bytecode import Rewritten
+from ctrace.inspector.bytecode import Code, Rewritten
 from ctrace.inspector.rewrites.alignment import Pair, align, settled
+from ctrace.inspector.rewrites.resumes import old_begin, resume_point
+from ctrace.inspector.rewrites.scene import STARTS
 from ctrace.inspector.rewrites.stackforms import ListOf, Value
 from ctrace.inspector.rewrites.stackwalk import Step
 
@@ -18,8 +20,31 @@ _TAKES = frozenset(("POP_TOP", "RETURN_VALUE"))
 
 def taken_over(code: Rewritten, steps: Mapping[int, Step], torchs: frozenset[int]) -> tuple[Pair, ...]:
     """Pair the instructions of the user's that are in the new code; `torchs` surely are torch's."""
-    pairs = [pair for pair in align(code.before, code.after) if pair[1] not in torchs]
     users = _users(steps.values())
+    prologue = _prologue(code.before)
+    alone = set(torchs)
+    while True:
+        found = align(code.before, code.after, alone)
+        kept = _owned(code, [pair for pair in found if pair[0] not in prologue], steps, users)
+        # What is alike by chance may have stood in the way of what was taken over.
+        astray = {new for _, new in found} - {new for _, new in kept}
+        if not astray:
+            return kept
+        alone |= astray
+
+
+def _prologue(before: Code) -> frozenset[int]:
+    """Give what torch put before the user's code in a resume function, which it never takes over."""
+    if resume_point(before) is None:
+        return frozenset()
+    return frozenset(at for at in range(old_begin(before)) if before.instructions[at].opname not in STARTS)
+
+
+def _owned(
+    code: Rewritten, found: Iterable[Pair], steps: Mapping[int, Step], users: Mapping[int, set[int]]
+) -> tuple[Pair, ...]:
+    """Leave out pairs until each new instruction is the user's if the others are."""
+    pairs = list(found)
     while True:
         own = {new for _, new in pairs}
         kept = [pair for pair in pairs if _is_own(pair[1], own, steps, users)]

@@ -26,6 +26,8 @@ class PieceKind(StrEnum):
     """Puts on the stack what your own code, which stays, works on."""
     OWN = "own"
     """Your own code; it runs as it did."""
+    COMPREHENSION = "comprehension"
+    """Runs a comprehension of yours in a function that torch made of it."""
     CONTEXT = "context"
     """Enters a context again, or leaves it, around code that stays."""
     BRANCH = "branch"

@@ -7,8 +7,9 @@ _dynamo/resume_execution.py), so the place where it goes on is as far from the e
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ctrace.inspector.bytecode import Code, Instruction, Rewritten
+from ctrace.inspector.bytecode import Code, Rewritten
 from ctrace.inspector.rewrites.opcodes import goes_on, index_at
+from ctrace.inspector.rewrites.respelling import Part, respelled
 from ctrace.inspector.rewrites.stackforms import Call, Form, Function, Name
 from ctrace.inspector.sites import resumed
 
@@ -16,7 +17,8 @@ CALLED = "__resume_at_"
 """How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
 _FIRST_ARGUMENTS = 2
 """The first ones are torch's own lists, for breaks in functions that were traced into this one."""
-_BOXED = "__resume_frame_values"
+BOXED = "__resume_frame_values"
+"""The list that some resume functions get their values in, instead of arguments (2.13, _dynamo/resume_execution.py)."""
 _MOVES = frozenset(("POP_TOP", "NOP"))
 
 
@@ -41,33 +43,33 @@ def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> R
         made = tuple(compile_id for compile_id, each in codes.items() if each.before == what)
         start = resume_point(what)
         return Resume(made, None if start is None else _line(what, start), _arguments(what))
-    at = resume_index(what, code)
-    if at is None:
+    part = _resumed_part(what, code)
+    if part is None:
         return Resume()
-    ids = [compile_id for compile_id, each in codes.items() if _goes_on(code, at, each.before)]
+    ids = [compile_id for compile_id, each in codes.items() if _goes_on(code, part, each.before)]
     # Two frames that fit differ in what they take; which of them is called is not known then.
     frames = {compile_id.partition("/")[0] for compile_id in ids}
-    line = _line(code, at)
+    line = _line(code, part.index)
     if len(frames) != 1:
         return Resume(tuple(ids), line)
     return Resume(tuple(ids), line, _arguments(codes[ids[0]].before))
 
 
-def _goes_on(code: Code, at: int, resume: Code) -> bool:
+def _goes_on(code: Code, at: Part, resume: Code) -> bool:
     name, line = resumed(resume.name)
     if line is None or (name, resume.file) != (resumed(code.name)[0], code.file):
         return False
     start = resume_point(resume)
-    if start is None or len(resume.instructions) - start != len(code.instructions) - at:
+    if start is None:
         return False
-    rest, other = code.instructions[at:], resume.instructions[start:]
-    return all(map(_is_alike, rest, other))
+    rest = [part for part in respelled(code) if part.offset >= at.offset]
+    other = [part for part in respelled(resume) if part.index >= start]
+    return len(rest) == len(other) and all(map(_is_alike, rest, other))
 
 
-def _is_alike(old: Instruction, new: Instruction) -> bool:
+def _is_alike(old: Part, new: Part) -> bool:
     """Compare all but numbers; torch gives a line to what has none."""
-    same_text = old.target is not None or old.text == new.text
-    return old.opname == new.opname and same_text and old.line in (None, new.line)
+    return old.opname == new.opname and (old.jumps or old.text == new.text) and old.line in (None, new.line)
 
 
 def resume_point(code: Code) -> int | None:
@@ -89,7 +91,7 @@ def _line(code: Code, at: int) -> int | None:
 
 def _arguments(code: Code) -> tuple[str, ...]:
     names = code.variables[_FIRST_ARGUMENTS : code.arguments]
-    return () if _BOXED in names else names
+    return () if BOXED in names else names
 
 
 def old_begin(code: Code) -> int:
@@ -103,9 +105,13 @@ def old_begin(code: Code) -> int:
 
 def resume_index(name: str, code: Code) -> int | None:
     """Give the instruction of the old code that a resume function goes on with; None where it is not known."""
+    part = _resumed_part(name, code)
+    return None if part is None else part.index
+
+
+def _resumed_part(name: str, code: Code) -> Part | None:
     offset = name.removeprefix(CALLED).partition("_")[0]
-    at = index_at(code, int(offset)) if offset.isdecimal() else len(code.instructions)
-    return at if at < len(code.instructions) else None
+    return next((part for part in respelled(code) if str(part.offset) == offset), None)
 
 
 def called_resume(form: Form) -> str | Code | None:

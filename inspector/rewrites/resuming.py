@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.rewrites.pieces import PieceKind, Role
-from ctrace.inspector.rewrites.resumes import Resume, called_resume, resume_of
+from ctrace.inspector.rewrites.resumes import BOXED, Resume, called_resume, resume_of
 from ctrace.inspector.rewrites.scene import Scene
-from ctrace.inspector.rewrites.stackforms import ListOf, Value, output_number, written
+from ctrace.inspector.rewrites.stackforms import ListOf, Name, Value, output_number, root_of, written
 from ctrace.inspector.rewrites.stackwalk import Step
 from ctrace.inspector.sites import resumed
 
@@ -64,9 +64,19 @@ def _resume_role(scene: Scene, resume: Resume) -> Role:
     return Role(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
 
 
+def claim_boxed(scene: Scene) -> None:
+    """Claim what empties the list that a resume function got its values in, so that it does not keep them alive."""
+    role = Role(PieceKind.FRAME, "empties the list in which this resume function got its values")
+    for step in scene.free():
+        stores = step.instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
+        if stores and root_of(step.taken[1].form) == Name("local", BOXED):
+            scene.whole(step, role)
+
+
 def claim_lists(scene: Scene) -> None:
     """Claim what works on lists that torch made, and what drops one."""
     for step in scene.free():
         name = step.instruction.opname
-        if name in _LIST_WORK and any(isinstance(value.form, ListOf) for value in step.taken):
+        on_a_list = name == "LIST_APPEND" or any(isinstance(value.form, ListOf) for value in step.taken)
+        if name in _LIST_WORK and on_a_list:
             scene.whole(step, scene.frame)

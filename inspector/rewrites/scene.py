@@ -62,6 +62,17 @@ class Scene:
         taker = self.taker(step)
         return taker if taker is not None and taker.instruction.opname == "POP_TOP" else None
 
+    def keeper(self, variable: str, before: int) -> Step | None:
+        """Give what last stored to a variable before an instruction."""
+        names = (at for at in range(before - 1, -1, -1) if self.after.instructions[at].text == variable)
+        kept = (self.steps.get(at) for at in names if self.after.instructions[at].opname == "STORE_FAST")
+        return next(kept, None)
+
+    def loads(self, variable: str) -> list[int]:
+        """Give where a variable is read."""
+        code = self.after.instructions
+        return [at for at, each in enumerate(code) if each.opname == "LOAD_FAST" and each.text == variable]
+
 
 def line_words(number: int | None) -> str:
     """Name a source line of the user's."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from ctrace.inspector.bytecode import Code
 from ctrace.inspector.names import user_name
 
+_DIGITS = 18
+"""Longer numbers are no index."""
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -42,12 +45,13 @@ class Constant:
     @property
     def number(self) -> int | None:
         """Its value, where it is a whole number."""
-        return int(self.text) if self.text.removeprefix("-").isdecimal() else None
+        short = len(self.text) <= _DIGITS
+        return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A tuple, set, map (keys and values in turn), slice or string of some values."""
+    """A tuple, set, map (keys and values in turn), slice or string of some values; or the `spread` of one in a call."""
 
     kind: str
     items: tuple["Value", ...]
@@ -100,6 +104,8 @@ class Value:
     form: Form
     parts: tuple["Value", ...] = ()
     """What it was made of."""
+    depth: int = 0
+    """How many steps made it, one of the other."""
     first: "Value | None" = field(default=None)
     """The same value where it was first made, if this is a copy or an item of a list."""
 
@@ -114,8 +120,24 @@ Lists = Mapping[int, tuple[Value, ...]]
 _PREFIX = "builtins."
 _GRAPH = "__compiled_fn_"
 """What torch calls the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
+_STARS = {"spread": "*", "spread_map": "**"}
 _BRACKETS = {"tuple": ("(", ")"), "set": ("{", "}")}
 _LONGEST = 6
+_UTILS = "torch._dynamo.utils."
+_HELPERS = {
+    "call_size": "{0}.size({1})",
+    "call_stride": "{0}.stride({1})",
+    "list_getitem": "{0}[{1}]",
+    "dict_getitem": "{0}[{1}]",
+    "dict_keys_getitem": "key {1} of {0}",
+    "to_subclass": "{0} as a {1}",
+}
+"""Functions of torch's that its code calls on a user's objects (2.11 and 2.13, _dynamo/utils.py)."""
+_NESTED = "torch._dynamo.variables.functions._create_nested_fn"
+_NAME_OF_NESTED = 2
+"""What makes a function that the traced code made, and where among its arguments the name is (2.13)."""
+_AS_TENSOR = "torch._as_tensor_fullprec"
+"""What makes a tensor of a float that changes from call to call."""
 
 
 def is_path(form: Form) -> bool:
@@ -166,10 +188,17 @@ def written(form: Form, lists: Lists) -> str:
         case Function(code):
             return code.name
         case Attribute(of, name):
-            return f"{written(of, lists)}.{name}"
+            return f"{written_owner(of, lists)}.{name}"
         case Item(of, key):
-            return f"{written(of, lists)}[{written(key, lists)}]"
+            return f"{written_owner(of, lists)}[{written(key, lists)}]"
     return _made(form, lists)
+
+
+def written_owner(form: Form, lists: Lists) -> str:
+    """Write what something hangs on."""
+    text = written(form, lists)
+    several_words = isinstance(form, Call) and is_new(form)
+    return f"({text})" if several_words or output_number(form) is not None else text
 
 
 def _made(form: Form, lists: Lists) -> str:
@@ -179,7 +208,8 @@ def _made(form: Form, lists: Lists) -> str:
         case Call(Attribute(of, "__new__"), _, _):
             return f"a new {written(of, lists).rpartition('.')[2]}"
         case Call(function, arguments, keywords):
-            return f"{written(function, lists)}({_arguments(arguments, keywords, lists)})"
+            name, texts = written(function, lists), _arguments(arguments, keywords, lists)
+            return _helped(name, texts) or f"{name}({', '.join(texts)})"
         case Built(kind, items):
             return _built(kind, items, lists)
     return "…"
@@ -199,14 +229,27 @@ def _source(form: Form) -> str:
 
 
 def _joined(items: tuple[Value, ...], lists: Lists) -> str:
-    texts = [written(item.form, lists) for item in items[:_LONGEST]]
-    return ", ".join([*texts, "…"] if len(items) > _LONGEST else texts)
+    return _shortened([written(item.form, lists) for item in items])
 
 
-def _arguments(arguments: tuple[Value, ...], keywords: tuple[str, ...], lists: Lists) -> str:
+def _shortened(texts: list[str]) -> str:
+    # The last one is what the code itself adds to a list, most often.
+    return ", ".join(texts if len(texts) <= _LONGEST else [*texts[: _LONGEST - 1], "…", texts[-1]])
+
+
+def _arguments(arguments: tuple[Value, ...], keywords: tuple[str, ...], lists: Lists) -> list[str]:
     texts = [written(each.form, lists) for each in arguments]
     plain = len(texts) - len(keywords)
-    return ", ".join([*texts[:plain], *(f"{name}={text}" for name, text in zip(keywords, texts[plain:], strict=False))])
+    return [*texts[:plain], *(f"{name}={text}" for name, text in zip(keywords, texts[plain:], strict=False))]
+
+
+def _helped(function: str, arguments: list[str]) -> str:
+    """Write a call of a helper of torch's own as what it helps with; empty for any other call."""
+    if function.startswith(_UTILS) and len(arguments) == 2:
+        return _HELPERS.get(function.removeprefix(_UTILS), "").format(*arguments)
+    if function == _NESTED and len(arguments) > _NAME_OF_NESTED:
+        return arguments[_NAME_OF_NESTED].strip("'")
+    return f"{arguments[0]} as a tensor" if function == _AS_TENSOR and len(arguments) == 1 else ""
 
 
 def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:
@@ -214,7 +257,9 @@ def _built(kind: str, items: tuple[Value, ...], lists: Lists) -> str:
     if kind == "map":
         pairs = [f"{key}: {value}" for key, value in zip(texts[::2], texts[1::2], strict=False)]
         return f"{{{', '.join(pairs[:_LONGEST])}{', …' if len(pairs) > _LONGEST else ''}}}"
+    if kind in _STARS:
+        return f"{_STARS[kind]}{''.join(texts)}"
     if kind == "slice":
         return ":".join("" if text == "None" else text for text in texts)
     left, right = _BRACKETS[kind]
-    return f"{left}{_joined(items, lists)}{',' if kind == 'tuple' and len(items) == 1 else ''}{right}"
+    return f"{left}{_shortened(texts)}{',' if kind == 'tuple' and len(items) == 1 else ''}{right}"

@@ -19,12 +19,14 @@ from ctrace.inspector.rewrites.stackforms import (
     Unknown,
     Value,
 )
-from ctrace.inspector.rewrites.stackstate import State, called, words
+from ctrace.inspector.rewrites.stackstate import State, called, text_of, unpacked, words
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
 
 
+_DEEPEST = 100
+"""So that what a log says cannot nest without end."""
 Done = tuple[tuple[Value, ...], State]
 """What an instruction puts, and what is known then."""
 
@@ -50,8 +52,9 @@ class Move:
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
 
     def value(self, form: Form, *parts: Value) -> Value:
-        """Make a value by this instruction."""
-        return Value(self.index, form, parts)
+        """Make a value by this instruction; nothing is known of one that took very many steps."""
+        depth = 1 + max((part.depth for part in parts), default=0)
+        return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, Unknown())
 
     def putting(self, *values: Value) -> Done:
         """Put values, and change nothing else."""
@@ -76,7 +79,12 @@ class Move:
         return self.putting(*self.taken, self._again(self.taken[0]))
 
     def _again(self, value: Value, *more: Value) -> Value:
-        return Value(self.index, value.form, (value, *more), value.root)
+        made = self.value(value.form, value, *more)
+        return replace(made, first=value.root) if made.parts else made
+
+    def ask(self) -> Done:
+        """Put the truth of a value, which is written as the value."""
+        return self.putting(self.value(self.taken[0].form, *self.taken))
 
     def constant(self) -> Done:
         """Put a constant; that of a code keeps the code."""
@@ -250,19 +258,18 @@ class Move:
         """Put what a call returns."""
         keywords, taken = self.state.keywords, self.taken
         if self.instruction.opname == "CALL_KW":
-            keywords, taken = words(_text(taken[-1])), taken[:-1]
+            keywords, taken = words(text_of(taken[-1])), taken[:-1]
         function, arguments = called(taken)
+        if self.instruction.opname == "CALL_FUNCTION_EX":
+            arguments, keywords = unpacked(arguments, self.index)
         made = self.value(Call(function.form, arguments, keywords), *self.taken)
         return (made,), replace(self.state, keywords=())
-
-
-def _text(value: Value) -> str:
-    return value.form.text if isinstance(value.form, Constant) else ""
 
 
 ACTS: dict[str, Callable[[Move], Done]] = {
     "SWAP": Move.swap,
     "COPY": Move.copy,
+    "TO_BOOL": Move.ask,
     "LOAD_CONST": Move.constant,
     "MAKE_FUNCTION": Move.make_function,
     "SET_FUNCTION_ATTRIBUTE": Move.set_function,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ctrace.inspector.rewrites.stackforms import Lists, Null, Value
+from ctrace.inspector.rewrites.stackforms import Built, Constant, Form, Lists, Null, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +27,28 @@ def words(text: str) -> tuple[str, ...]:
     """Read a tuple of names as its repr has it."""
     parts = (part.strip(" '\"") for part in text.strip("()").split(","))
     return tuple(part for part in parts if part)
+
+
+def text_of(value: Value) -> str:
+    """Give the repr of a constant; empty for any other value."""
+    return value.form.text if isinstance(value.form, Constant) else ""
+
+
+def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """Give the arguments of `f(*a, **b)` one by one where `a` and `b` are made here, and the names of the last ones.
+
+    `index` is that of the call: it makes the values that stand for what stays as it is.
+    """
+    positional, *maps = arguments
+    items = _items(positional.form, "tuple")
+    first = (Value(index, Built("spread", (positional,)), (positional,)),) if items is None else items
+    if not maps:
+        return first, ()
+    pairs = _items(maps[0].form, "map")
+    if pairs is None or not all(isinstance(key.form, Constant) for key in pairs[::2]):
+        return (*first, Value(index, Built("spread_map", (maps[0],)), (maps[0],))), ()
+    return (*first, *pairs[1::2]), tuple(text_of(key).strip("'\"") for key in pairs[::2])
+
+
+def _items(form: Form, kind: str) -> tuple[Value, ...] | None:
+    return form.items if isinstance(form, Built) and form.kind == kind else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ctrace.inspector.bytecode import Instruction, Rewritten
 from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.rewrites.alignment import Added, Edit, Kept, Removed, diff
+from ctrace.inspector.rewrites.comprehensions import in_comprehensions
 from ctrace.inspector.rewrites.explaining import roles_of, surely_torchs
 from ctrace.inspector.rewrites.opcodes import reachable
 from ctrace.inspector.rewrites.ownership import taken_over
@@ -122,7 +123,7 @@ def explained(session: Session, compiled: Compiled) -> Explained:
     compile_id = compiled.compilation.id
     codes = session.codes[compile_id]
     steps = walked(codes.after)
-    pairs = taken_over(codes, steps, surely_torchs(steps))
+    pairs = taken_over(codes, steps, surely_torchs(steps, codes.before.names))
     own = {new: codes.before.instructions[old].line for old, new in pairs}
     roles = roles_of(compile_id, session.codes, steps, own)
     kept = {old for old, _ in pairs}
@@ -134,7 +135,7 @@ def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[in
     """Say of each instruction of the old code that is not in the new one where it went."""
     code = codes.before
     runs = reachable(code)
-    later = _later(codes, session)
+    later = _later(codes, session) | in_comprehensions(code, codes.after)
     begin = old_begin(code) if resume_point(code) is not None else 0
     has_graph = any(graph.id == compile_id for graph in session.graphs)
     traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; graph {compile_id} stands for it' if has_graph else ''}")
@@ -158,7 +159,8 @@ def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
         at = resume_index(name, codes.before) if name.startswith(CALLED) else None
         if at is not None:
             ids = resume_of(name, codes.before, session.codes).ids
-            text = f"left to the resume function {', '.join(ids)}".rstrip()
+            where = f"the resume function {', '.join(ids)}" if ids else "a resume function, which was not compiled"
+            text = f"left to {where}"
             role = Role(PieceKind.LATER, text, ids)
             for index in reachable(codes.before, at):
                 found.setdefault(index, role)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.model import Session
 from ctrace.inspector.rewrites.pieces import Piece, PieceKind
-from ctrace.inspector.views.bytecode import Explained, Row, line_of, rows
+from ctrace.inspector.views.bytecode import Explained, Row, instruction, line_of, rows
 
 _MOST_LINES = 3
 
@@ -20,6 +20,8 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
                 told += [f"replays side effects in {changes} write{'s' if changes > 1 else ''}"] if changes else []
             case PieceKind.BRANCH if piece.text.startswith("branches"):
                 told.append(piece.text.partition(";")[0])
+            case PieceKind.COMPREHENSION if piece.text.startswith("runs"):
+                told.append(piece.text)
             case PieceKind.OWN:
                 told.append(_OWN)
             case PieceKind.RESUME if piece.text.startswith("goes on"):
@@ -30,6 +32,7 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
 
 
 _OWN = "own"
+_LOADS = ("LOAD_", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "SWAP", "NOP")
 
 
 def _changes(each: Explained) -> int:
@@ -48,11 +51,19 @@ def _own_lines(session: Session, each: Explained) -> list[str]:
     lines = sorted({line for row in rows(each) if _is_own(row) and (line := line_of(each, row)) is not None})
     if len(lines) > _MOST_LINES:
         return [f"lines {lines[0]} to {lines[-1]} in eager"]
-    return [f"line {line} in eager{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for line in lines]
+    traced = {line_of(each, row) for row in rows(each) if _is_traced(each, row)}
+    told = [(f"part of line {line}" if line in traced else f"line {line}", line) for line in lines]
+    return [f"{name} in eager{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for name, line in told]
 
 
 def _is_own(row: Row) -> bool:
     return row.piece is not None and row.piece.kind is PieceKind.OWN
+
+
+def _is_traced(each: Explained, row: Row) -> bool:
+    """Whether a line of the diff is work of the user's that Dynamo traced; torch loads anew what stays works on."""
+    works = not instruction(each, row).opname.startswith(_LOADS)
+    return works and row.piece is not None and row.piece.kind is PieceKind.TRACED
 
 
 def _with_own(told: dict[str, None], own: list[str]) -> Iterator[str]:

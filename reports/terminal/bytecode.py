@@ -21,9 +21,10 @@ _FUNCTIONS = 12
 _RECOMPILES = 3
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"
 _MISSING = (
-    "\nNo bytecode: nothing was compiled, or the log does not hold it. Logs of torch's own (TORCH_TRACE) and of older\n"
-    "versions of ctrace do not; run `ctrace bytecode TARGET`."
+    "\nNo bytecode: this log does not hold it. Torch's own logs (TORCH_TRACE) and those of older versions of ctrace do "
+    "not. Capture it with `ctrace bytecode TARGET`."
 )
+_NOTHING = "\nNo bytecode: nothing was compiled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def bytecode_screen(session: Session, asked: Asked, width: int) -> Iterator[Rend
     """Show the functions, and the diffs that were asked for."""
     yield headline(session)
     if not session.codes:
-        yield Text(_MISSING)
+        yield Text(_MISSING if session.compilations else _NOTHING)
         return
     functions = function_codes(session)
     if asked.source:

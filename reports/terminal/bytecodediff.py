@@ -170,7 +170,7 @@ class _Drawing:
         arg = "" if each.arg is None else str(each.arg)
         name = _NAME if self._half >= 70 else _NARROW_NAME
         about = fmt.one_line(fmt.without_unique_part(each.text), 200)
-        text = f"{mark} {line:>5} {each.offset:>5} {each.opname:<{name}} {arg:>4} {about}"
+        text = f"{mark} {line:>5} {each.offset:>5} {fmt.one_line(each.opname, 40):<{name}} {arg:>4} {about}"
         return _cut(Text(text.rstrip(), style=style), self._half)
 
 

@@ -219,4 +219,4 @@ def test_side_effects_are_told(session: Session) -> None:
         if piece.text.startswith("replays")
     }
     assert {"self.step = 1", "global TOTAL = 1", "STATE.update({'n': 1})", "self.history[:] = [1]"} <= texts
-    assert {"thing.value = 2", "a new Thing.value = 1", "k = 4, in its cell"} <= texts
+    assert {"thing.value = 2", "(a new Thing).value = 1", "k = 4, in its cell"} <= texts
