@@ -16,6 +16,7 @@ import torch
 import torch.fx.graph_module as graph_module
 from torch import nn
 from torch.fx import GraphModule
+from torch.fx.graph import dtype_abbrs
 from torch.fx.node import _get_qualified_name
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -51,7 +52,7 @@ def node_of(node: Any) -> dict[str, Any]:
         "kind": node.op,
         "target": target_of(node),
         "uses": sorted(each.name for each in node.all_input_nodes),
-        "dtype": meta.dtype.abbr if is_tensor else None,
+        "dtype": dtype_abbrs[meta.dtype] if is_tensor else None,
         "sizes": [str(size) for size in meta.shape] if is_tensor else None,
         "strides": [str(stride) for stride in meta.stride()] if is_tensor else None,
         "device": str(meta.device) if is_tensor else None,
