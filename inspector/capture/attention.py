@@ -16,6 +16,7 @@ from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, 
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
 from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
+from ctrace.inspector.capture.attentionproof import compared, likeness
 from ctrace.inspector.capture.passes import stage_of
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.patternnames import pattern_name, search_function
@@ -37,6 +38,8 @@ class _Asked:
     matched: str | None = None
     counted: int = 0
     became: list[str] = field(default_factory=list)
+    trial: str | None = None
+    """What came of running both, if it matched."""
 
 
 class _Attention:
@@ -151,8 +154,9 @@ def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> I
     """Hear what torch's last check says of each match."""
     by_root = {root: each for each in asked for root in each.place.roots}
     originals = [(entry, entry.extra_check) for entry in entries]
+    trials: dict[tuple[Any, ...], str] = {}
     for entry, check in originals:
-        entry.extra_check = _heard(entry, check, pattern_name(entry), by_root, recorder)
+        entry.extra_check = _heard(entry, check, _Hearing(pattern_name(entry), by_root, trials, recorder))
     try:
         yield
     finally:
@@ -160,15 +164,31 @@ def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> I
             entry.extra_check = check
 
 
-def _heard(entry: Any, check: Any, name: str, by_root: dict[Any, _Asked], recorder: Recorder) -> Any:
+@dataclass(frozen=True)
+class _Hearing:
+    name: str
+    by_root: dict[Any, _Asked]
+    trials: dict[tuple[Any, ...], str]
+    """What came of running matches, by their likeness."""
+    recorder: Recorder
+
+    def trial(self, entry: Any, match: Any) -> str:
+        alike = (self.name, *likeness(match))
+        if alike not in self.trials:
+            self.trials[alike] = compared(entry, match)
+        return self.trials[alike]
+
+
+def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
     def extra_check(match: Any) -> Any:
         before = _counted()
         taken = check(match)
-        with recorder.watching("attention"):
-            each = by_root.get(match.output_nodes()[0])
+        with hearing.recorder.watching("attention"):
+            each = hearing.by_root.get(match.output_nodes()[0])
             if each is not None and taken:
-                each.matched, each.counted = name, _counted() - before
+                each.matched, each.counted = hearing.name, _counted() - before
                 each.became = _fused_ops(match.replacement_graph)
+                each.trial = hearing.trial(entry, match)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
         return taken
@@ -219,6 +239,7 @@ def _described(each: _Asked, call: str | None) -> dict[str, Any]:
         "matched": each.matched,
         "counted": each.counted,
         "axis": each.axis,
+        "trial": each.trial,
         "why": None if each.matched else each.answer,
     }
 

@@ -145,15 +145,15 @@ def _real(tensor: Any) -> Any:
     """Make a tensor of the same geometry; its values are of no account."""
     import torch
 
-    sizes, strides = [_whole(size) for size in tensor.shape], [_whole(stride) for stride in tensor.stride()]
+    sizes, strides = [whole(size) for size in tensor.shape], [whole(stride) for stride in tensor.stride()]
     made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
     return made.requires_grad_(tensor.requires_grad)
 
 
 def _bytes(call: Call) -> int:
     tensors = (call.query, call.key, call.value, call.attn_mask)
-    return sum(_whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
+    return sum(whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
 
 
-def _whole(size: Any) -> int:
+def whole(size: Any) -> int:
     return size if type(size) is int else int(size.node.hint)
