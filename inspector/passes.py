@@ -105,6 +105,8 @@ class Attention:
     """How far torch's counter `fuse_attention` went for it."""
     axis: int | None = None
     """The dimension that its softmax runs over, from the end; None: not known."""
+    certain: bool = True
+    """Whether it is attention; False: a softmax between two products of single matrices, which may be a router."""
     trial: str = ""
     """What came of running the code and what replaced it on random tensors, where torch replaced it: `same`, `values`
     or `shape` (they differ in these), `untried` (too large, or random); empty: not measured."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, source_name
+from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, is_module, source_name, wants_weights
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
 from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
@@ -25,6 +25,8 @@ from ctrace.inspector.capture.sources import When
 
 _PATTERN = "_sfdp_pattern_"
 _COUNTER = "fuse_attention"
+_BATCHED = ("aten.bmm", "aten.baddbmm")
+"""A softmax between products of matrices alone may be a router, or the loss of a classifier."""
 
 
 @dataclass
@@ -51,10 +53,13 @@ class _Attention:
 
     def pre_grad(self, graph: Any) -> None:
         """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
+        found = [node for node in graph.nodes if node.op == "call_function" and is_attention(node.target)]
+        self._current.modules = {source_name(node) for node in found if is_module(node.target)}
+        self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
         self._current.calls = {
-            source_name(node): Call.of(node)
-            for node in graph.nodes
-            if node.op == "call_function" and is_attention(node.target)
+            source_name(node): Call.within(node) if is_module(node.target) else Call.of(node)
+            for node in found
+            if not wants_weights(node)
         }
 
     def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,7 +67,8 @@ class _Attention:
         calls: list[Calls] = []
         self._current.asked = None
         with self._recorder.watching("attention"):
-            calls.append(Calls.of(graph.graph))
+            every = Calls.of(graph.graph, getattr(self._current, "modules", ()))
+            calls += [every.without(getattr(self._current, "weighted", ())), every]
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
@@ -71,7 +77,7 @@ class _Attention:
                 asked = [
                     _Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)
                 ]
-            self._record(done.graph, calls[0], asked)
+            self._record(done.graph, calls[0], calls[1], asked)
         return done
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
@@ -86,12 +92,15 @@ class _Attention:
         with _listening(entries, asked, self._recorder):
             return original(patterns, gm)
 
-    def _record(self, graph: Any, calls: Calls, asked: list[_Asked]) -> None:
+    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Asked]) -> None:
         places = [_fused(name, node) for name, node in calls.fused()]
-        places += [_described(each, calls.name_of(each.place.output)) for each in asked]
-        for place in places:
-            if place["call"] is not None and not place["fused"] and not place["matched"]:
-                place["why"] = self._why_math(place["call"])
+        for each in asked:
+            call = calls.name_of(each.place.output)
+            if call is not None and not each.matched:
+                each.answer = self._why_math(call)
+            elif not each.matched and every.name_of(each.place.output):
+                each.answer = {"code": "weights_asked", "stacks": []}
+            places.append(_described(each, call))
         if places:
             self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
 
@@ -237,6 +246,7 @@ def _described(each: _Asked, call: str | None) -> dict[str, Any]:
         **_facts(call, [place.scores, *place.softmax, place.output], place.output),
         "fused": each.became,
         "matched": each.matched,
+        "certain": op_of(place.scores) in _BATCHED and op_of(place.output) in _BATCHED,
         "counted": each.counted,
         "axis": each.axis,
         "trial": each.trial,

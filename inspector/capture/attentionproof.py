@@ -1,7 +1,7 @@
 """Whether what torch puts in the place of an attention computes the same: both are run on random tensors.
 
-Torch's patterns come traced in advance, with every number in them left open (2.11 to 2.13, _inductor/pattern_matcher.py,
-`gen_register_replacement`): they take a softmax over any dimension and a permutation of any dimensions for their own.
+Torch's patterns come traced in advance, with every number in them left open (2.11 to 2.13,
+_inductor/pattern_matcher.py, `gen_register_replacement`): they take a softmax over any dimension and a permutation of any dimensions for their own.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,8 @@ def compared(entry: Any, match: Any) -> str:
     given = {each for each in arguments if hasattr(each, "users")}
     if _is_too_much(root, given):
         return UNTRIED
-    return _run(root, new, given, dict(zip(_placeholders(replacement), arguments, strict=False)))
+    tensors = [match.kwargs.get(name) for name in ("query", "key", "value")]
+    return _run(root, new, given, dict(zip(_placeholders(replacement), arguments, strict=False)), tensors)
 
 
 def _have_one_shape(root: Any, new: Any) -> bool:
@@ -62,13 +63,13 @@ def _is_too_much(root: Any, given: set[Any]) -> bool:
     return False
 
 
-def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any]) -> str:
+def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any], tensors: list[Any]) -> str:
     import torch
     from torch._guards import tracing
     from torch.utils._python_dispatch import _disable_current_modes
 
     with tracing(None), _disable_current_modes(), torch.no_grad():
-        random = {node: _random(node.meta["val"]) for node in sorted(given)}
+        random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(given)}
         before = _evaluated(root, random)
         known = {place: random.get(each, each) if hasattr(each, "users") else each for place, each in arguments.items()}
         after = _evaluated(new, known)
@@ -79,15 +80,18 @@ def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any]) -> str
         return VALUES if bool((one - other).norm() > _APART * one.norm()) else SAME
 
 
-def _random(like: Any) -> Any:
-    """Fill a tensor of the same sizes, without the user's generator of random numbers; a size is itself."""
+def _random(like: Any, *, mask: bool = True) -> Any:
+    """Fill a tensor of the same sizes, without the user's generator of random numbers; a size is itself.
+
+    A mask is of zeros and ones: one of torch's patterns takes `mask == 0` for the opposite of `mask == 1`.
+    """
     import torch
 
     if not hasattr(like, "dtype"):
         return whole(like)
     made = torch.empty([whole(size) for size in like.shape], dtype=like.dtype, device=like.device)
     generator = torch.Generator(like.device).manual_seed(0)
-    if like.dtype.is_floating_point:
+    if like.dtype.is_floating_point and not mask:
         return made.normal_(generator=generator)
     return made.random_(0, 2, generator=generator)
 

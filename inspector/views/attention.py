@@ -52,7 +52,8 @@ class Answer:
     def can_be_fixed(self) -> bool:
         """Whether it is known what to change; torch does not always say why it has no fused kernel."""
         why = self.attention.why
-        return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and why is not None and why.code not in _UNKNOWN
+        known = why is not None and why.code not in _UNKNOWN
+        return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,17 @@ def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
 
 
 def _likeness(each: Attention) -> tuple[object, ...]:
-    return each.graph, each.stage, each.call is None, each.lines, each.fused, each.matched, each.is_wrong, each.why
+    return (
+        each.graph,
+        each.stage,
+        each.call is None,
+        each.lines,
+        each.fused,
+        each.matched,
+        each.is_wrong,
+        each.certain,
+        each.why,
+    )
 
 
 def state_of(each: Attention) -> State:
@@ -93,7 +104,8 @@ def state_of(each: Attention) -> State:
 def _answer(each: Attention, times: int) -> Answer:
     state = state_of(each)
     why, fix = _why(each, state)
-    return Answer(each, times, state, _SENTENCES[state].replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
+    return Answer(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
 
 
 _SENTENCES = {
@@ -104,6 +116,8 @@ _SENTENCES = {
     State.WRONG: "attention written by hand was replaced by something else: the results are wrong",
     State.NOT_MATCHED: "attention written by hand is not fused",
 }
+
+_DOUBTFUL = "a softmax between two products, as attention has it, is not fused"
 
 
 def _ops(each: Attention) -> str:
@@ -126,8 +140,8 @@ def _why(each: Attention, state: State) -> tuple[str, str]:
 
 
 _AGAINST_WRONG = (
-    f"Write it so that none of torch's patterns matches: call {_CALL} on (batch, heads, length, width) if that computes "
-    "what you mean, else set `torch._inductor.config.pattern_matcher = False`."
+    f"Write it so that none of torch's patterns matches: call {_CALL} on (batch, heads, length, width) if that is what "
+    "you mean, else set `torch._inductor.config.pattern_matcher = False`."
 )
 
 
@@ -139,7 +153,8 @@ def _what_differs(each: Attention) -> str:
     differs = "results of another shape" if each.trial == "shape" else "other results"
     cause = "" if each.axis in (None, -1) else f" {_over(each)}, and torch's over the last."
     return (
-        f"{pattern} takes any numbers for dimensions. On random tensors, what torch put in place gave {differs}.{cause}"
+        f"{pattern} leaves the numbers open (dimensions, sizes). On random tensors, what torch put in place gave "
+        f"{differs}.{cause}"
     )
 
 
@@ -174,8 +189,8 @@ def _also(why: Why) -> str:
 
 
 def unfused(session: Session) -> tuple[Answer, ...]:
-    """Tell of the attentions that something should be done about."""
-    return tuple(each for each in answers(session) if each.is_slow)
+    """Tell of the attentions that something should be done about; what may be none is left out."""
+    return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
 
 
 def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
@@ -201,7 +216,7 @@ def wrong(session: Session) -> tuple[Answer, ...]:
 
 def short(found: Iterable[Answer]) -> str:
     """Count the fused and the other attentions of a graph: `attention fused`, `2 of 3 attentions fused`."""
-    told = list(found)
+    told = [each for each in found if each.attention.certain]
     if any(each.state is State.WRONG for each in told):
         return "attention replaced wrongly"
     every = sum(each.times for each in told)

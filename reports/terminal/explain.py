@@ -34,6 +34,7 @@ def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
     for sentence in violations(session):
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
     yield _environment(session)
+    yield from _wrong(session)
     yield from _findings(session)
     yield from _generated(session, width)
     yield from _endings(session)
@@ -53,13 +54,17 @@ def _environment(session: Session) -> Text:
     return Text(fmt.plain(" · ".join(part for part in parts if part)), style="dim")
 
 
-def _findings(session: Session) -> Iterator[RenderableType]:
-    cwd = session.environment.cwd
+def _wrong(session: Session) -> Iterator[RenderableType]:
+    """Show the worst there is: results that are wrong."""
     if replaced := wrong(session):
         yield section("Wrong results: torch replaced an attention by something else")
         for each in replaced[:MOST]:
-            yield attention_item(each, cwd)
+            yield attention_item(each, session.environment.cwd)
         yield from more(len(replaced), "attention")
+
+
+def _findings(session: Session) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
     if session.breaks:
         costliest = ", the costliest first" if len(session.breaks) > 1 else ""
         yield section(f"Graph breaks{costliest}")

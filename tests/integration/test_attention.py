@@ -58,8 +58,8 @@ def test_written_by_hand(run: Run, name: str) -> None:
     assert found.counted == counted
     assert (found.matched is not None) == spelling.matched
     assert found.call is None
-    assert found.axis in (spelling.axis, None)
-    assert found.is_wrong == (spelling.matched and spelling.axis != -1)
+    assert found.axis in (spelling.axis, None)  # None: not one dimension
+    assert found.is_wrong == spelling.wrong
     if not spelling.matched:
         assert state_of(found) is State.NOT_MATCHED
         assert found.why is not None
