@@ -34,6 +34,10 @@ class Spelling:
     dtype: torch.dtype = torch.float32
     learned_mask: bool = False
     axis: int = -1
+    on_cuda: str = ""
+    """What is in the way on CUDA alone."""
+    exact: bool = False
+    """Whether TF32 is off."""
     wrong: bool = False
     """Whether what torch puts in its place computes something else."""
 
@@ -187,6 +191,13 @@ def averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return weights @ v + weights.mean()
 
 
+def t5(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """T5's way, for which torch has patterns; those with dropout are not for CUDA."""
+    q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
+    weights = (q @ k.permute(0, 1, 3, 2) + mask).float().softmax(-1).type_as(q)
+    return F.dropout(weights, 0.1) @ v
+
+
 def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (_scores(q, k) / ROOT).double().softmax(-1).to(torch.bfloat16) @ v.to(torch.bfloat16)
 
@@ -217,6 +228,8 @@ SPELLINGS = {
     "one_batch": Spelling(textbook, True, shapes=((1, 4, 8, WIDTH),) * 3),
     "padded": Spelling(padded, True, shapes=HEADS_LAST, mask=(2, 8)),
     "other_dimension": Spelling(other_dimension, True, axis=-2, wrong=True),
+    "exact": Spelling(textbook, True, on_cuda="fp32", exact=True),
+    "t5": Spelling(t5, True, on_cuda="not_on_cuda", shapes=HEADS_LAST, mask=MASK, train=True),
     "swapped": Spelling(swapped, True, shapes=((8, 8, 8, WIDTH),) * 3, wrong=True),
     "swapped_shape": Spelling(swapped, True, shapes=((4, 2, 8, WIDTH),) * 3, wrong=True),
     "swapped_trained": Spelling(swapped, True, shapes=((8, 8, 8, WIDTH),) * 3, train=True, wrong=True),
@@ -261,6 +274,7 @@ class Called:
     mask: tuple[int, ...] = ()
     train: bool = False
     learned_mask: bool = False
+    exact: bool = False
 
     inputs = Spelling.inputs
     dtype = torch.float32

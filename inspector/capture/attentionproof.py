@@ -1,7 +1,8 @@
 """Whether what torch puts in the place of an attention computes the same: both are run on random tensors.
 
 Torch's patterns come traced in advance, with every number in them left open (2.11 to 2.13,
-_inductor/pattern_matcher.py, `gen_register_replacement`): they take a softmax over any dimension and a permutation of any dimensions for their own.
+_inductor/pattern_matcher.py, `gen_register_replacement`): they take a softmax over any dimension and a permutation of
+any dimensions for their own.
 """
 
 from collections.abc import Iterator
