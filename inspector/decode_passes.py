@@ -64,6 +64,8 @@ def _place(compile_id: str, stage: str, data: Fields) -> tuple[Attention, Stacks
         matched=data.maybe_text("matched"),
         counted=data.integer("counted"),
         axis=data.maybe_integer("axis"),
+        certain=data.is_null("certain") or data.flag("certain"),
+        trial=data.maybe_text("trial") or "",
         why=None if why is None else _why(why),
     )
     return found, data.texts("stacks"), () if why is None else why.texts("stacks")

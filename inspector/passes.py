@@ -105,9 +105,14 @@ class Attention:
     """How far torch's counter `fuse_attention` went for it."""
     axis: int | None = None
     """The dimension that its softmax runs over, from the end; None: not known."""
+    certain: bool = True
+    """Whether it is attention; False: a softmax between two products of single matrices, which may be a router."""
+    trial: str = ""
+    """What came of running the code and what replaced it on random tensors, where torch replaced it: `same`, `values`
+    or `shape` (they differ in these), `untried` (too large, or random); empty: not measured."""
     why: Why | None = None
 
     @property
     def is_wrong(self) -> bool:
-        """Whether torch replaced it by something else: its patterns do not look at the softmax's dimension."""
-        return self.matched is not None and self.axis not in (None, -1)
+        """Whether torch replaced it by something that computes something else; all that it puts there runs over -1."""
+        return self.trial in ("values", "shape") or (self.trial == "untried" and self.axis not in (None, -1))

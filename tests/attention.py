@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - what everybody calls it
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 WIDTH = 16
 ROOT = math.sqrt(WIDTH)
@@ -33,6 +34,12 @@ class Spelling:
     dtype: torch.dtype = torch.float32
     learned_mask: bool = False
     axis: int = -1
+    on_cuda: str = ""
+    """What is in the way on CUDA alone."""
+    exact: bool = False
+    """Whether TF32 is off."""
+    wrong: bool = False
+    """Whether what torch puts in its place computes something else."""
 
     def inputs(self, device: str) -> list[Tensor]:
         made = [torch.rand(shape, device=device, dtype=self.dtype, requires_grad=self.train) for shape in self.shapes]
@@ -161,6 +168,44 @@ def padded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill((mask == 0).view(2, 1, 1, 8).expand_as(scores), -float("inf")).softmax(-1) @ v
 
 
+def swapped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Permute other dimensions than torch's pattern, which leaves their numbers open."""
+    return textbook(q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1))
+
+
+def one_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Subtract one maximum from all scores of a head, which changes no softmax."""
+    scores = _scores(q, k) / ROOT
+    weights = (scores - scores.amax((-2, -1), keepdim=True)).exp()
+    return (weights / weights.sum(-1, keepdim=True)) @ v
+
+
+def one_sum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = _scores(q, k) / ROOT
+    weights = (scores - scores.amax((-2, -1), keepdim=True)).exp()
+    return (weights / weights.sum((-2, -1), keepdim=True)) @ v
+
+
+def averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = (_scores(q, k) / ROOT).softmax(-1)
+    return weights @ v + weights.mean()
+
+
+def t5(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """T5's way, for which torch has patterns; those with dropout are not for CUDA."""
+    q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
+    weights = (q @ k.permute(0, 1, 3, 2) + mask).float().softmax(-1).type_as(q)
+    return F.dropout(weights, 0.1) @ v
+
+
+def mixed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (_scores(q, k) / ROOT).double().softmax(-1).to(torch.bfloat16) @ v.to(torch.bfloat16)
+
+
+def whole_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return (_scores(q, k) / ROOT + mask.long()).softmax(-1) @ v
+
+
 THREE = ((8, 8, WIDTH),) * 3
 MASK = (1, 1, 8, 8)
 HEADS_LAST = ((2, 8, 4, WIDTH),) * 3
@@ -173,6 +218,7 @@ SPELLINGS = {
     "double": Spelling(textbook, True, dtype=torch.float64),
     "amax": Spelling(with_amax, True),
     "added": Spelling(added, True, mask=MASK),
+    "half_added": Spelling(added, True, mask=MASK, dtype=torch.bfloat16),
     "added_trained": Spelling(added, True, mask=MASK, train=True),
     "dropped_trained": Spelling(dropped, True, train=True),
     "not_dropped": Spelling(not_dropped, True),
@@ -181,7 +227,14 @@ SPELLINGS = {
     "grouped": Spelling(grouped, True, shapes=((2, 4, 8, WIDTH), (2, 2, 8, WIDTH), (2, 2, 8, WIDTH))),
     "one_batch": Spelling(textbook, True, shapes=((1, 4, 8, WIDTH),) * 3),
     "padded": Spelling(padded, True, shapes=HEADS_LAST, mask=(2, 8)),
-    "other_dimension": Spelling(other_dimension, True, axis=-2),
+    "other_dimension": Spelling(other_dimension, True, axis=-2, wrong=True),
+    "exact": Spelling(textbook, True, on_cuda="fp32", exact=True),
+    "t5": Spelling(t5, True, on_cuda="not_on_cuda", shapes=HEADS_LAST, mask=MASK, train=True),
+    "swapped": Spelling(swapped, True, shapes=((8, 8, 8, WIDTH),) * 3, wrong=True),
+    "swapped_shape": Spelling(swapped, True, shapes=((4, 2, 8, WIDTH),) * 3, wrong=True),
+    "swapped_trained": Spelling(swapped, True, shapes=((8, 8, 8, WIDTH),) * 3, train=True, wrong=True),
+    "one_maximum": Spelling(one_maximum, True),
+    "one_sum": Spelling(one_sum, True, wrong=True),
     "exp_over_sum": Spelling(exp_over_sum, False, "no_maximum", "amax"),
     "exp_over_sum_trained": Spelling(exp_over_sum, False, "no_maximum", "trained", train=True),
     "max": Spelling(with_max, False, "maximum", "amax"),
@@ -204,6 +257,9 @@ SPELLINGS = {
     "tensor_scale": Spelling(tensor_scale, False, "scale_tensor", "textbook"),
     "shifted": Spelling(shifted, False, "mask_number", "textbook"),
     "shifted_before": Spelling(shifted_before, False, "extra", "textbook"),
+    "averaged": Spelling(averaged, False, "used_elsewhere", "textbook"),
+    "mixed": Spelling(mixed, False, "dtypes", "half_in_float"),
+    "whole_mask": Spelling(whole_mask, False, "mask_dtype", "half_added", mask=MASK, dtype=torch.bfloat16),
     "summed": Spelling(summed, False, "layout", "textbook"),
 }
 
@@ -218,6 +274,7 @@ class Called:
     mask: tuple[int, ...] = ()
     train: bool = False
     learned_mask: bool = False
+    exact: bool = False
 
     inputs = Spelling.inputs
     dtype = torch.float32
@@ -239,6 +296,11 @@ def across(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q.transpose(-1, -2), k.transpose(-1, -2), v.transpose(-1, -2))
 
 
+def by_math(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
 CALLS = {
     "plain": Called(plain),
     "plain_trained": Called(plain, train=True),
@@ -247,4 +309,8 @@ CALLS = {
     "three": Called(plain, "math_rank", shapes=THREE),
     "learned_mask": Called(masked, "math_mask", mask=MASK, train=True, learned_mask=True),
     "across": Called(across, "math_strides"),
+    "five": Called(plain, "math_rank", shapes=((2, 2, 4, 8, WIDTH),) * 3),
+    "wide": Called(plain, "math_width", shapes=((2, 4, 8, WIDTH), (2, 4, 8, WIDTH), (2, 4, 8, 2 * WIDTH))),
+    "broadcast": Called(plain, "math_batch", shapes=((2, 4, 8, WIDTH), (1, 4, 8, WIDTH), (1, 4, 8, WIDTH))),
+    "by_math": Called(by_math, "math_asked_for"),
 }

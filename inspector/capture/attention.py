@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, source_name
+from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, is_module, source_name, wants_weights
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
 from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
+from ctrace.inspector.capture.attentionproof import compared, likeness
 from ctrace.inspector.capture.passes import stage_of
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.patternnames import pattern_name, search_function
@@ -24,6 +25,8 @@ from ctrace.inspector.capture.sources import When
 
 _PATTERN = "_sfdp_pattern_"
 _COUNTER = "fuse_attention"
+_BATCHED = ("aten.bmm", "aten.baddbmm")
+"""A softmax between products of matrices alone may be a router, or the loss of a classifier."""
 
 
 @dataclass
@@ -37,6 +40,8 @@ class _Asked:
     matched: str | None = None
     counted: int = 0
     became: list[str] = field(default_factory=list)
+    trial: str | None = None
+    """What came of running both, if it matched."""
 
 
 class _Attention:
@@ -48,10 +53,13 @@ class _Attention:
 
     def pre_grad(self, graph: Any) -> None:
         """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
+        found = [node for node in graph.nodes if node.op == "call_function" and is_attention(node.target)]
+        self._current.modules = {source_name(node) for node in found if is_module(node.target)}
+        self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
         self._current.calls = {
-            source_name(node): Call.of(node)
-            for node in graph.nodes
-            if node.op == "call_function" and is_attention(node.target)
+            source_name(node): Call.within(node) if is_module(node.target) else Call.of(node)
+            for node in found
+            if not wants_weights(node)
         }
 
     def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +67,8 @@ class _Attention:
         calls: list[Calls] = []
         self._current.asked = None
         with self._recorder.watching("attention"):
-            calls.append(Calls.of(graph.graph))
+            every = Calls.of(graph.graph, getattr(self._current, "modules", ()))
+            calls += [every.without(getattr(self._current, "weighted", ())), every]
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
@@ -68,7 +77,7 @@ class _Attention:
                 asked = [
                     _Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)
                 ]
-            self._record(done.graph, calls[0], asked)
+            self._record(done.graph, calls[0], calls[1], asked)
         return done
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
@@ -83,12 +92,15 @@ class _Attention:
         with _listening(entries, asked, self._recorder):
             return original(patterns, gm)
 
-    def _record(self, graph: Any, calls: Calls, asked: list[_Asked]) -> None:
+    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Asked]) -> None:
         places = [_fused(name, node) for name, node in calls.fused()]
-        places += [_described(each, calls.name_of(each.place.output)) for each in asked]
-        for place in places:
-            if place["call"] is not None and not place["fused"] and not place["matched"]:
-                place["why"] = self._why_math(place["call"])
+        for each in asked:
+            call = calls.name_of(each.place.output)
+            if call is not None and not each.matched:
+                each.answer = self._why_math(call)
+            elif not each.matched and every.name_of(each.place.output):
+                each.answer = {"code": "weights_asked", "stacks": []}
+            places.append(_described(each, call))
         if places:
             self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
 
@@ -151,8 +163,9 @@ def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> I
     """Hear what torch's last check says of each match."""
     by_root = {root: each for each in asked for root in each.place.roots}
     originals = [(entry, entry.extra_check) for entry in entries]
+    trials: dict[tuple[Any, ...], str] = {}
     for entry, check in originals:
-        entry.extra_check = _heard(entry, check, pattern_name(entry), by_root, recorder)
+        entry.extra_check = _heard(entry, check, _Hearing(pattern_name(entry), by_root, trials, recorder))
     try:
         yield
     finally:
@@ -160,15 +173,31 @@ def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> I
             entry.extra_check = check
 
 
-def _heard(entry: Any, check: Any, name: str, by_root: dict[Any, _Asked], recorder: Recorder) -> Any:
+@dataclass(frozen=True)
+class _Hearing:
+    name: str
+    by_root: dict[Any, _Asked]
+    trials: dict[tuple[Any, ...], str]
+    """What came of running matches, by their likeness."""
+    recorder: Recorder
+
+    def trial(self, entry: Any, match: Any) -> str:
+        alike = (self.name, *likeness(match))
+        if alike not in self.trials:
+            self.trials[alike] = compared(entry, match)
+        return self.trials[alike]
+
+
+def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
     def extra_check(match: Any) -> Any:
         before = _counted()
         taken = check(match)
-        with recorder.watching("attention"):
-            each = by_root.get(match.output_nodes()[0])
+        with hearing.recorder.watching("attention"):
+            each = hearing.by_root.get(match.output_nodes()[0])
             if each is not None and taken:
-                each.matched, each.counted = name, _counted() - before
+                each.matched, each.counted = hearing.name, _counted() - before
                 each.became = _fused_ops(match.replacement_graph)
+                each.trial = hearing.trial(entry, match)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
         return taken
@@ -217,8 +246,10 @@ def _described(each: _Asked, call: str | None) -> dict[str, Any]:
         **_facts(call, [place.scores, *place.softmax, place.output], place.output),
         "fused": each.became,
         "matched": each.matched,
+        "certain": op_of(place.scores) in _BATCHED and op_of(place.output) in _BATCHED,
         "counted": each.counted,
         "axis": each.axis,
+        "trial": each.trial,
         "why": None if each.matched else each.answer,
     }
 

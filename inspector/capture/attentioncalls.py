@@ -4,13 +4,15 @@ Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 
 has a fused kernel for it, and products and a softmax where it has none (`_scaled_dot_product_attention_math`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ctrace.inspector.capture.attentionplaces import is_backward, op_of
 
 _FUNCTION = "scaled_dot_product_attention"
+_MODULE = "multi_head_attention_forward"
+"""What `nn.MultiheadAttention` calls, which Dynamo keeps whole (2.11 to 2.13)."""
 FUSED = "_scaled_dot_product_"
 """Begins the names of torch's fused attention ops."""
 
@@ -23,13 +25,20 @@ class Calls:
     names: dict[Any, str]
 
     @classmethod
-    def of(cls, graph: Any) -> "Calls":
-        """Find the nodes of each call."""
+    def of(cls, graph: Any, modules: Container[str]) -> "Calls":
+        """Find the nodes of each call; `modules` names the calls whose nodes have a module's class for function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
-            if node.op == "call_function" and not is_backward(node) and is_attention(_source(node)[1]):
-                nodes.setdefault(source_name(node), []).append(node)
+            name, function = _source(node)
+            is_of_call = node.op == "call_function" and not is_backward(node)
+            if is_of_call and (is_attention(function) or str(name) in modules):
+                nodes.setdefault(str(name), []).append(node)
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
+
+    def without(self, names: Container[str]) -> "Calls":
+        """Leave some out."""
+        nodes = {name: own for name, own in self.nodes.items() if name not in names}
+        return Calls(nodes, {node: name for node, name in self.names.items() if name in nodes})
 
     def name_of(self, node: Any) -> str | None:
         """Name the call that a node comes from."""
@@ -42,8 +51,18 @@ class Calls:
 
 
 def is_attention(function: Any) -> bool:
-    """Whether a function is `scaled_dot_product_attention`."""
-    return getattr(function, "__name__", None) == _FUNCTION
+    """Whether a function is `scaled_dot_product_attention`, or calls it within one node of Dynamo's graph."""
+    return getattr(function, "__name__", None) in (_FUNCTION, _MODULE)
+
+
+def is_module(function: Any) -> bool:
+    """Whether a function is what `nn.MultiheadAttention` calls."""
+    return getattr(function, "__name__", None) == _MODULE
+
+
+def wants_weights(node: Any) -> bool:
+    """Whether `nn.MultiheadAttention` is asked for its weights: it then calls no `scaled_dot_product_attention`."""
+    return is_module(node.target) and bool(node.kwargs.get("need_weights", True))
 
 
 def source_name(node: Any) -> str:

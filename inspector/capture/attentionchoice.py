@@ -33,6 +33,21 @@ class Call:
         given = {**dict(zip(_ORDER, node.args, strict=False)), **node.kwargs}
         return cls(**{name: _value(each) for name, each in given.items()})
 
+    @classmethod
+    def within(cls, node: Any) -> "Call":
+        """Work out the call that `multi_head_attention_forward` makes, from its node; without masks.
+
+        Its inputs are of shape (length, batch, width), and its fifth argument is the number of heads (2.11 to 2.13,
+        nn/functional.py).
+        """
+        tensors = [_value(each) for each in node.args[:3]]
+        heads = node.args[4]
+        query, key, value = (
+            each.new_empty((each.size(1), heads, each.size(0), tensors[0].size(2) // heads)) for each in tensors
+        )
+        dropout = node.args[10] if node.kwargs.get("training", True) else 0.0
+        return cls(query, key, value, dropout_p=dropout)
+
 
 def why_math(call: Call) -> tuple[str, ...]:
     """Give the codes of what stands in the way of a fused kernel, the first first; `math` where torch does not say."""
@@ -43,6 +58,8 @@ def why_math(call: Call) -> tuple[str, ...]:
         return ("math_unasked",)
     with tracing(None), unset_fake_temporarily():
         real = _each(call, _real)
+        if _chosen(real) != _MATH:
+            return ("math_asked_for",)
         for code, change in _CHANGES.items():
             if _chosen(change(real)) != _MATH:
                 return (code,)
@@ -69,7 +86,10 @@ def _each(call: Call, change: Callable[[Any], Any]) -> Call:
 
 
 def _four_dimensional(call: Call) -> Call:
-    return call if call.query.dim() >= 4 else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
+    more = call.query.dim() - 4
+    if more > 0:
+        return _each(call, lambda tensor: tensor.flatten(0, more) if tensor.dim() > 4 else tensor)
+    return call if not more else _each(call, lambda tensor: tensor[(None,) * (4 - tensor.dim())])
 
 
 def _without_dropout(call: Call) -> Call:
@@ -93,10 +113,23 @@ def _contiguous(call: Call) -> Call:
     return call if all(each.is_contiguous() for each in tensors) else _each(call, lambda each: each.contiguous())
 
 
-def _without_gradients(call: Call) -> Call:
-    tensors = (call.query, call.key, call.value, call.attn_mask)
-    asked = any(each is not None and each.requires_grad for each in tensors)
-    return _each(call, lambda each: each.detach()) if asked else call
+def _with_one_width(call: Call) -> Call:
+    width = call.query.size(-1)
+    if call.value.size(-1) == width:
+        return call
+    return replace(call, value=call.value.new_empty((*call.value.shape[:-1], width)))
+
+
+def _with_one_batch(call: Call) -> Call:
+    """Repeat what is broadcast over batches or heads."""
+    import torch
+
+    tensors = (call.query, call.key, call.value)
+    shape = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in tensors)) if not call.enable_gqa else None
+    if shape is None or all(tensor.shape[:-2] == shape for tensor in tensors):
+        return call
+    query, key, value = (tensor.expand(*shape, *tensor.shape[-2:]).contiguous() for tensor in tensors)
+    return replace(call, query=query, key=key, value=value)
 
 
 def _in_half(call: Call) -> Call:
@@ -113,7 +146,8 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
     "math_mask": _without_mask,
     "math_gqa": _with_all_heads,
     "math_strides": _contiguous,
-    "math_gradient": _without_gradients,
+    "math_width": _with_one_width,
+    "math_batch": _with_one_batch,
     "math_dtype": _in_half,
 }
 """What is tried, by the code that says it; a change that changes nothing gives the call itself."""
@@ -145,15 +179,16 @@ def _real(tensor: Any) -> Any:
     """Make a tensor of the same geometry; its values are of no account."""
     import torch
 
-    sizes, strides = [_whole(size) for size in tensor.shape], [_whole(stride) for stride in tensor.stride()]
+    sizes, strides = [whole(size) for size in tensor.shape], [whole(stride) for stride in tensor.stride()]
     made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
     return made.requires_grad_(tensor.requires_grad)
 
 
 def _bytes(call: Call) -> int:
     tensors = (call.query, call.key, call.value, call.attn_mask)
-    return sum(_whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
+    return sum(whole(tensor.numel()) * tensor.dtype.itemsize for tensor in tensors if tensor is not None)
 
 
-def _whole(size: Any) -> int:
+def whole(size: Any) -> int:
+    """Give a size as a number; of a symbolic one the size of the example."""
     return size if type(size) is int else int(size.node.hint)

@@ -196,8 +196,6 @@ def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tupl
         yield "scale_tensor", {}
     if any(other.dtype != query.dtype for other in others):
         yield "dtypes", {"found": ", ".join(_short(each.dtype) for each in (query, *others))}
-    if any(other.device != query.device for other in others):
-        yield "devices", {}
     if query.device.type == "cuda" and query.dtype == torch.float32 and _precision() != "tf32":
         yield "fp32", {}
     yield from _mask_conditions(filter_nodes(match.nodes, torch.ops.aten.add.Tensor), query)
@@ -213,8 +211,6 @@ def _mask_conditions(added: list[Any], query: Any) -> Iterator[tuple[str, Answer
         yield "mask_number", {}
     elif mask.dtype not in (query.dtype, torch.bool, torch.float):
         yield "mask_dtype", {"found": _short(mask.dtype), "wanted": _short(query.dtype)}
-    elif mask.device != query.device:
-        yield "devices", {}
 
 
 def _precision() -> str:
@@ -241,4 +237,4 @@ def untried(place: Place, match: Any, name: str) -> Answer:
         return _answer("mutation", name, [place.output])
     if len({node.meta.get("custom", {}).get("stream", 0) for node in match.nodes}) > 1:
         return _answer("stream", name, [place.output])
-    return _answer("unlike", name, [place.output])
+    return _answer("untried", name, [place.output])

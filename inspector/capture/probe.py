@@ -21,6 +21,8 @@ _WANTED = {
     "symbols of sizes": "create_symbol",
     "graphs and backends": "artifact:ctrace_graph",
     "sizes and what they became": "artifact:ctrace_shapes",
+    "graph passes": "artifact:ctrace_pass",
+    "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
     "kernels and their lines": "artifact:ctrace_kernel",
     "emitted code": "inductor_output_code",
@@ -69,7 +71,7 @@ def _finding(name: str, number: int) -> dict[str, Any]:
 
 
 def _exercise() -> None:
-    """Compile something that breaks, recompiles, fuses and runs backward, and something that holds no op."""
+    """Compile something that breaks, recompiles, fuses and runs backward, an attention, and what holds no op."""
     import torch
 
     @torch.compile
@@ -77,6 +79,12 @@ def _exercise() -> None:
         return x
 
     idle(torch.rand(1))
+
+    @torch.compile
+    def attends(x: Any) -> Any:
+        return (x @ x.transpose(-2, -1) / 2.0).softmax(-1) @ x
+
+    attends(torch.rand(1, 2, 3, 4))
 
     @torch.compile
     def probe(x: Any) -> Any:

@@ -9,6 +9,8 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.passes import Attention, Why
 
 _CALL = "scaled_dot_product_attention"
+_UNKNOWN = ("math", "math_unasked")
+"""Codes that say nothing of the cause."""
 
 
 class State(StrEnum):
@@ -46,6 +48,24 @@ class Answer:
         """Whether there is something to do about it."""
         return self.state not in (State.FUSED, State.MATCHED)
 
+    @property
+    def can_be_fixed(self) -> bool:
+        """Whether it is known what to change; torch does not always say why it has no fused kernel."""
+        why = self.attention.why
+        known = why is not None and why.code not in _UNKNOWN
+        return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Attentions with one fate for one reason, wherever they are."""
+
+    sentence: str
+    title: str
+    times: int
+    graphs: tuple[str, ...]
+    lines: tuple[str, ...]
+
 
 def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
     """Tell of each attention of one graph, or of all, in their order; those that are alike are told once."""
@@ -57,7 +77,17 @@ def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
 
 
 def _likeness(each: Attention) -> tuple[object, ...]:
-    return each.graph, each.stage, each.call is None, each.lines, each.fused, each.matched, each.is_wrong, each.why
+    return (
+        each.graph,
+        each.stage,
+        each.call is None,
+        each.lines,
+        each.fused,
+        each.matched,
+        each.is_wrong,
+        each.certain,
+        each.why,
+    )
 
 
 def state_of(each: Attention) -> State:
@@ -74,7 +104,8 @@ def state_of(each: Attention) -> State:
 def _answer(each: Attention, times: int) -> Answer:
     state = state_of(each)
     why, fix = _why(each, state)
-    return Answer(each, times, state, _SENTENCES[state].replace("{ops}", _ops(each)), why, fix, _title(each, state))
+    sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
+    return Answer(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
 
 
 _SENTENCES = {
@@ -86,6 +117,8 @@ _SENTENCES = {
     State.NOT_MATCHED: "attention written by hand is not fused",
 }
 
+_DOUBTFUL = "a softmax between two products, as attention has it, is not fused"
+
 
 def _ops(each: Attention) -> str:
     forward = [op for op in each.fused if not op.endswith("_backward")]
@@ -94,12 +127,7 @@ def _ops(each: Attention) -> str:
 
 def _why(each: Attention, state: State) -> tuple[str, str]:
     if state is State.WRONG:
-        return (
-            f"The softmax runs over dimension {each.axis}, and torch's pattern {each.matched} does not look at that: "
-            "what torch put in its place runs over the last dimension.",
-            f"Until torch is fixed, keep this attention from its patterns, and compare results with eager ones; if the "
-            f"last dimension was meant, write softmax(-1), or call {_CALL}.",
-        )
+        return _what_differs(each), _AGAINST_WRONG
     if state is State.MATCHED_NOT_FUSED:
         entry = entries("attention")["math"]
         return entry.why, entry.fix
@@ -109,6 +137,29 @@ def _why(each: Attention, state: State) -> tuple[str, str]:
     if known is None:  # a newer ctrace wrote the log
         return f"({each.why.code})", ""
     return _filled(known.why, each.why) + _also(each.why), _filled(known.fix, each.why)
+
+
+_AGAINST_WRONG = (
+    f"Write it so that none of torch's patterns matches: call {_CALL} on (batch, heads, length, width) if that is what "
+    "you mean, else set `torch._inductor.config.pattern_matcher = False`."
+)
+
+
+def _what_differs(each: Attention) -> str:
+    """Say how it is known that the results are wrong: a trial, or at least the softmax's dimension."""
+    pattern = f"Torch's pattern {each.matched}"
+    if each.trial == "untried":
+        return f"{_over(each)}, but what torch put in its place runs over the last: {pattern} leaves the number open."
+    differs = "results of another shape" if each.trial == "shape" else "other results"
+    cause = "" if each.axis in (None, -1) else f" {_over(each)}, and torch's over the last."
+    return (
+        f"{pattern} leaves the numbers open (dimensions, sizes). On random tensors, what torch put in place gave "
+        f"{differs}.{cause}"
+    )
+
+
+def _over(each: Attention) -> str:
+    return f"The softmax runs over dimension {each.axis}"
 
 
 def _title(each: Attention, state: State) -> str:
@@ -138,13 +189,36 @@ def _also(why: Why) -> str:
 
 
 def unfused(session: Session) -> tuple[Answer, ...]:
-    """Tell of the attentions that something should be done about."""
-    return tuple(each for each in answers(session) if each.is_slow)
+    """Tell of the attentions that something should be done about; what may be none is left out."""
+    return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
+
+
+def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
+    """Put together what is told in the same words, such as the layers of a model."""
+    alike: dict[tuple[str, str], list[Answer]] = {}
+    for each in found:
+        alike.setdefault((each.sentence, each.title), []).append(each)
+    return tuple(
+        Kind(
+            *words,
+            sum(each.times for each in same),
+            tuple(dict.fromkeys(each.attention.graph for each in same)),
+            tuple(dict.fromkeys(line for each in same for line in each.attention.lines)),
+        )
+        for words, same in alike.items()
+    )
+
+
+def wrong(session: Session) -> tuple[Answer, ...]:
+    """Tell of the attentions that torch replaced by something that computes something else."""
+    return tuple(each for each in answers(session) if each.state is State.WRONG)
 
 
 def short(found: Iterable[Answer]) -> str:
     """Count the fused and the other attentions of a graph: `attention fused`, `2 of 3 attentions fused`."""
-    told = list(found)
+    told = [each for each in found if each.attention.certain]
+    if any(each.state is State.WRONG for each in told):
+        return "attention replaced wrongly"
     every = sum(each.times for each in told)
     good = sum(each.times for each in told if not each.is_slow)
     if not every:

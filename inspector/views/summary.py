@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from ctrace.inspector.findings import BreakKind
 from ctrace.inspector.model import FailurePhase, Session, Verdict
+from ctrace.inspector.views.attention import Answer, unfused, wrong
 from ctrace.inspector.views.breaks import lonely_skips, ranked
 from ctrace.inspector.views.recompiles import groups
 
@@ -82,7 +83,17 @@ def _worst(session: Session) -> str:
 
 
 def _wrong(session: Session) -> str:
+    replaced = list(dict.fromkeys(_line_of(each) for each in wrong(session)))
+    if replaced:
+        return f" The attention at {', '.join(replaced[:3])} gives wrong results when compiled."
     return " Compiled code gives other results than eager." if session.dangers else ""
+
+
+def _line_of(answer: Answer) -> str:
+    """Name the line of an attention that something should be done at."""
+    lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
+    file, _, line = (lines[0] if lines else "").rpartition(":")
+    return f"{PurePath(file).name}:{line}" if file else "a line that is not known"
 
 
 def _why_partial(session: Session) -> str:
@@ -142,11 +153,13 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
+    steps += [f"{_line_of(each)}: {each.fix}" for each in wrong(session)]
     steps += [danger.fix for danger in session.dangers]
     breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
     steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
     steps += [skip.fix for skip in lonely_skips(session)]
     steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
+    steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
     if not steps and session.verdict is Verdict.COMPILED:
         steps.append(_healthy_step(session))
     return tuple(dict.fromkeys(step for step in steps if step))[:3]

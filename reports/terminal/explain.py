@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.generated import Kernel
 from ctrace.inspector.model import Session
-from ctrace.inspector.views.attention import State, unfused
+from ctrace.inspector.views.attention import State, kinds, unfused, wrong
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
 from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.graphfates import cut_off, happened
@@ -16,7 +16,7 @@ from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention import places
+from ctrace.reports.terminal.attention import attention_item, places
 from ctrace.reports.terminal.findings import break_head, skip_line
 from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
@@ -34,6 +34,7 @@ def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
     for sentence in violations(session):
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
     yield _environment(session)
+    yield from _wrong(session)
     yield from _findings(session)
     yield from _generated(session, width)
     yield from _endings(session)
@@ -51,6 +52,15 @@ def _environment(session: Session) -> Text:
         fmt.count(len(session.scenarios), "scenario") if len(session.scenarios) > 1 else "",
     ]
     return Text(fmt.plain(" · ".join(part for part in parts if part)), style="dim")
+
+
+def _wrong(session: Session) -> Iterator[RenderableType]:
+    """Show the worst there is: results that are wrong."""
+    if replaced := wrong(session):
+        yield section("Wrong results: torch replaced an attention by something else")
+        for each in replaced[:MOST]:
+            yield attention_item(each, session.environment.cwd)
+        yield from more(len(replaced), "attention")
 
 
 def _findings(session: Session) -> Iterator[RenderableType]:
@@ -148,12 +158,12 @@ def _breaks_of(session: Session, cut: Cut) -> list[str]:
 
 
 def _attention(session: Session) -> Iterator[RenderableType]:
-    found = unfused(session)
+    found = kinds(each for each in unfused(session) if each.state is not State.WRONG)
     for each in found[:MOST]:
-        where = f"{each.attention.graph}, {places(each.attention.lines, session.environment.cwd)}"
+        where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
         title = f" ({each.title})" if each.title else ""
-        style = "red" if each.state is State.WRONG else "yellow"
-        yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}", 300), style=style))
+        times = f" {each.times} times" if each.times > 1 else ""
+        yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
     yield from more(len(found), "attention")
 
 

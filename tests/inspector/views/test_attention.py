@@ -17,7 +17,7 @@ CASES = {
     State.NOT_FUSED: replace(BY_HAND, call="scaled_dot_product_attention", why=Why("math_dropout")),
     State.MATCHED: replace(BY_HAND, matched="_sfdp_pattern_1_inference", fused=FLASH, counted=1),
     State.MATCHED_NOT_FUSED: replace(BY_HAND, matched="_sfdp_pattern_3_training", counted=2),
-    State.WRONG: replace(BY_HAND, matched="_sfdp_pattern_1_inference", fused=FLASH, counted=1, axis=-2),
+    State.WRONG: replace(BY_HAND, matched="_sfdp_pattern_1_inference", fused=FLASH, counted=1, axis=-2, trial="values"),
     State.NOT_MATCHED: replace(BY_HAND, why=Why("no_maximum")),
 }
 

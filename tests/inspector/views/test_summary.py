@@ -7,6 +7,7 @@ import pytest
 
 from ctrace.inspector.findings import BreakKind, Cause, Cost, Limit, Recompile, Skip
 from ctrace.inspector.model import Compilation, Coverage, Environment, Failure, FailurePhase, Graph, Session
+from ctrace.inspector.passes import Attention, Why
 from ctrace.inspector.views.summary import next_steps, sentence
 from tests.helpers import MODEL
 from tests.sessions import bare_break
@@ -117,3 +118,23 @@ class TestNextSteps:
         emitted = Environment(backend="inductor")
         assert next_steps(partial(environment=emitted))[0].startswith("Nothing to fix. Kernels were emitted")
         assert next_steps(partial(environment=dataclasses.replace(emitted, built=True))) == ("Nothing to fix.",)
+
+
+class TestAttention:
+    """What is said first, and what to do, about attention."""
+
+    def test_one_that_is_not_fused_is_a_step(self):
+        missed = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), why=Why("no_maximum"))
+        (step,) = next_steps(Session(graphs=(GRAPH,), attention=(missed, missed)))
+        assert step.startswith("model.py:8: Use ")
+
+    def test_what_may_be_none_is_no_step(self):
+        router = Attention("0/0", "inference", None, certain=False, lines=(f"{MODEL}:8",), why=Why("rank", rank=2))
+        (step,) = next_steps(Session(graphs=(GRAPH,), attention=(router,)))
+        assert step.startswith("Nothing to fix")
+
+    def test_wrong_results_come_first(self):
+        wrong = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), matched="_sfdp_pattern_1", trial="shape")
+        session = Session(graphs=(GRAPH,), attention=(wrong,))
+        assert "The attention at model.py:8 gives wrong results when compiled." in sentence(session)
+        assert next_steps(session)[0].startswith("model.py:8: ")

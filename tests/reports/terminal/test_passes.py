@@ -28,7 +28,7 @@ SESSION = Session(
         Pass("0/0", HOSTILE, "forward", "post_grad_passes", before=7, after=7, moved=True),
     ),
     attention=(
-        Attention("0/0", "joint", None, ("bmm",), ("/project/model.py:9",), "float32", "cpu", matched="_sfdp_pattern_1", axis=-2),
+        Attention("0/0", "joint", None, ("bmm",), ("/project/model.py:9",), "float32", "cpu", matched="_sfdp_pattern_1", axis=-2, trial="values"),
         Attention("0/0", "joint", None, lines=("/project/model.py:20",), why=Why("mask", "_sfdp_pattern_1", also=("cast",))),
         Attention("0/0", "joint", None, lines=(f"/project/{HOSTILE}.py:21",), why=Why(HOSTILE)),
     ),
