@@ -24,7 +24,7 @@ from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
 _VALUES = 8
 _LINES = 4
 _LANGUAGE = 8
-_GRAPH_NUMBERS = 32
+_GRAPH_NUMBERS = 26
 """Columns that the graphs table needs besides the function."""
 
 
