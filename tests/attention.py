@@ -56,6 +56,11 @@ def textbook(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (_scores(q, k) / ROOT).softmax(-1) @ v
 
 
+def projected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weight = torch.eye(WIDTH, device=q.device, dtype=q.dtype)
+    return textbook(F.linear(q, weight), F.linear(k, weight), F.linear(v, weight))
+
+
 def times(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (_scores(q, k) * 0.25).softmax(-1) @ v
 
@@ -251,6 +256,7 @@ SPELLINGS = {
     "padded_trained": Spelling(padded, False, "inference_only", "padded", shapes=HEADS_LAST, mask=(2, 8), train=True),
     "cast": Spelling(cast, False, "cast", "textbook"),
     "three": Spelling(textbook, False, "rank", "textbook", shapes=THREE),
+    "three_projected": Spelling(projected, False, "rank", "textbook", shapes=THREE),
     "two": Spelling(textbook, False, "rank", "textbook", shapes=((8, WIDTH),) * 3),
     "weights": Spelling(with_weights, False, "returned", "textbook"),
     "weights_trained": Spelling(with_weights, False, "returned", "trained", train=True),

@@ -72,7 +72,7 @@ def _told(near: _Near, place: Place, *, training: bool) -> Answer:
 def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Answer]:
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
-        found.append(_of_layout(near, layouts))
+        found.append(_of_layout(place, layouts))
     # Of one place where a value is used, the others mostly come from the same: a returned value, say.
     found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
     if found:
@@ -82,9 +82,9 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
     return [_of_backward(near, name)] if training else []
 
 
-def _of_layout(near: _Near, edits: list[Edit]) -> Answer:
+def _of_layout(place: Place, edits: list[Edit]) -> Answer:
     """Word a difference in layout: inputs of another rank lack what torch does to put many batches into one."""
-    rank = _rank(near)
+    rank = _rank(place)
     lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
     code = "rank" if lacks and rank not in (None, 4) else "layout"
     return _answer(code, None, [edits[0].node], rank=rank)
@@ -165,10 +165,10 @@ def _gradients(graph: Any) -> dict[Any, bool]:
     return dict(zip(inputs, (each is not None for each in outputs[-len(inputs) :]), strict=False))
 
 
-def _rank(near: _Near) -> int | None:
-    query = near.fit.match.kwargs.get("query")
-    value = getattr(query, "meta", {}).get("val")
-    return None if value is None else int(value.dim())
+def _rank(place: Place) -> int | None:
+    """Give the dimensions of the scores, which have those of queries and keys; these may be views of something else."""
+    scores = getattr(place.softmax[0], "meta", {}).get("val")
+    return None if scores is None else int(scores.dim())
 
 
 def refused(entry: Any, match: Any, extra_check: Any) -> Answer:

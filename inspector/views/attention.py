@@ -109,8 +109,8 @@ def _answer(each: Attention, times: int) -> Answer:
 
 
 _SENTENCES = {
-    State.FUSED: f"{_CALL} became {{ops}}",
-    State.NOT_FUSED: f"{_CALL} has no fused kernel here",
+    State.FUSED: f"a call of {_CALL} became {{ops}}",
+    State.NOT_FUSED: f"a call of {_CALL} has no fused kernel here",
     State.MATCHED: "attention written by hand was replaced by {ops}",
     State.MATCHED_NOT_FUSED: f"attention written by hand was taken for {_CALL}, which has no fused kernel here",
     State.WRONG: "attention written by hand was replaced by something else: the results are wrong",

@@ -65,6 +65,7 @@ def test_written_by_hand(run: Run, name: str) -> None:
         assert state_of(found) is State.NOT_MATCHED
         assert found.why is not None
         assert found.why.code == code
+        assert code != "rank" or found.why.rank == len(spelling.shapes[0])
         assert all(line.startswith(str(ROOT / "tests" / "attention.py")) for line in found.why.lines)
 
 
