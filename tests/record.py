@@ -98,6 +98,7 @@ def paths(folder: Path) -> dict[str, str]:
     scheme = sysconfig.get_paths()
     version = f"python{sysconfig.get_python_version()}"
     known = {
+        **dict.fromkeys(site.getsitepackages(), f"{VENV}/lib/{version}/site-packages"),
         str(folder): PROJECT,
         str(ROOT / "inspector"): f"{VENV}/lib/{version}/site-packages/ctrace/inspector",
         scheme["purelib"]: f"{VENV}/lib/{version}/site-packages",

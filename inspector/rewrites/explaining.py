@@ -39,10 +39,17 @@ _OTHER = Role(PieceKind.OTHER, "other inserted code")
 
 
 def roles_of(
-    compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: Mapping[int, int | None]
+    compile_id: str,
+    codes: Mapping[str, Rewritten],
+    steps: Mapping[int, Step],
+    own: Mapping[int, int | None],
+    graphs: Collection[str],
 ) -> list[Role]:
-    """Give each instruction of a compilation's new code a role; `own` are the user's, by new index: their lines."""
-    scene = Scene(compile_id, codes, steps, own)
+    """Give each instruction of a compilation's new code a role.
+
+    `own` are the user's, by new index: their lines; `graphs` are the ids of those that the run has.
+    """
+    scene = Scene(compile_id, codes, steps, own, graphs)
     for claim in _RULES:
         claim(scene)
     return [scene.claims.roles.get(at, _OTHER) for at in range(len(scene.after.instructions))]
@@ -99,13 +106,23 @@ def _graph_calls(scene: Scene) -> None:
         for number, value in enumerate(arguments):
             scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_named(scene, value, step)}"))
         many = f"{len(arguments) or 'no'} input{'' if len(arguments) == 1 else 's'}"
-        early = f"loads the function of graph {scene.id}"
-        scene.whole(step, Role(PieceKind.GRAPH, f"calls graph {scene.id} with {many}", (scene.id,), early))
+        scene.whole(step, _called_graph(scene, many))
         if (taker := scene.taker(step)) is not None and taker.instruction.opname in ("STORE_FAST", "POP_TOP"):
             keeps = "keeps" if taker.instruction.opname == "STORE_FAST" else "drops"
             scene.claims.claim(
-                taker.index, Role(PieceKind.GRAPH, f"{keeps} what graph {scene.id} returned", (scene.id,))
+                taker.index, Role(PieceKind.GRAPH, f"{keeps} what {_graph_words(scene)} returned", scene.graph)
             )
+
+
+def _called_graph(scene: Scene, inputs: str) -> Role:
+    text = f"calls {_graph_words(scene)} with {inputs}"
+    if not scene.graph:
+        return Role(PieceKind.GRAPH, f"{text} (this run kept no graph of it)", early="loads the compiled function")
+    return Role(PieceKind.GRAPH, text, scene.graph, f"loads the function of graph {scene.id}")
+
+
+def _graph_words(scene: Scene) -> str:
+    return f"graph {scene.id}" if scene.graph else "the compiled function"
 
 
 def _named(scene: Scene, value: Value, step: Step) -> str:

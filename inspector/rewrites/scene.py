@@ -1,6 +1,6 @@
 """What the rules that explain inserted bytecode work on, and what they do with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.rewrites.pieces import Claims, PieceKind, Role
@@ -18,10 +18,17 @@ class Scene:
     """A compilation's new code, followed step by step, and the roles given so far."""
 
     def __init__(
-        self, compile_id: str, codes: Mapping[str, Rewritten], steps: Mapping[int, Step], own: Mapping[int, int | None]
+        self,
+        compile_id: str,
+        codes: Mapping[str, Rewritten],
+        steps: Mapping[int, Step],
+        own: Mapping[int, int | None],
+        graphs: Collection[str],
     ) -> None:
         """Begin; `own` are the instructions of the user's, by new index, and their lines."""
         self.id, self.codes, self.steps, self.own = compile_id, codes, steps, own
+        self.graph = (compile_id,) if compile_id in graphs else ()
+        """What leads to the graph; empty where the run has none, as when its compilation failed in the end."""
         self.before, self.after = codes[compile_id].before, codes[compile_id].after
         self.claims = Claims(self._own_roles())
         self.torchs = frozenset(self.after.variables) - frozenset(self.before.variables)

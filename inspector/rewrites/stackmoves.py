@@ -1,6 +1,5 @@
-"""What each instruction does with the values that it takes from the stack."""
+"""What instructions do with the values that they take from the stack; those of lists are in `stacklists.py`."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ctrace.inspector.bytecode import Code, Instruction
@@ -13,7 +12,6 @@ from ctrace.inspector.rewrites.stackforms import (
     Form,
     Function,
     Item,
-    ListOf,
     Name,
     Null,
     Unknown,
@@ -23,8 +21,6 @@ from ctrace.inspector.rewrites.stackstate import State, called, text_of, unpacke
 
 _NULL_LAST = (3, 13)
 """From this Python on, the NULL beside a called function lies above it."""
-
-
 _DEEPEST = 100
 """So that what a log says cannot nest without end."""
 Done = tuple[tuple[Value, ...], State]
@@ -76,9 +72,10 @@ class Move:
 
     def copy(self) -> Done:
         """Put a value once more."""
-        return self.putting(*self.taken, self._again(self.taken[0]))
+        return self.putting(*self.taken, self.again(self.taken[0]))
 
-    def _again(self, value: Value, *more: Value) -> Value:
+    def again(self, value: Value, *more: Value) -> Value:
+        """Make a value that is the same as another."""
         made = self.value(value.form, value, *more)
         return replace(made, first=value.root) if made.parts else made
 
@@ -100,7 +97,7 @@ class Move:
 
     def set_function(self) -> Done:
         """Put back a function that got a closure or defaults."""
-        return self.putting(self._again(self.taken[-1], *self.taken[:-1]))
+        return self.putting(self.again(self.taken[-1], *self.taken[:-1]))
 
     def null(self) -> Done:
         """Put the NULL beside a function."""
@@ -157,93 +154,6 @@ class Move:
         kind = self.instruction.opname.removeprefix("BUILD_").lower()
         return self.putting(self.value(Built(kind, self.taken), *self.taken))
 
-    def build_list(self) -> Done:
-        """Put a list, whose items are followed."""
-        return self._list(self.taken, self.taken)
-
-    def _list(self, items: tuple[Value, ...], parts: tuple[Value, ...]) -> Done:
-        number = len(self.state.lists)
-        after = self._changed(number, items)
-        return (self.value(ListOf(number), *parts),), after
-
-    def _changed(self, number: int, items: tuple[Value, ...]) -> State:
-        return replace(self.state, lists={**self.state.lists, number: items})
-
-    def extend(self) -> Done:
-        """Add items to a list below."""
-        at = self.instruction.arg or 1
-        target = self.state.stack[-at].form if at <= len(self.state.stack) else Unknown()
-        added = self.taken[0]
-        lists = self.state.lists
-        if isinstance(target, ListOf) and self.instruction.opname == "LIST_APPEND":
-            return (), self._changed(target.number, (*lists[target.number], added))
-        if isinstance(target, ListOf) and isinstance(added.form, ListOf):
-            return (), self._changed(target.number, (*lists[target.number], *lists[added.form.number]))
-        return (), self.state
-
-    def item(self) -> Done:
-        """Put an item, of a list that is followed the value itself."""
-        of, key = self.taken
-        return self._item(of, key, self.taken)
-
-    def sliced(self) -> Done:
-        """Put a slice of a sequence."""
-        of, low, high = self.taken
-        key = self.value(Built("slice", (low, high)), low, high)
-        return self._item(of, key, (of, key))
-
-    def _item(self, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
-        within = self._within(of.form, key.form)
-        if within is None or not isinstance(of.form, ListOf):
-            return self.putting(self.value(Item(of.form, key.form), *parts))
-        items = self.state.lists[of.form.number][within]
-        if isinstance(items, tuple):
-            return self._list(items, parts)
-        return self.putting(self._again(items, *parts))
-
-    def _within(self, of: Form, key: Form) -> int | slice | None:
-        """Give the position in a list that is known; None for any other."""
-        if not isinstance(of, ListOf):
-            return None
-        length = len(self.state.lists.get(of.number, ()))
-        if isinstance(key, Constant) and key.number is not None and -length <= key.number < length:
-            return key.number
-        ends = [item.form for item in key.items] if isinstance(key, Built) and key.kind == "slice" else []
-        if len(ends) == 2 and all(isinstance(end, Constant) for end in ends):
-            return slice(*(end.number for end in ends if isinstance(end, Constant)))
-        return None
-
-    def store_item(self) -> Done:
-        """Set an item or a slice of a list."""
-        value, of, key = self.taken
-        return self._assigned(value, of, key.form)
-
-    def store_slice(self) -> Done:
-        """Set a slice of a list."""
-        value, of, low, high = self.taken
-        return self._assigned(value, of, Built("slice", (low, high)))
-
-    def _assigned(self, value: Value, of: Value, key: Form) -> Done:
-        within = self._within(of.form, key)
-        if not isinstance(of.form, ListOf) or within is None:
-            return (), self.state
-        items = list(self.state.lists[of.form.number])
-        if isinstance(within, int):
-            items[within] = value
-        elif isinstance(value.form, ListOf):
-            items[within] = self.state.lists[value.form.number]
-        return (), self._changed(of.form.number, tuple(items))
-
-    def delete_item(self) -> Done:
-        """Delete an item of a list."""
-        of, key = self.taken
-        within = self._within(of.form, key.form)
-        if not isinstance(of.form, ListOf) or within is None:
-            return (), self.state
-        items = list(self.state.lists[of.form.number])
-        del items[within]
-        return (), self._changed(of.form.number, tuple(items))
-
     def unpack(self) -> Done:
         """Put the items of a sequence, the first on top."""
         of = self.taken[0]
@@ -264,43 +174,3 @@ class Move:
             arguments, keywords = unpacked(arguments, self.index)
         made = self.value(Call(function.form, arguments, keywords), *self.taken)
         return (made,), replace(self.state, keywords=())
-
-
-ACTS: dict[str, Callable[[Move], Done]] = {
-    "SWAP": Move.swap,
-    "COPY": Move.copy,
-    "TO_BOOL": Move.ask,
-    "LOAD_CONST": Move.constant,
-    "MAKE_FUNCTION": Move.make_function,
-    "SET_FUNCTION_ATTRIBUTE": Move.set_function,
-    "PUSH_NULL": Move.null,
-    "LOAD_FAST": Move.load_local,
-    "LOAD_FAST_CHECK": Move.load_local,
-    "LOAD_FAST_LOAD_FAST": Move.load_local,
-    "STORE_FAST": Move.store_local,
-    "STORE_FAST_STORE_FAST": Move.store_local,
-    "STORE_FAST_LOAD_FAST": Move.store_and_load,
-    "LOAD_CLOSURE": Move.load_closure,
-    "LOAD_DEREF": Move.load_closure,
-    "LOAD_GLOBAL": Move.load_global,
-    "LOAD_ATTR": Move.load_attribute,
-    "LOAD_METHOD": Move.load_attribute,
-    "BUILD_TUPLE": Move.build,
-    "BUILD_SET": Move.build,
-    "BUILD_MAP": Move.build,
-    "BUILD_SLICE": Move.build,
-    "BUILD_LIST": Move.build_list,
-    "LIST_EXTEND": Move.extend,
-    "LIST_APPEND": Move.extend,
-    "BINARY_SUBSCR": Move.item,
-    "BINARY_SLICE": Move.sliced,
-    "STORE_SUBSCR": Move.store_item,
-    "STORE_SLICE": Move.store_slice,
-    "DELETE_SUBSCR": Move.delete_item,
-    "UNPACK_SEQUENCE": Move.unpack,
-    "KW_NAMES": Move.name_keywords,
-    "CALL": Move.call,
-    "CALL_KW": Move.call,
-    "CALL_FUNCTION_EX": Move.call,
-}
-"""By opcode; any other is `Move.anything`."""

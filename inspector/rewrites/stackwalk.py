@@ -9,13 +9,10 @@ from dataclasses import dataclass, replace
 
 from ctrace.inspector.bytecode import Code, Instruction
 from ctrace.inspector.rewrites.opcodes import effect, goes_on, index_at, version
+from ctrace.inspector.rewrites.stackacts import ACTS
 from ctrace.inspector.rewrites.stackforms import Lists, Unknown, Value
-from ctrace.inspector.rewrites.stackmoves import ACTS, Move
+from ctrace.inspector.rewrites.stackmoves import Move
 from ctrace.inspector.rewrites.stackstate import State, called
-
-_NULL_LAST = (3, 13)
-"""From this Python on, the NULL beside a called function lies above it."""
-
 
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 

@@ -125,7 +125,7 @@ def explained(session: Session, compiled: Compiled) -> Explained:
     steps = walked(codes.after)
     pairs = taken_over(codes, steps, surely_torchs(steps, codes.before.names))
     own = {new: codes.before.instructions[old].line for old, new in pairs}
-    roles = roles_of(compile_id, session.codes, steps, own)
+    roles = roles_of(compile_id, session.codes, steps, own, {graph.id for graph in session.graphs})
     kept = {old for old, _ in pairs}
     old = pieces(_old_roles(session, compile_id, codes, kept))
     return Explained(compiled, codes, diff(codes.before, codes.after, pairs), pieces(roles), old)

@@ -19,6 +19,7 @@ SIDE_BY_SIDE = 120
 """Columns from which both codes are shown beside each other."""
 _FUNCTIONS = 12
 _RECOMPILES = 3
+_MARKS = "- of the old code, + put in by Dynamo"
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"
 _MISSING = (
     "\nNo bytecode: this log does not hold it. Torch's own logs (TORCH_TRACE) and those of older versions of ctrace do "
@@ -104,6 +105,6 @@ def _compilations(session: Session, function: FunctionCode, indent: int, all_of_
 
 def _diff(session: Session, each: Explained, layout: Layout) -> Iterable[RenderableType]:
     yield title(session, each)
-    yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_COLUMNS}", style="dim")
+    yield Text(f"{each.compiled.before} → {each.compiled.after} instructions; {_MARKS}; {_COLUMNS}", style="dim")
     source = session.listings.get(each.codes.before.file, "").splitlines()
     yield from diff_lines(each, source, layout)

@@ -64,6 +64,12 @@ FACTS = {
         limit=True,
         cache=[("forward", 3, 3)],
     ),
+    "comprehension": Facts(
+        "partial",
+        ["1/0"],
+        breaks=[("GB0170", "break", "gather", "rows = [x + 1 if x.sum() > 0 else x for x in xs]")],
+        cache=[("gather", 1, 8), ("gather (from line 7)", 1, 8)],
+    ),
     "constraint_violation": Facts("failed", [], cache=[("forward", 1, 8)]),
     "disabled_call": Facts(
         "partial",
@@ -108,6 +114,12 @@ FACTS = {
         cache=[("halves", 1, 8), ("halves (from line 9)", 1, 8)],
     ),
     "raises": Facts("failed", ["0/0"], cache=[("twice", 1, 8)]),
+    "side_effects": Facts(
+        "partial",
+        ["0/0", "2/0"],
+        breaks=[("GB0059", "break", "change", 'print("one", end=""), print("one", end="")')],
+        cache=[("change", 1, 8), ("change (from line 22)", 1, 8), ("change (from line 22)", 1, 8)],
+    ),
     "size_limit": Facts(
         "partial",
         ["0/0", "0/1", "0/2"],

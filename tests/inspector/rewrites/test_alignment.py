@@ -12,6 +12,7 @@ from ctrace.inspector.disassembly import disassembled
 from ctrace.inspector.rewrites.alignment import Kept, Pair, align, apply, diff
 from ctrace.inspector.rewrites.opcodes import index_at
 from ctrace.inspector.rewrites.ownership import taken_over
+from ctrace.inspector.rewrites.stackwalk import walked
 from ctrace.inspector.views.bytecode import explained, function_codes
 from tests.helpers import recorded
 
@@ -144,6 +145,22 @@ def test_recorded_codes() -> None:
             assert apply(each.edits, each.codes.before.instructions) == each.codes.after.instructions
             kept = tuple((edit.before, edit.after) for edit in each.edits if isinstance(edit, Kept))
             assert_same(each.codes.before, each.codes.after, kept)
+
+
+def test_what_is_alike_by_chance_does_not_keep_the_users_code_from_being_found() -> None:
+    old = [
+        ("DELETE_FAST", 0, "x"),
+        ("LOAD_CONST", 1, "1"),
+        ("LOAD_FAST", 1, "y"),
+        ("BUILD_TUPLE", 2, ""),
+        ("RETURN_VALUE", None, ""),
+    ]
+    new = [*old[1:3], ("BUILD_LIST", 2, ""), ("STORE_FAST", 2, "tmp"), old[0], ("LOAD_CONST", 0, "None"), old[4]]
+    before, after = (
+        code([Instruction(2 * at, *each, 1) for at, each in enumerate(instructions)]) for instructions in (old, new)
+    )
+    assert align(before, after) == ((1, 0), (2, 1), (4, 6))
+    assert taken_over(Rewritten(before, after), walked(after), frozenset()) == ((0, 4),)
 
 
 def test_what_cannot_be_followed_stays_paired() -> None:
