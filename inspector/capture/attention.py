@@ -26,11 +26,10 @@ from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, axis_of, is
 from ctrace.inspector.capture.attentionproof import compared, likeness
 from ctrace.inspector.capture.passes import stage_of
 from ctrace.inspector.capture.patch import patched
-from ctrace.inspector.capture.patternnames import pattern_name, search_function
+from ctrace.inspector.capture.patternnames import is_attention_pattern, pattern_name
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
 
-_PATTERN = "_sfdp_pattern_"
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
 """A softmax between products of matrices alone may be a router, or the loss of a classifier."""
@@ -231,11 +230,7 @@ def _off() -> str:
 
 def _attention_entries(patterns: Any) -> list[Any]:
     found = (entry for entries in patterns.patterns.values() for entry in entries)
-    return list({id(entry): entry for entry in found if _is_attention(entry)}.values())
-
-
-def _is_attention(entry: Any) -> bool:
-    return str(getattr(search_function(entry), "__name__", "")).startswith(_PATTERN)
+    return list({id(entry): entry for entry in found if is_attention_pattern(entry)}.values())
 
 
 def _fused(name: str, node: Any) -> dict[str, Any]:
