@@ -12,18 +12,24 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.attentioncalls import FUSED, Calls, is_attention, is_module, source_name, wants_weights
+from ctrace.inspector.capture.attentioncalls import (
+    Calls,
+    fused_ops,
+    is_attention,
+    is_module,
+    source_name,
+    wants_weights,
+)
 from ctrace.inspector.capture.attentionchoice import Call, why_math
 from ctrace.inspector.capture.attentionmisses import Answer, refused, untried, why_not
-from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, is_backward, op_of, places_in
+from ctrace.inspector.capture.attentionplaces import BETWEEN, Place, axis_of, is_backward, op_of, places_in
 from ctrace.inspector.capture.attentionproof import compared, likeness
 from ctrace.inspector.capture.passes import stage_of
 from ctrace.inspector.capture.patch import patched
-from ctrace.inspector.capture.patternnames import pattern_name, search_function
+from ctrace.inspector.capture.patternnames import is_attention_pattern, pattern_name
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
 
-_PATTERN = "_sfdp_pattern_"
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
 """A softmax between products of matrices alone may be a router, or the loss of a classifier."""
@@ -196,7 +202,7 @@ def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
             each = hearing.by_root.get(match.output_nodes()[0])
             if each is not None and taken:
                 each.matched, each.counted = hearing.name, _counted() - before
-                each.became = _fused_ops(match.replacement_graph)
+                each.became = fused_ops(match.replacement_graph)
                 each.trial = hearing.trial(entry, match)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
@@ -208,11 +214,6 @@ def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
 
 def _was_refused(each: _Asked) -> bool:
     return bool(each.answer and each.answer.get("refused"))
-
-
-def _fused_ops(replacement: Any) -> list[str]:
-    nodes = [node for node in replacement.graph.nodes if node.op == "call_function"]
-    return list(dict.fromkeys(op_of(node) for node in nodes if FUSED in op_of(node)))
 
 
 def _counted() -> int:
@@ -229,11 +230,7 @@ def _off() -> str:
 
 def _attention_entries(patterns: Any) -> list[Any]:
     found = (entry for entries in patterns.patterns.values() for entry in entries)
-    return list({id(entry): entry for entry in found if _is_attention(entry)}.values())
-
-
-def _is_attention(entry: Any) -> bool:
-    return str(getattr(search_function(entry), "__name__", "")).startswith(_PATTERN)
+    return list({id(entry): entry for entry in found if is_attention_pattern(entry)}.values())
 
 
 def _fused(name: str, node: Any) -> dict[str, Any]:
@@ -267,16 +264,6 @@ def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
         "axis": None,
         "why": None,
     }
-
-
-def axis_of(place: Place) -> int | None:
-    """Give the dimension that the softmax runs over, from the end: -1 is the last; None: not known."""
-    for node in place.softmax[-1].all_input_nodes:
-        dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
-        value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
-        if value is not None and len(dims) == 1:
-            return int(dims[0] % value.dim()) - int(value.dim())
-    return None
 
 
 @contextmanager

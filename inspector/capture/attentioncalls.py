@@ -65,6 +65,12 @@ def wants_weights(node: Any) -> bool:
     return is_module(node.target) and bool(node.kwargs.get("need_weights", True))
 
 
+def fused_ops(replacement: Any) -> list[str]:
+    """Name the fused attention ops of a replacement, each once."""
+    nodes = [node for node in replacement.graph.nodes if node.op == "call_function"]
+    return list(dict.fromkeys(op_of(node) for node in nodes if FUSED in op_of(node)))
+
+
 def source_name(node: Any) -> str:
     """Name the call that a node is of or comes from; its own name may be that of the user's variable."""
     return str(_source(node)[0])

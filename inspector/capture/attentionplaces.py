@@ -78,6 +78,16 @@ def places_in(graph: Any) -> tuple[Place, ...]:
     return tuple(place for place in found if place is not None)
 
 
+def axis_of(place: Place) -> int | None:
+    """Give the dimension that the softmax runs over, from the end: -1 is the last; None: not known."""
+    for node in place.softmax[-1].all_input_nodes:
+        dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
+        value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        if value is not None and len(dims) == 1:
+            return int(dims[0] % value.dim()) - int(value.dim())
+    return None
+
+
 def _place(output: Any) -> Place | None:
     for operand in output.all_input_nodes[:2]:
         for weights in _behind(operand, lambda node: op_of(node) in BETWEEN):

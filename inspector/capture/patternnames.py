@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+_ATTENTION = "_sfdp_pattern_"
+
 
 def pattern_name(entry: Any) -> str:
     """Name a pattern: torch's own name where it has one, else the function that is searched for, or that replaces."""
@@ -21,6 +23,11 @@ def search_function(entry: Any) -> Any:
     `register_replacement` keeps it in its closure `check_fn`, and nowhere else.
     """
     return closed_over(getattr(entry, "extra_check", None), "search_fn")
+
+
+def is_attention_pattern(entry: Any) -> bool:
+    """Whether an entry is one of the attention patterns (2.11 to 2.13, _inductor/fx_passes/fuse_attention.py)."""
+    return str(getattr(search_function(entry), "__name__", "")).startswith(_ATTENTION)
 
 
 def closed_over(function: Any, name: str) -> Any:
