@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,6 @@ from tests.integration.conftest import ROOT
 
 NAMES = [*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS)]
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))
-
-
-@pytest.fixture(scope="module", params=["cpu", CUDA])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Run":
-    log = tmp_path_factory.mktemp("attention") / "trace.log"
-    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), request.param]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr
-    return Run(request.param, log, done.stdout)
 
 
 class Run:
@@ -45,13 +37,34 @@ class Run:
         return found
 
 
-def test_sources_agree(run: Run) -> None:
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_what_is_said_is_what_torch_did(device: str, tmp_path: Path) -> None:
+    """One test, since all spellings are compiled in one process."""
+    log = tmp_path / "trace.log"
+    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), device]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    run = Run(device, log, done.stdout)
+    _check_sources(run)
+    checks = [(_check_by_hand, name) for name in SPELLINGS] + [(_check_call, name) for name in CALLS]
+    wrong = {name: told for check, name in checks if (told := _failure(check, run, name))}
+    assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
+
+
+def _failure(check: Callable[[Run, str], None], run: Run, name: str) -> str:
+    try:
+        check(run, name)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def _check_sources(run: Run) -> None:
     assert [problem for problem in run.session.problems if "still being generated" not in problem.what] == []
     assert sum(each.counted for each in run.session.attention) == sum(run.counted.values())
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
-def test_written_by_hand(run: Run, name: str) -> None:
+def _check_by_hand(run: Run, name: str) -> None:
     spelling, found = SPELLINGS[name], run.of(f"hand:{name}")
     counted = run.counted[f"hand:{name}"]
     code = (spelling.on_cuda if run.device == "cuda" else "") or spelling.code
@@ -69,13 +82,7 @@ def test_written_by_hand(run: Run, name: str) -> None:
         assert all(line.startswith(str(ROOT / "tests" / "attention.py")) for line in found.why.lines)
 
 
-@pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
-def test_without_what_is_in_the_way_it_matches(name: str) -> None:
-    assert SPELLINGS[SPELLINGS[name].instead].matched  # and test_written_by_hand holds that against torch's counter
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_called(run: Run, name: str) -> None:
+def _check_call(run: Run, name: str) -> None:
     call, found = CALLS[name], run.of(f"call:{name}")
     assert run.counted[f"call:{name}"] == 0
     assert found.call is not None
@@ -84,3 +91,8 @@ def test_called(run: Run, name: str) -> None:
         assert bool(found.fused) == (not call.code)
     else:
         assert state_of(found) in (State.FUSED, State.NOT_FUSED)
+
+
+@pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
+def test_without_what_is_in_the_way_it_matches(name: str) -> None:
+    assert SPELLINGS[SPELLINGS[name].instead].matched  # and the test above holds that against torch's counter
