@@ -37,6 +37,7 @@ class Run:
         return found
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_what_is_said_is_what_torch_did(device: str, tmp_path: Path) -> None:
     """One test, since all spellings are compiled in one process."""
