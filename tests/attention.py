@@ -36,6 +36,8 @@ class Spelling:
     axis: int = -1
     on_cuda: str = ""
     """What is in the way on CUDA alone."""
+    on_2_11: str = ""
+    """What is in the way before torch 2.13 alone."""
     exact: bool = False
     """Whether TF32 is off."""
     wrong: bool = False
@@ -253,7 +255,9 @@ SPELLINGS = {
     "learned_mask": Spelling(added, False, "mask_gradient", "added_trained", mask=MASK, train=True, learned_mask=True),
     "fixed_queries": Spelling(fixed_queries, False, "no_gradient", "trained", train=True),
     "dropped": Spelling(dropped, False, "training_only", "not_dropped"),
-    "padded_trained": Spelling(padded, False, "inference_only", "padded", shapes=HEADS_LAST, mask=(2, 8), train=True),
+    "padded_trained": Spelling(
+        padded, False, "inference_only", "padded", shapes=HEADS_LAST, mask=(2, 8), train=True, on_2_11="backward"
+    ),
     "cast": Spelling(cast, False, "cast", "textbook"),
     "three": Spelling(textbook, False, "rank", "textbook", shapes=THREE),
     "three_projected": Spelling(projected, False, "rank", "textbook", shapes=THREE),
