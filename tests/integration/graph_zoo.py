@@ -181,8 +181,8 @@ def transformers() -> Iterator[tuple[str, Callable[..., Any], list[tuple[Any, ..
         return
     small = {"vocab_size": 20, "bos_token_id": 0, "eos_token_id": 0}
     tokens = [(torch.randint(0, 20, (2, 6)),)]
-    yield "gpt2", GPT2Model(GPT2Config(n_layer=2, n_embd=16, n_head=2, n_positions=16, **small)), tokens, True
-    sizes = {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    yield "gpt2", GPT2Model(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=16, **small)), tokens, True
+    sizes = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
     yield "llama", LlamaModel(LlamaConfig(**sizes, num_key_value_heads=1, **small)).eval(), tokens, False
 
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,11 @@ from ctrace.inspector.views.attention import State, state_of
 from tests.attention import CALLS, SPELLINGS
 from tests.integration.conftest import ROOT
 
-NAMES = [*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS)]
+NAMES = (*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS))
+QUICK = (
+    *(f"hand:{name}" for name in ("textbook", "trained", "exp_over_sum", "three_projected", "filled", "weights")),
+    *(f"call:{name}" for name in ("plain", "three")),
+)
 OLD = (release_of(torch.__version__) or NEWEST) < (2, 13)
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))
 
@@ -26,14 +29,15 @@ CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available
 class Run:
     """All spellings on one device."""
 
-    def __init__(self, device: str, log: Path, out: str) -> None:
+    def __init__(self, device: str, names: tuple[str, ...], log: Path, out: str) -> None:
         self.device = device
+        self.names = names
         self.counted: dict[str, int] = json.loads(out.splitlines()[-1])
         self.session: Session = build(read(log))
 
     def of(self, name: str) -> Attention:
         """Give the one attention of a spelling; each was compiled after a reset."""
-        number = NAMES.index(name) + 1
+        number = self.names.index(name) + 1
         graph = "0/0" if number == 1 else f"{number}.0/0"
         (found,) = (each for each in self.session.attention if each.graph == graph)
         return found
@@ -41,22 +45,23 @@ class Run:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", ["cpu", CUDA])
-def test_what_is_said_is_what_torch_did(device: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [QUICK, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_what_is_said_is_what_torch_did(names: tuple[str, ...], device: str, tmp_path: Path) -> None:
     """One test, since all spellings are compiled in one process."""
     log = tmp_path / "trace.log"
-    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), device]
+    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), device, *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
-    run = Run(device, log, done.stdout)
+    run = Run(device, names, log, done.stdout)
     _check_sources(run)
-    checks = [(_check_by_hand, name) for name in SPELLINGS] + [(_check_call, name) for name in CALLS]
-    wrong = {name: told for check, name in checks if (told := _failure(check, run, name))}
+    wrong = {name: told for name in names if (told := _failure(run, name))}
     assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
 
 
-def _failure(check: Callable[[Run, str], None], run: Run, name: str) -> str:
+def _failure(run: Run, name: str) -> str:
+    kind, _, name = name.partition(":")
     try:
-        check(run, name)
+        (_check_by_hand if kind == "hand" else _check_call)(run, name)
     except AssertionError as error:
         return str(error)
     return ""
