@@ -18,7 +18,8 @@ from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.findings import Owner
-from ctrace.inspector.generated import Fusion, FusionRound, Stage
+from ctrace.inspector.fusion import Fusion, FusionRound
+from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.reader import Entry
 

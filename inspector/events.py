@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
-from ctrace.inspector.generated import Fusion, Stage
+from ctrace.inspector.fusion import Fusion
+from ctrace.inspector.generated import Stage
 from ctrace.inspector.guard_events import GuardEvent
 from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent

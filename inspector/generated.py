@@ -1,6 +1,6 @@
-"""What a run generated: how nodes were fused, and the kernels; plain frozen dataclasses."""
+"""What a run generated: its kernels and the code that calls them; plain frozen dataclasses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -13,25 +13,45 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FusionRound:
-    """One round of the scheduler: nodes before, nodes after, pairs fused."""
+class Argument:
+    """What a kernel is called with, at one place."""
 
-    before: int
-    after: int
-    fused: tuple[tuple[str, str], ...] = ()
+    name: str
+    """The buffer's name in the wrapper, or the text of a number."""
+    tensor: bool
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    offset: int = 0
+    device: str = ""
+    value: str = ""
+    """Of an argument that is no tensor: how the wrapper writes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
-    """How the scheduler of one graph part merged its nodes."""
+class Launch:
+    """One call of a kernel in the wrapper of a graph part."""
 
-    graph: str
-    stage: Stage
-    before: int
-    after: int
-    rounds: tuple[FusionRound, ...] = ()
-    refused: int = 0
-    """Pairs that the scheduler declined, with a reason."""
+    operations: tuple[str, ...] = ()
+    """Nodes of the scheduler that it computes; the same names as in `Fusion.nodes`."""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] | None = None
+    """As far as they are known; None: not recorded."""
+    read: int | None = None
+    """Bytes; None: not known."""
+    written: int | None = None
+    flops: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Whose a line of a kernel's source is."""
+
+    line: int
+    """In the kernel's source, from 1."""
+    lines: tuple[str, ...]
+    """`file:line` of the user's code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +67,19 @@ class Kernel:
     lines: tuple[str, ...] = ()
     """`file:line` of the user's code; empty: torch does not know."""
     calls: int = 1
+    launches: tuple[Launch, ...] = ()
+    """One for each call, in their order; empty in a log of an older ctrace."""
+    user: bool = False
+    """Whether the user wrote it."""
+    source: str = ""
+    """As emitted; empty for a library's, and where the code of the graph part is not in the log."""
+    statements: tuple[Statement, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCode:
+    """The module that Inductor wrote for one graph part: its kernels and the wrapper that calls them."""
+
+    graph: str
+    stage: Stage
+    text: str

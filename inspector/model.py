@@ -12,7 +12,8 @@ from enum import StrEnum
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
-from ctrace.inspector.generated import Fusion, Kernel
+from ctrace.inspector.fusion import Fusion
+from ctrace.inspector.generated import Kernel, OutputCode
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.passes import Attention, Pass
 from ctrace.inspector.printed import Graphs
@@ -244,6 +245,7 @@ class Session:
     attention: tuple[Attention, ...] = ()
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
+    code: tuple[OutputCode, ...] = ()
     time: Time = Time()
     failure: Failure | None = None
     problems: tuple[Problem, ...] = ()

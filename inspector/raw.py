@@ -9,7 +9,8 @@ from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
-from ctrace.inspector.generated import Fusion, Stage
+from ctrace.inspector.fusion import Fusion
+from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed

@@ -17,7 +17,8 @@ from ctrace.inspector.findings import (
     Recompile,
     Skip,
 )
-from ctrace.inspector.generated import Fusion, FusionRound, Kernel, Stage
+from ctrace.inspector.fusion import Fusion, FusionRound
+from ctrace.inspector.generated import Kernel, Stage
 from ctrace.inspector.model import (
     Bytecode,
     Compilation,

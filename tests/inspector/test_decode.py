@@ -9,7 +9,8 @@ from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.findings import Frame
-from ctrace.inspector.generated import Fusion, FusionRound, Stage
+from ctrace.inspector.fusion import Fusion, FusionRound
+from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase, Scenario
 from ctrace.inspector.reader import Entry
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.generated import FusionRound, Stage
+from ctrace.inspector.fusion import FusionRound
+from ctrace.inspector.generated import Stage
 from tests.helpers import MODEL, Log, whole
 
 
