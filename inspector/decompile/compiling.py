@@ -1,6 +1,7 @@
 """Source of a function to its code, in the surroundings that the function has."""
 
 import ast
+import warnings
 from types import CodeType
 
 from ctrace.inspector.decompile.values import StopError
@@ -22,7 +23,9 @@ def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
     assert isinstance(around, ast.FunctionDef)
     around.body = [*values, function]
     module = ast.fix_missing_locations(ast.Module([around], []))
-    code = compile(module, "<reconstructed>", "exec", flags=flags & _FUTURE, dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # of code such as `3(x)`, which is the user's
+        code = compile(module, "<reconstructed>", "exec", flags=flags & _FUTURE, dont_inherit=True)
     return _inside(_inside(code, _OUTER), _INNER)
 
 

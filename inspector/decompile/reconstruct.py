@@ -56,12 +56,6 @@ def reconstruct(code: Code) -> Source | Refused:
         return Refused("Its parts do not make a text that compiles.")
 
 
-def nested(code: Code) -> list[tuple[Code, Source | Refused]]:
-    """Give each function among the constants with its source; two can have one name."""
-    inside = [each.code for each in code.constants if each.code is not None]
-    return [(each, reconstruct(each)) for each in inside]
-
-
 def _proven(code: Code) -> Source:
     for each in _all(code):
         _check_frames(each)

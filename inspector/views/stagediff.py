@@ -116,8 +116,15 @@ def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
         if before not in _AROUND:
             known = ", ".join(_AROUND)
             raise TargetError(f"--diff {wanted}: two stages are needed", f"write before..after, or one of: {known}")
-        before, after = _AROUND[before]
+        before, after = _around(each, before)
     return each.stage(before), each.stage(after)
+
+
+def _around(each: Compiled, stage: str) -> tuple[str, str]:
+    """Choose the stages before and after a stage's passes; a joint graph with a backward is partitioned right after its own."""
+    before, after = _AROUND[stage]
+    is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
+    return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
 
 
 def stage_diff(each: Compiled, before: Staged, after: Staged) -> StageDiff:

@@ -143,6 +143,7 @@ def _sources(line: str) -> list[str]:
     return line.removeprefix(SETTING).strip('"').split(",")
 
 
+@pytest.mark.slow
 def test_offered_lines_leave_one_graph(ctrace: Command) -> None:
     cases = {**CASES, **ONLY_ENVIRONMENT}
     before = _run(ctrace, _together(cases))

@@ -137,7 +137,7 @@ def test_leaving_with_zero_is_no_failure(ctrace: Command) -> None:
 
 def test_timeout(ctrace: Command) -> None:
     ctrace.write("program.py", f"{COMPILES}\nimport time; time.sleep(600)\n")
-    result = ctrace("explain", "program.py", "--json", "--timeout", "40")
+    result = ctrace("explain", "program.py", "--json", "--timeout", "15")
     assert result.code == 3
     assert result.report["error"]["phase"] == "timeout"
     assert len(result.report["graphs"]) == 1

@@ -2,13 +2,14 @@
 
 import dataclasses
 import itertools
+import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.bytecode import Constant
-from ctrace.inspector.decompile import Refused, Source, nested, reconstruct
+from ctrace.inspector.decompile import Refused, Source, reconstruct
 from ctrace.inspector.decompile.canonical import form_of_code
 from ctrace.inspector.decompile.values import StopError
 from ctrace.inspector.disassembly import disassembled
@@ -177,9 +178,19 @@ def test_a_name_that_is_no_identifier_is_refused():
 
 
 def test_nested_functions():
-    found = nested(disassembled(cases.inner_function.__code__))
-    assert [code.name for code, _ in found] == ["helper"]
-    assert all(isinstance(each, Source) for _, each in found)
+    inside = [each.code for each in disassembled(cases.inner_function.__code__).constants if each.code is not None]
+    assert [code.name for code in inside] == ["helper"]
+    assert all(isinstance(reconstruct(code), Source) for code in inside)
+
+
+def test_what_python_warns_of_when_the_text_is_compiled_is_not_printed(recwarn):
+    source = "def f(x):\n    return 3(x)\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        namespace = {}
+        exec(source, namespace)
+    assert isinstance(reconstruct(disassembled(namespace["f"].__code__)), Source)
+    assert not recwarn.list
 
 
 # -- random functions --------------------------------------------------------------------------------------------------

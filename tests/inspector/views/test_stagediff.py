@@ -73,6 +73,9 @@ class TestChanges:
         for graph, number in ((before, sum(stay) + gone), (after, sum(stay) + new)):
             assert number == sum(node.kind not in ("placeholder", "output") for node in graph.nodes)
 
+    def test_the_joint_passes_of_a_training_run_end_in_its_forward(self):
+        assert [each.label for each in two_stages(_each(), "joint")] == ["joint", "forward"]
+
     def test_passes_that_changed_nothing(self):
         assert not any(line.is_change for line in _diff("post_grad").changes)
 
@@ -105,7 +108,7 @@ class TestChanges:
     [
         ("forward", "two stages are needed", "write before..after, or one of: pre_grad,"),
         ("forwrd..joint", "no such stage", "did you mean forward?"),
-        ("joint", "no such stage", "did you mean"),
+        ("post_grad_backwards..joint", "no such stage", "did you mean"),
     ],
 )
 def test_wrong_stages(wanted: str, what: str, todo: str) -> None:
