@@ -121,7 +121,7 @@ def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:
-    """Choose the stages before and after a stage's passes; a joint graph with a backward is partitioned right after its own."""
+    """Choose stages around the passes of one; torch partitions a joint graph with a backward right after them."""
     before, after = _AROUND[stage]
     is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
     return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)

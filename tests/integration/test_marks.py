@@ -1,5 +1,7 @@
 """Every line that `ctrace shapes` offers does what it is offered for, on the torch that is installed."""
 
+import pytest
+
 from ctrace.inspector.model import Session
 from ctrace.inspector.session import load
 from ctrace.inspector.store import Store
