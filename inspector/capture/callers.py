@@ -1,5 +1,6 @@
 """Stacks of the running program, as we record them: without frames of torch's, of ours and of Python's import."""
 
+import sys
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -12,6 +13,12 @@ def folder_of_torch() -> str:
     import torch
 
     return f"{Path(torch.__file__ or '').parent}/"
+
+
+def folder_of_triton() -> str:
+    """Give the folder of the triton that is imported, with a slash at the end; of none, a folder that no file is in."""
+    triton = sys.modules.get("triton")
+    return f"{Path(triton.__file__).parent}/" if triton is not None and triton.__file__ else "\0"
 
 
 def callers(frame: FrameType | None, torch_folder: str) -> list[dict[str, Any]]:

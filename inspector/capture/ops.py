@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
-from ctrace.inspector.capture.callers import OURS, folder_of_torch, place
+from ctrace.inspector.capture.callers import OURS, folder_of_torch, folder_of_triton, place
 
 _MOST_STACKS = 500
 
@@ -108,7 +108,9 @@ def _dispatch_mode(counts: OpCounts) -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if self.counting and getattr(func, "namespace", None) == "aten":
-                counts.sites[_site(sys._getframe(1), torch_folder)] += 1
+                site = _site(sys._getframe(1), torch_folder)
+                if not _is_tritons(site):
+                    counts.sites[site] += 1
             return func(*args, **(kwargs or {}))
 
     return _Count()
@@ -125,6 +127,11 @@ def _site(frame: FrameType | None, torch_folder: str) -> _Site:
             site.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return tuple(reversed(site))
+
+
+def _is_tritons(site: _Site) -> bool:
+    """Whether triton itself asked for an op: its autotuner clears caches and restores buffers between measurements."""
+    return bool(site) and site[-1][0].co_filename.startswith(folder_of_triton())
 
 
 def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:

@@ -178,3 +178,20 @@ def test_a_log_of_a_newer_ctrace(ctrace: Command) -> None:
     (log,) = (ctrace.folder / ".ctrace").glob("*/trace.log")
     ctrace.write("other.log", log.read_text().replace("ctrace_start", "ctrace_other"))
     assert ctrace("explain", "other.log", "--json").report["unknown"] == {"artifact:ctrace_other": 1}
+
+
+def test_what_tritons_autotuner_runs_is_none_of_the_models_ops(ctrace: Command) -> None:
+    pytest.importorskip("triton")
+    ctrace.write(
+        "model.py",
+        "import os, torch, triton\n"
+        "tune = {'torch': torch}\n"
+        "file = os.path.join(os.path.dirname(triton.__file__), 'testing.py')\n"
+        "exec(compile('def bench(): torch.zeros(3).add_(1)', file, 'exec'), tune)\n"
+        "def model(x):\n"
+        "    if not torch.compiler.is_compiling(): tune['bench']()\n"
+        "    return x.sin() + 1\n"
+        "inputs = (torch.ones(2),)\n",
+    )
+    report = ctrace("explain", "model.py", "--json", "--backend", "eager").report
+    assert report["coverage"] == {"ops": 2, "compiled": 2}
