@@ -92,7 +92,7 @@ def flops(number: int) -> str:
 
 def intensity(value: float) -> str:
     """Write floating-point operations for each byte as `0.25`, `12.3`, `341`; a unit is not written."""
-    digits = 0 if value >= 99.95 else 1 if value >= 0.95 else 2
+    digits = 0 if value >= 99.95 or not value else 1 if value >= 0.95 else 2
     return f"{value:.{digits}f}"
 
 

@@ -43,7 +43,11 @@ def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
     return {
         "graph": part.graph,
         "stage": str(part.stage),
-        "known": {**_work(part.known), "bytes_not_known_of": unknown},
+        "known": {
+            **_work(part.known),
+            "intensity": part.known.intensity if part.is_known else None,
+            "bytes_not_known_of": unknown,
+        },
         "kernels": [_row(row, session, source=source) for row in part.rows],
     }
 

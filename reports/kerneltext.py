@@ -40,18 +40,23 @@ def ops_text(ops: Iterable[str], most: int = _OPS) -> str:
     return fmt.one_line(fmt.listed(dict.fromkeys(map(fmt.short_op, ops)), most))
 
 
-def lines_text(places: tuple[str, ...]) -> str:
-    """Write `file.py:27,28,30`, the file with the most lines first; other files are counted."""
+def lines_text(places: Iterable[str], known: str = "") -> str:
+    """Write `file.py:27,28,30`, the file with the most lines first; other files are counted.
+
+    Lines that are all of the `known` file are written without it.
+    """
     by_file: dict[str, set[int]] = {}
     for where in places:
         file, _, line = where.rpartition(":")
-        by_file.setdefault(fmt.file_name(file), set()).add(int(line))
+        by_file.setdefault(file, set()).add(int(line))
     if not by_file:
         return "not known"
     file, lines = max(by_file.items(), key=lambda item: len(item[1]))
     numbers = ",".join(map(str, sorted(lines)[:_LINES])) + ("…" if len(lines) > _LINES else "")
+    if list(by_file) == [known]:
+        return numbers
     others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
-    return f"{file}:{numbers}{others}"
+    return f"{fmt.file_name(file)}:{numbers}{others}"
 
 
 def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
@@ -61,6 +66,16 @@ def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
     ops = ops_text(op for node in nodes for op in node.ops)
     number = f"{len(nodes)} of {whole} nodes" if whole else fmt.count(len(nodes), "node")
     return number + (f": {ops}" if ops else "")
+
+
+def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
+    """Write the aten ops of a kernel; one that the user wrote has none."""
+    return ops_text(kernel.ops, most) or ("none" if kernel.user else UNKNOWN)
+
+
+def fused_text(row: Row) -> str:
+    """Write `4 nodes: amax, exp, sub, sum`, and whether anything was fused."""
+    return nodes_text(row.nodes) + (" (nothing was fused)" if row.nodes and not row.is_fused else "")
 
 
 def sorted_places(places: Iterable[str]) -> list[str]:

@@ -55,6 +55,11 @@ class Row:
         return tuple(buffer for buffer in self.buffers if buffer.name in written)
 
     @property
+    def is_fused(self) -> bool:
+        """Whether several nodes of the scheduler became one in it."""
+        return len(self.nodes) > max(len(self.kernel.launches), 1)
+
+    @property
     def label(self) -> str:
         """Its name, without the prefix that all functions of the library have."""
         return self.kernel.name.removeprefix(_LIBRARY)
@@ -74,8 +79,13 @@ class Part:
         return f"{self.graph} {self.stage}"
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known of each kernel what it moves and computes."""
+        return all(row.work.bytes is not None and row.work.flops is not None for row in self.rows)
+
+    @property
     def known(self) -> Work:
-        """The sums of what is known; None: nothing is."""
+        """The sums of what is known; its intensity means something only where all is."""
         return added((row.work for row in self.rows), partly=True)
 
 

@@ -16,6 +16,8 @@ from ctrace.inspector.views.kernels import Part, Row, work_of_launch
 from ctrace.reports import format as fmt
 from ctrace.reports.kerneltext import (
     buffer_text,
+    fused_text,
+    kernel_ops_text,
     language,
     lines_text,
     memory,
@@ -44,7 +46,7 @@ def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = 
             yield part_title(session, part)
             yield Text(fmt.one_line(row.kernel.name), style="bold cyan")
             yield from _facts(session, part, row, most)
-            yield from _nodes(row.nodes, most)
+            yield from _nodes(row.nodes if row.is_fused else (), most)
             yield from _buffers(row, most)
             yield from _launches(row.kernel.launches, most)
 
@@ -53,11 +55,11 @@ def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[Render
     kernel = row.kernel
     share = f"; {share_text(row)} of the bytes of {fmt.plain(part.name)}" if row.share is not None else ""
     yield _fact("language", f"{language(kernel)}, {fmt.count(kernel.calls, 'call')}")
-    yield _fact("aten ops", ops_text(kernel.ops, most) or "not known")
+    yield _fact("aten ops", kernel_ops_text(kernel, most))
     yield from _places(session, "lines", kernel.lines, most, "not known")
     yield _fact("output", outputs_text(row, most) if row.outputs else "not known")
     yield _fact("work", f"{work_text(row.work)}{share}")
-    yield _fact("fused from", nodes_text(row.nodes))
+    yield _fact("fused from", fused_text(row))
 
 
 def _places(session: Session, name: str, places: Sequence[str], most: int, otherwise: str) -> Iterator[RenderableType]:
@@ -70,9 +72,11 @@ def _places(session: Session, name: str, places: Sequence[str], most: int, other
 
 
 def _fact(name: str, value: str, *, fold: bool = True) -> RenderableType:
+    if not fold:
+        return item(Text.assemble((f"{name:<11}", "dim"), value, no_wrap=True, overflow="ellipsis"))
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=10, style="dim")
-    grid.add_column(no_wrap=not fold, overflow="fold" if fold else "ellipsis")
+    grid.add_column()
     grid.add_row(name, Text(value))
     return item(grid)
 
@@ -116,7 +120,7 @@ def _buffers(row: Row, most: int) -> Iterator[RenderableType]:
 
 
 def _typed(buffer: Buffer) -> str:
-    return fmt.one_line(f"{buffer_text(buffer)} {buffer.device}")
+    return fmt.one_line(f"{buffer_text(buffer)} {buffer.device}", 40)
 
 
 def _launches(launches: Sequence[Launch], most: int) -> Iterator[RenderableType]:

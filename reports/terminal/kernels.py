@@ -13,11 +13,10 @@ from ctrace.inspector.views.kernels import Part, Row, Work, by_bytes, parts
 from ctrace.reports import format as fmt
 from ctrace.reports.kerneltext import (
     UNKNOWN,
+    kernel_ops_text,
     language,
     lines_text,
     memory,
-    nodes_text,
-    ops_text,
     outputs_text,
     short_names,
     work_text,
@@ -33,24 +32,25 @@ _PARTS = 6
 @dataclass(frozen=True, slots=True)
 class _Column:
     title: str
-    cell: Callable[[Row], str]
+    cell: Callable[[Row, str], str]
+    """Writes a cell; the second argument is the file that is named above the table."""
     is_number: bool = False
-    wide: bool = False
-    """Only on a wide screen."""
+    wide: bool | None = None
+    """Only on a wide screen, or only on a narrow one."""
 
 
 _COLUMNS = (
-    _Column("language", lambda row: language(row.kernel), wide=True),
-    _Column("aten ops", lambda row: ops_text(row.kernel.ops)),
-    _Column("lines", lambda row: lines_text(row.kernel.lines)),
-    _Column("output", outputs_text, wide=True),
-    _Column("fused from", lambda row: nodes_text(row.nodes), wide=True),
-    _Column("reads", lambda row: memory(row.work.read), is_number=True, wide=True),
-    _Column("writes", lambda row: memory(row.work.written), is_number=True, wide=True),
-    _Column("share", lambda row: share_text(row), is_number=True, wide=True),
-    _Column("bytes", lambda row: memory(row.work.bytes), is_number=True),
-    _Column("FLOPs", lambda row: _flops(row.work), is_number=True),
-    _Column("FLOP/B", lambda row: _intensity(row.work), is_number=True),
+    _Column("language", lambda row, _: language(row.kernel), wide=True),
+    _Column("aten ops", lambda row, _: kernel_ops_text(row.kernel)),
+    _Column("lines", lambda row, file: lines_text(row.kernel.lines, file)),
+    _Column("output", lambda row, _: outputs_text(row), wide=True),
+    _Column("nodes", lambda row, _: str(len(row.nodes)) if row.nodes else UNKNOWN, is_number=True, wide=True),
+    _Column("reads", lambda row, _: memory(row.work.read), is_number=True, wide=True),
+    _Column("writes", lambda row, _: memory(row.work.written), is_number=True, wide=True),
+    _Column("bytes", lambda row, _: memory(row.work.bytes), is_number=True, wide=False),
+    _Column("share", lambda row, _: share_text(row), is_number=True, wide=True),
+    _Column("FLOPs", lambda row, _: _flops(row.work), is_number=True),
+    _Column("FLOP/B", lambda row, _: _intensity(row.work), is_number=True),
 )
 
 
@@ -78,7 +78,7 @@ def kernels_screen(
     shown = found if all_of_it else found[:_PARTS]
     for part in shown:
         yield part_title(session, part)
-        yield kernel_table(part.rows if all_of_it else part.rows[:_ROWS], width)
+        yield _kernels(session, part, part.rows if all_of_it else part.rows[:_ROWS], width)
         if not all_of_it and len(part.rows) > _ROWS:
             yield Text(f"and {fmt.count(len(part.rows) - _ROWS, 'more kernel')}: see --all", style="dim")
         yield Text(_total(part), style="dim")
@@ -100,11 +100,7 @@ def _total(part: Part) -> str:
     number = fmt.count(len(part.rows), "kernel")
     unknown = sum(row.work.bytes is None or row.work.flops is None for row in part.rows)
     left = f"; {fmt.count(unknown, 'kernel')} not known in full" if unknown and unknown < len(part.rows) else ""
-    return f"in all: {number} in {fmt.count(calls, 'call')}; {work_text(part.known, ratio=_is_known(part))}{left}"
-
-
-def _is_known(part: Part) -> bool:
-    return all(row.work.bytes is not None and row.work.flops is not None for row in part.rows)
+    return f"in all: {number} in {fmt.count(calls, 'call')}; {work_text(part.known, ratio=part.is_known)}{left}"
 
 
 def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
@@ -113,21 +109,23 @@ def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
     if not any(row.kernel.launches for row in rows):
         yield Text("\n? is not known: this log does not say what kernels are called with; it is of an older ctrace,"
                    " or of torch alone.", style="dim")  # fmt: skip
-    elif not all(map(_is_known, found)):
+    elif not all(part.is_known for part in found):
         yield Text("\n? is not known: torch does not say what these kernels move or compute.", style="dim")
     if rows:
         yield Text(f"\nOne in detail: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
 
 
-def kernel_table(rows: Sequence[Row], width: int) -> Table:
+def _kernels(session: Session, part: Part, rows: Sequence[Row], width: int) -> Table:
     """Show kernels, a row each, with more columns on a wide screen."""
     wide = width >= WIDE
-    return _table(rows, width, [column for column in _COLUMNS if wide or not column.wide], wide=wide)
+    columns = [column for column in _COLUMNS if column.wide in (None, wide)]
+    file = next((graph.file for graph in session.graphs if graph.id == part.graph), "")
+    return _table(rows, width, columns, whose=not wide, file=file)
 
 
-def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, wide: bool) -> Table:
-    cells = [[column.cell(row) for row in rows] for column in columns]
-    marks = [_mark(row.kernel, wide=wide) for row in rows]
+def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, whose: bool, file: str = "") -> Table:
+    cells = [[column.cell(row, file) for row in rows] for column in columns]
+    marks = [_mark(row.kernel, whose=whose) for row in rows]
     numbers = [column.is_number for column in columns]
     longest = [max([len(column.title), *map(len, each)]) for column, each in zip(columns, cells, strict=True)]
     taken = sum(number + GAP for number, fixed in zip(longest, numbers, strict=True) if fixed)
@@ -150,11 +148,11 @@ def _names(rows: Sequence[Row], marks: Sequence[str], room: int) -> list[str]:
     return [f"{short[row.label]}{mark}" for row, mark in zip(rows, marks, strict=True)]
 
 
-def _mark(kernel: Kernel, *, wide: bool) -> str:
-    """Write behind a name how often it is called, and where there is no column for it, whose it is."""
-    whose = "yours" if kernel.user else "external" if kernel.language == "external" else ""
+def _mark(kernel: Kernel, *, whose: bool) -> str:
+    """Write behind a name how often it is called, and where no column says so, that it is not generated."""
     times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
-    return f" ({whose}){times}" if whose and not wide else times
+    word = "yours" if kernel.user else "external" if kernel.language == "external" else ""
+    return f" ({word}){times}" if word and whose else times
 
 
 def fitted(wanted: Sequence[int], room: int) -> list[int]:
@@ -175,5 +173,5 @@ def most_moving(session: Session, width: int) -> RenderableType:
     is_known = any(row.work.bytes is not None or row.work.flops is not None for row in rows)
     titles = ("aten ops", "lines", "bytes", "FLOPs") if is_known else ("language", "aten ops", "lines")
     columns = [column for column in _COLUMNS if column.title in titles]
-    shown = _table(rows[:MOST], width, columns, wide=not is_known)
+    shown = _table(rows[:MOST], width, columns, whose=is_known)
     return Group(shown, *more(len(rows), "kernel", "ctrace kernels"))
