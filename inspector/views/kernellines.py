@@ -153,7 +153,8 @@ def _fate(stages: Sequence[OfStage]) -> str:
     final = [each for each in stages if each.staged.stage is GraphStage.POST_GRAD]
     last = stages[-1].staged
     nodes = [node for each in final or stages[-1:] for node in each.nodes]
-    ops = ", ".join(list(dict.fromkeys(map(op_name, nodes)))[:_MOST_OPS])
+    names = dict.fromkeys(op_name(node).removeprefix("aten.") for node in nodes)
+    ops = ", ".join(list(names)[:_MOST_OPS])
     if last.is_traced:
         return f"Dynamo traced it ({ops}), and no aten op came of it: nothing needs it, or it is known beforehand."
     if all(map(is_view, nodes)):

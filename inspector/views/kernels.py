@@ -122,8 +122,9 @@ def suggestion(asked: str, known: Iterable[str]) -> str:
 
 def _part(session: Session, graph: str, stage: Stage) -> Part:
     fusions = [fusion for fusion in session.fusions if (fusion.graph, fusion.stage) == (graph, stage)]
+    scheduled = _Scheduled(fusions)
     kernels = [kernel for kernel in session.kernels if (kernel.graph, kernel.stage) == (graph, stage)]
-    rows = [_row(kernel, fusions) for kernel in kernels]
+    rows = [scheduled.row(kernel) for kernel in kernels]
     whole = added((row.work for row in rows), partly=True).bytes
     shared = (replace(row, share=_share(row.work.bytes, whole)) for row in rows)
     return Part(graph, stage, tuple(sorted(shared, key=by_bytes)))
@@ -134,18 +135,27 @@ def by_bytes(row: Row) -> tuple[bool, int, bool]:
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
-def _row(kernel: Kernel, fusions: Sequence[Fusion]) -> Row:
-    operations = {operation for launch in kernel.launches for operation in launch.operations}
-    nodes = _of([node for fusion in fusions for node in fusion.nodes], operations)
-    merged = _of([node for fusion in fusions for node in fusion.result], operations)
-    known = {buffer.name: buffer for fusion in fusions for buffer in fusion.buffers}
-    touched = dict.fromkeys(access.buffer for node in merged for access in node.accesses)
-    buffers = tuple(known[name] for name in touched if name in known)
-    return Row(kernel, work_of(kernel), None, nodes, merged, buffers)
+class _Scheduled:
+    """What the scheduler knew of one graph part, by the names of operations and buffers."""
 
+    def __init__(self, fusions: Iterable[Fusion]) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._merged: dict[str, Node] = {}
+        self._buffers: dict[str, Buffer] = {}
+        for fusion in fusions:
+            self._nodes |= {operation: node for node in fusion.nodes for operation in node.operations}
+            self._merged |= {operation: node for node in fusion.result for operation in node.operations}
+            self._buffers |= {buffer.name: buffer for buffer in fusion.buffers}
 
-def _of(nodes: Iterable[Node], operations: set[str]) -> tuple[Node, ...]:
-    return tuple(node for node in nodes if not operations.isdisjoint(node.operations))
+    def row(self, kernel: Kernel) -> Row:
+        operations = [operation for launch in kernel.launches for operation in launch.operations]
+        nodes, merged = (
+            tuple(dict.fromkeys(known[operation] for operation in operations if operation in known))
+            for known in (self._nodes, self._merged)
+        )
+        touched = dict.fromkeys(access.buffer for node in merged for access in node.accesses)
+        buffers = tuple(self._buffers[name] for name in touched if name in self._buffers)
+        return Row(kernel, work_of(kernel), None, nodes, merged, buffers)
 
 
 def _share(part: int | None, whole: int | None) -> float | None:
