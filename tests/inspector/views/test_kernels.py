@@ -6,11 +6,20 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.generated import Launch
+from ctrace.inspector.printed import GraphStage, Printed
 from ctrace.inspector.views.kernelcode import passages, wrappers
 from ctrace.inspector.views.kernellines import check_file, kernels_of, nearest, wanted, why_none
 from ctrace.inspector.views.kernels import Work, added, named, parts, rows, work_of
 from tests import kernelsessions as made
-from tests.printed import trained
+from tests.printed import session_of, trained
+
+GRAPH = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, x: "f32[2, 3][3, 1]cpu"):
+        # File: /p/a.py:8 in f, code: y = x.exp()
+        y: "f32[2, 3][3, 1]cpu" = {}
+        return (y,)
+"""
 
 
 class TestWork:
@@ -155,6 +164,27 @@ class TestWhyNone:
         told = why_none(trained(), wanted(f"trained.py:{line}"), None)
         assert part in told
         assert bool(told) == bool(part)
+
+    @pytest.mark.parametrize(
+        ("stages", "part"),
+        [
+            ({GraphStage.DYNAMO: "torch.exp(x)"}, "Dynamo traced it (exp), and no aten op came of it"),
+            ({GraphStage.FORWARD: "torch.ops.aten.exp.default(x)"}, "last seen at stage forward (exp); a later pass"),
+            (
+                dict.fromkeys((GraphStage.FORWARD, GraphStage.POST_GRAD), "torch.ops.aten.permute.default(x, [1, 0])"),
+                "only views are left of it (permute)",
+            ),
+            (
+                dict.fromkeys((GraphStage.FORWARD, GraphStage.POST_GRAD), "torch.ops.aten.exp.default(x)"),
+                "its ops (exp) are in the last graph; torch does not say which kernel",
+            ),
+        ],
+    )
+    def test_the_last_stage_that_has_it_tells_why(self, stages: dict[GraphStage, str], part: str) -> None:
+        session = session_of(*(Printed(stage, GRAPH.format(call)) for stage, call in stages.items()))
+        assert part in why_none(session, wanted("a.py:8"), None)
+        assert part in why_none(session, wanted("8"), "0/0")
+        assert why_none(session, wanted("b.py:8"), None) == ""
 
 
 class TestCode:
