@@ -1,12 +1,13 @@
 """What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode.py` makes them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.guard_events import GuardEvent
+from ctrace.inspector.kernel_events import KernelEvent
 from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.printed import GraphEvent, Printed
@@ -214,18 +215,9 @@ class FusionDone:
 
     id: str
     fusion: Fusion
-
-
-@dataclass(frozen=True, slots=True)
-class KernelMade:
-    """One kernel of one graph part."""
-
-    id: str
-    stage: Stage
-    name: str
-    language: str
-    ops: tuple[str, ...]
-    stacks: tuple[str, ...]
+    """Without lines; `stacks` has what they are made of."""
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Stack traces by node before fusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +285,6 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
