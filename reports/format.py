@@ -13,6 +13,12 @@ _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 """The end of the name that Dynamo gives a compiled graph (2.11 to 2.13, _dynamo/bytecode_transformation.py)."""
 
+_DTYPES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+"""Torch's own short words (2.13, `torch.dtype.abbr`)."""
+
 
 def plain(text: str) -> str:
     """Make foreign text safe for a terminal: control and direction characters are shown, not obeyed."""
@@ -67,6 +73,32 @@ def memory(size: int) -> str:
         value /= 1024
         units.pop(0)
     return f"{size} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def scaled(number: int) -> str:
+    """Write `512`, `2.1 k`, `3.4 M`, `1.5 G`: in thousands."""
+    value, units = float(number), ["", "k", "M", "G", "T", "P"]
+    while value >= 999.95 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{value:.1f} {units[0]}" if units[0] else str(number)
+
+
+def flops(number: int) -> str:
+    """Write a number of floating-point operations as `512 FLOP`, `2.1 GFLOP`."""
+    text = scaled(number)
+    return f"{text}FLOP" if text[-1:].isalpha() else f"{text} FLOP"
+
+
+def intensity(value: float) -> str:
+    """Write floating-point operations for each byte as `0.25`, `12.3`, `341`; a unit is not written."""
+    digits = 0 if value >= 99.95 or not value else 1 if value >= 0.95 else 2
+    return f"{value:.{digits}f}"
+
+
+def tensor(dtype: str, shape: Iterable[object]) -> str:
+    """Write `f32[64, 128]`, with torch's short word for the dtype where it has one."""
+    return one_line(f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, shape))}]")
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -8,6 +8,7 @@ from ctrace.inspector.findings import Advice, Break, Cause, Cost, Danger, Owner,
 from ctrace.inspector.model import Coverage, Failure, Function, Scenario, Session
 from ctrace.inspector.views.breaks import RankedBreak, ranked
 from ctrace.inspector.views.cuts import Cut, cuts
+from ctrace.inspector.views.kernels import Row, rows
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import fusion_totals
@@ -85,18 +86,7 @@ def as_data(session: Session) -> dict[str, Any]:
             ],
         },
         "fusion": fusion and {"rounds": fusion.rounds, "nodes_before": fusion.before, "nodes_after": fusion.after},
-        "kernels": [
-            {
-                "graph": kernel.graph,
-                "stage": str(kernel.stage),
-                "name": kernel.name,
-                "language": kernel.language,
-                "ops": list(kernel.ops),
-                "lines": [_line(each, cwd) for each in kernel.lines],
-                "calls": kernel.calls,
-            }
-            for kernel in session.kernels
-        ],
+        "kernels": [kernel_data(row, cwd) for row in rows(session)],
         "time": {"total": session.time.total, "phases": dict(session.time.phases)},
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
@@ -270,6 +260,26 @@ def _cut(each: Cut) -> dict[str, Any]:
     return {"next": each.after, "breaks": list(each.breaks)}
 
 
-def _line(place: str, cwd: str) -> str:
+def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
+    """Give a kernel in short as plain data; what is not known is null."""
+    kernel, work = row.kernel, row.work
+    return {
+        "graph": kernel.graph,
+        "stage": str(kernel.stage),
+        "name": kernel.name,
+        "language": kernel.language,
+        "user": kernel.user,
+        "ops": list(kernel.ops),
+        "lines": [place_data(each, cwd) for each in kernel.lines],
+        "calls": kernel.calls,
+        "read": work.read,
+        "written": work.written,
+        "flops": work.flops,
+        "nodes": len(row.nodes) or None,
+    }
+
+
+def place_data(place: str, cwd: str) -> str:
+    """Shorten the path of a `file:line`."""
     file, _, line = place.rpartition(":")
     return f"{fmt.path(file, cwd)}:{line}"

@@ -42,7 +42,12 @@ def is_at(at: At | None, wanted: str) -> bool:
     if at is None:
         return False
     file, _, line = wanted.rpartition(":")
-    return str(at.line) == line and (not file or f"/{at.file}".endswith(f"/{file}"))
+    return str(at.line) == line and is_file(at.file, file)
+
+
+def is_file(file: str, wanted: str) -> bool:
+    """Whether a file is meant by the end of its path; empty: any file is."""
+    return not wanted or f"/{file}".endswith(f"/{wanted}")
 
 
 def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, ...]:
@@ -79,7 +84,7 @@ def lines(session: Session, graph: str | None) -> tuple[At, ...]:
 def near(session: Session, graph: str | None, wanted: str) -> tuple[At, ...]:
     """List up to eight lines that made nodes, those nearest to a wanted `LINE` or `FILE:LINE`."""
     file, _, line = wanted.rpartition(":")
-    known = [at for at in lines(session, graph) if not file or f"/{at.file}".endswith(f"/{file}")]
+    known = [at for at in lines(session, graph) if is_file(at.file, file)]
     number = int(line) if line.isdecimal() else 0
     closest = sorted(known or lines(session, graph), key=lambda at: abs(at.line - number))[:8]
     return tuple(sorted(closest, key=lambda at: (at.file, at.line)))

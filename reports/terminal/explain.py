@@ -6,7 +6,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.generated import Kernel
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.attention import State, kinds, unfused, wrong
 from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
@@ -18,12 +17,11 @@ from ctrace.inspector.views.summary import fusion_totals, guard_count, languages
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention import attention_item, places
 from ctrace.reports.terminal.findings import break_head, skip_line
-from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.kernels import most_moving
+from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
 
 _VALUES = 8
-_LINES = 4
-_LANGUAGE = 8
 _GRAPH_NUMBERS = 26
 """Columns that the graphs table needs besides the function."""
 
@@ -126,7 +124,7 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
         )
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
         yield section(f"Kernels: {by_language}{fused}")
-        yield _kernels(session, width)
+        yield most_moving(session, width)
 
 
 def _graphs(session: Session, width: int) -> RenderableType:
@@ -165,36 +163,6 @@ def _attention(session: Session) -> Iterator[RenderableType]:
         times = f" {each.times} times" if each.times > 1 else ""
         yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
     yield from more(len(found), "attention")
-
-
-def _kernels(session: Session, width: int) -> RenderableType:
-    rows = table("kernel", "language", "aten ops", "lines")
-    for kernel in sorted(session.kernels, key=lambda kernel: kernel.language == "external")[:MOST]:
-        rows.add_row(*_kernel_row(kernel, width - _LANGUAGE - 4 * GAP))
-    return Group(rows, *more(len(session.kernels), "kernel"))
-
-
-def _kernel_row(kernel: Kernel, width: int) -> tuple[str, str, str, str]:
-    """Cut names, ops and lines so that they share `width` columns; rich would rather drop a whole column."""
-    times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
-    name = fmt.one_line(kernel.name.removeprefix("extern_kernels."), 2 * width // 5 - len(times)) + times
-    ops = fmt.one_line(fmt.listed((fmt.short_op(op) for op in kernel.ops), 3), width // 4)
-    lines = fmt.one_line(_lines(kernel.lines), width - 2 * width // 5 - width // 4)
-    return name, fmt.one_line(kernel.language, _LANGUAGE), ops, lines
-
-
-def _lines(places: tuple[str, ...]) -> str:
-    """Write `file.py:27,28,30`, the file with the most lines first; other files are counted."""
-    by_file: dict[str, set[int]] = {}
-    for where in places:
-        file, _, line = where.rpartition(":")
-        by_file.setdefault(fmt.file_name(file), set()).add(int(line))
-    if not by_file:
-        return "not known"
-    file, lines = max(by_file.items(), key=lambda item: len(item[1]))
-    numbers = ",".join(map(str, sorted(lines)[:_LINES])) + ("…" if len(lines) > _LINES else "")
-    others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
-    return f"{file}:{numbers}{others}"
 
 
 def _endings(session: Session) -> Iterator[RenderableType]:

@@ -1,9 +1,10 @@
 """The pieces that screens are made of."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -26,10 +27,23 @@ _NUMBERS = ("ops", "guards", "graphs", "left", "in graphs")
 """Columns of tables that hold numbers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Text of which no line is cut or folded, as code that somebody may want to copy."""
+
+    text: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it; see `render`, which keeps the console from cutting it."""
+        yield self.text
+
+
 def render(screen: Iterable[RenderableType], console: Console) -> None:
     """Print a screen."""
     with console.capture() as captured:
-        console.print(Group(*screen), highlight=False, markup=False, emoji=False)
+        for part in screen:
+            is_whole = isinstance(part, Verbatim)
+            console.print(Group(part), highlight=False, markup=False, emoji=False, soft_wrap=is_whole)
     # Rich fills lines up to the width; whoever copies or diffs them does not want that.
     console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 

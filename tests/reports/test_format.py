@@ -81,3 +81,24 @@ def test_a_place_in_an_installed_package_begins_with_the_package(file: str, line
 def test_listed() -> None:
     assert fmt.listed("abc", 3) == "a, b, c"
     assert fmt.listed("abcd", 2) == "a, b, and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 FLOP"), (999, "999 FLOP"), (1000, "1.0 kFLOP"), (999_960, "1.0 MFLOP"), (3 * 10**16, "30.0 PFLOP")],
+)
+def test_flops(number: int, text: str) -> None:
+    assert fmt.flops(number) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.083, "0.08"), (0.95, "0.9"), (0.96, "1.0"), (12.34, "12.3"), (341.3, "341")]
+)
+def test_intensity(value: float, text: str) -> None:
+    assert fmt.intensity(value) == text
+
+
+def test_a_tensor() -> None:
+    assert fmt.tensor("float32", ("s0", "64")) == "f32[s0, 64]"
+    assert fmt.tensor("float8_e4m3fn", (8,)) == "float8_e4m3fn[8]"
+    assert fmt.tensor("bool", ()) == "b8[]"

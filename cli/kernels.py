@@ -1,0 +1,61 @@
+"""`ctrace kernels`: what was generated, what each kernel moves and computes, and which lines it is of."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+EXAMPLES = """\b
+Examples:
+  ctrace kernels                          those of the last run, by bytes
+  ctrace kernels --kernel addmm           one of them in detail
+  ctrace kernels --line model.py:42       those of one line, or 42-50
+  ctrace kernels --source                 the code of all, lines beside it
+  ctrace kernels --source --kernel exp_0  the code of one
+  ctrace kernels --wrapper --graph 0/0    the code that calls them
+  ctrace kernels model.py --train --stage backward
+"""
+
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only those of one graph, such as 0/1.")]
+AtStage = Annotated[
+    str | None, typer.Option("--stage", metavar="STAGE", help="Only forward, backward or inference kernels.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="One in detail; a part of its name that no other has is enough."),
+]
+Line = Annotated[
+    str | None, typer.Option("--line", metavar="PLACE", help="The kernels of LINE, FILE:LINE or FILE:LINE-LINE.")
+]
+Source = Annotated[bool, typer.Option("--source", help="Print their code, with your line over what is of it.")]
+Wrapper = Annotated[bool, typer.Option("--wrapper", help="Print the code that allocates buffers and calls kernels.")]
+All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph part, kernel and call.")]
+
+
+@on_a_run
+def kernels(
+    request: Request,
+    graph: Graph = None,
+    stage: AtStage = None,
+    kernel: Name = None,
+    line: Line = None,
+    source: Source = False,
+    wrapper: Wrapper = False,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show kernels with their ops, lines, bytes, FLOPs and code."""
+    from ctrace.cli.kernelviews import Asked, data, screen
+    from ctrace.cli.show import show_view
+
+    asked = Asked(graph, stage, kernel, line, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    show_view(
+        request,
+        output,
+        json=json,
+        data=lambda session: data(session, asked),
+        screen=lambda session, width: screen(session, asked, width),
+    )

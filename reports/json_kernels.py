@@ -1,0 +1,126 @@
+"""Kernels as JSON, for programs."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ctrace.inspector.fusion import Buffer, Node
+from ctrace.inspector.generated import Launch, OutputCode
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.kernellines import OfLine, Wanted
+from ctrace.inspector.views.kernels import Part, Row, Work, work_of_launch
+from ctrace.reports.json import SCHEMA, kernel_data, place_data
+
+
+def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> str:
+    """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
+    return _written(session, {"parts": [_part(part, session, source=source) for part in found]})
+
+
+def render_line_json(
+    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
+) -> str:
+    """Write the kernels of some lines, and of none, why there is none."""
+    cwd = session.environment.cwd
+    kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
+    return _written(session, {"line": asked.text, "kernels": kernels, "why_none": why or None})
+
+
+def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> str:
+    """Write the function of each graph part that calls its kernels."""
+    wrappers = [{"graph": code.graph, "stage": str(code.stage), "wrapper": text} for code, text in found]
+    return _written(session, {"wrappers": wrappers})
+
+
+def _written(session: Session, data: dict[str, Any]) -> str:
+    problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
+    head = {"schema": SCHEMA, "verdict": str(session.verdict)}
+    return json.dumps({**head, **data, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
+    unknown = sum(row.work.bytes is None for row in part.rows)
+    return {
+        "graph": part.graph,
+        "stage": str(part.stage),
+        "known": {
+            **_work(part.known),
+            "intensity": part.known.intensity if part.is_known else None,
+            "bytes_not_known_of": unknown,
+        },
+        "kernels": [_row(row, session, source=source) for row in part.rows],
+    }
+
+
+def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
+    cwd = session.environment.cwd
+    data = {
+        **kernel_data(row, cwd),
+        "intensity": row.work.intensity,
+        "share": row.share,
+        "outputs": [_buffer(buffer) for buffer in row.outputs],
+        "buffers": [_buffer(buffer) for buffer in row.buffers],
+        "fused_from": [_node(node, cwd) for node in row.nodes],
+        "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
+    }
+    return {**data, **_source(row, cwd)} if source else data
+
+
+def _source(row: Row, cwd: str) -> dict[str, Any]:
+    statements = [
+        {"line": each.line, "lines": [place_data(place, cwd) for place in each.lines]} for each in row.kernel.statements
+    ]
+    return {"source": row.kernel.source or None, "statements": statements}
+
+
+def _work(work: Work) -> dict[str, Any]:
+    return {"read": work.read, "written": work.written, "flops": work.flops, "intensity": work.intensity}
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    return {
+        "name": buffer.name,
+        "role": str(buffer.role),
+        "dtype": buffer.dtype or None,
+        "shape": list(buffer.shape),
+        "stride": list(buffer.stride),
+        "device": buffer.device,
+        "bytes": buffer.bytes,
+    }
+
+
+def _node(node: Node, cwd: str) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "kind": str(node.kind),
+        "loops": node.loops,
+        "ops": list(node.ops),
+        "lines": [place_data(place, cwd) for place in node.lines],
+    }
+
+
+def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
+    arguments = launch.arguments
+    return {
+        "ops": list(launch.ops),
+        "lines": [place_data(place, cwd) for place in launch.lines],
+        **_work(work_of_launch(launch)),
+        "arguments": None
+        if arguments is None
+        else [
+            {"name": each.name, "dtype": each.dtype, "shape": list(each.shape), "stride": list(each.stride)}
+            if each.tensor
+            else {"name": each.name, "value": each.value}
+            for each in arguments
+        ],
+    }
+
+
+def _of_line(each: OfLine, cwd: str) -> dict[str, Any]:
+    return {
+        **kernel_data(each.row, cwd),
+        "calls_of_it": len(each.launches) or None,
+        "work_of_it": _work(each.work),
+        "nodes_of_it": [_node(node, cwd) for node in each.nodes],
+        "other_lines": [place_data(place, cwd) for place in each.others],
+    }
