@@ -12,7 +12,19 @@ from ctrace.inspector.model import Target
 from ctrace.inspector.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("explain", "breaks", "recompiles", "shapes", "guards", "bytecode", "graphs", "run", "runs", "doctor")
+COMMANDS = (
+    "explain",
+    "breaks",
+    "recompiles",
+    "shapes",
+    "guards",
+    "bytecode",
+    "graphs",
+    "fusion",
+    "run",
+    "runs",
+    "doctor",
+)
 NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "
 
 
@@ -72,6 +84,9 @@ def test_version(tmp_path: Path) -> None:
         ("shapes", "--json"),
         ("bytecode",),
         ("bytecode", "--json"),
+        ("fusion",),
+        ("fusion", "--rounds"),
+        ("fusion", "--json"),
         ("runs",),
     ],
 )

@@ -1,0 +1,76 @@
+"""Pieces of the fusion screens: nodes by ops and lines, and pairs that were not fused."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.fusion import Fusion
+from ctrace.inspector.views.fusion import Called, called
+from ctrace.inspector.views.fusionmissed import Missed, MissedKind
+from ctrace.reports import format as fmt
+from ctrace.reports.fusiontext import ops_text, shared_text, short_name
+from ctrace.reports.terminal.attention import places
+
+_LABEL = 12
+
+
+def lines_text(each: Called, cwd: str) -> str:
+    """Write the lines of a node: `model.py:9,10`."""
+    return fmt.one_line(places(each.lines, cwd), 48) or "line not known"
+
+
+def node_label(each: Called, cwd: str, *, name: bool = False) -> Text:
+    """Name a node by its ops and lines, and by torch's name if wanted."""
+    torch = f" {short_name(each.name)}" if name else ""
+    return Text.assemble((ops_text(each), "bold"), (f" {lines_text(each, cwd)}{torch}", "dim"))
+
+
+def pair_label(first: Called, second: Called, cwd: str, *, joint: str = "+", name: bool = False) -> Text:
+    """Name both nodes of a pair."""
+    return Text.assemble(node_label(first, cwd, name=name), f" {joint} ", node_label(second, cwd, name=name))
+
+
+def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
+    """Write a name and what it is, beside each other."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(width=_LABEL, style="dim")
+    grid.add_column()
+    grid.add_row("", name, Text(value, style=style) if isinstance(value, str) else value)
+    return grid
+
+
+def missed_item(fusion: Fusion, kind: MissedKind, cwd: str, *, verbose: bool) -> RenderableType:
+    """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
+    each = kind.example
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=11, justify="right", style="yellow")
+    grid.add_column()
+    grid.add_row(fmt.memory(each.bytes), Group(*_missed_lines(fusion, kind, cwd, verbose=verbose)))
+    return grid
+
+
+def _missed_lines(fusion: Fusion, kind: MissedKind, cwd: str, *, verbose: bool) -> Iterator[Text]:
+    each = kind.example
+    head = pair_label(called(each.first), called(each.second), cwd, joint="→" if is_flow(each) else "&", name=verbose)
+    if kind.times > 1:
+        head.append(f"  {kind.times} times", style="dim")
+    yield head
+    yield Text(f"{shared_text(fusion, each.shared)}", style="dim")
+    yield Text(fmt.one_line(each.reason.sentence, 300))
+    if each.reason.fix:
+        yield Text(f"→ {fmt.one_line(each.reason.fix, 300)}", style="green")
+    if verbose:
+        yield Text(torch_words(each), style="dim")
+
+
+def is_flow(each: Missed) -> bool:
+    """Whether the first makes something that the second needs."""
+    return any(shared.produced for shared in each.shared)
+
+
+def torch_words(each: Missed) -> str:
+    """Write torch's own reason."""
+    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch gave no reason"
