@@ -9,6 +9,7 @@ from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.dangers import dangers_of
 from ctrace.inspector.findings import CacheUse, Limit, Owner
 from ctrace.inspector.functions import functions_of, total, with_coverage
+from ctrace.inspector.fused import fusions_of
 from ctrace.inspector.generated import Kernel
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.model import (
@@ -84,7 +85,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         shapes=shapes_of(raw),
         passes=passes_of(raw),
         attention=attention_of(raw),
-        fusions=tuple(raw.fusions),
+        fusions=fusions_of(raw.fusions, raw.prefixes),
         kernels=_kernels(raw),
         time=_time(raw, seconds),
         failure=failure,

@@ -9,7 +9,6 @@ from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
-from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
@@ -60,7 +59,7 @@ class Raw:
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
-    fusions: list[Fusion] = field(default_factory=list)
+    fusions: list[ev.FusionDone] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
@@ -177,7 +176,7 @@ class Raw:
             case AttentionFound():
                 self.attention.append(event)
             case ev.FusionDone():
-                self.fusions.append(event.fusion)
+                self.fusions.append(event)
             case ev.KernelMade():
                 self.kernels.append(event)
             case ev.CodegenStarted():

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.origins import ops_of, origins_of
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
@@ -55,27 +56,14 @@ def current_stage() -> str:
 
 def _describe(schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
     nodes = [schedule] if is_extern else [node.node for node in schedule if getattr(node, "node", None) is not None]
-    origins = [origin for node in nodes for origin in _origins(node, is_extern)]
+    origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
     return {
         "stage": current_stage(),
         "name": name,
         "language": _language(nodes, is_extern),
-        "ops": list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function")),
+        "ops": ops_of(origins),
         "stacks": list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces())),
     }
-
-
-def _origins(node: Any, is_extern: bool) -> list[Any]:
-    exact = getattr(
-        node, "origin_node", None
-    )  # an external call computes exactly one node; a fused one has many origins
-    return [exact] if is_extern and exact is not None else list(node.origins)
-
-
-def _op(origin: Any) -> str:
-    """Name an FX node's target as `aten.add`, without its overload."""
-    packet = getattr(origin.target, "overloadpacket", origin.target)
-    return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
 
 
 def _language(nodes: list[Any], is_extern: bool) -> str:
