@@ -1,11 +1,13 @@
 """Nodes of Inductor's scheduler, what they share and how they are ranked, as text."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.fusion import Fusion, Node, Score
 from ctrace.inspector.views.fusion import Called, called, kinds
-from ctrace.inspector.views.fusionmissed import Missed, Shared
+from ctrace.inspector.views.fusionmissed import Missed
 from ctrace.inspector.views.fusionorder import Ranked
+from ctrace.inspector.views.fusionshared import Shared
 from ctrace.inspector.views.fusiontotals import Totals
 from ctrace.reports import format as fmt
 
@@ -40,7 +42,7 @@ def totals_text(found: Totals) -> str:
 def bytes_text(found: Totals) -> str:
     """Write the same without library calls, in less than 80 letters."""
     return (
-        f"bytes moved: {fmt.memory(found.fused)}; with nothing fused {fmt.memory(found.unfused)}, "
+        f"{fmt.memory(found.fused)} moved; with nothing fused {fmt.memory(found.unfused)}, "
         f"at least {fmt.memory(found.least)}"
     )
 
@@ -48,13 +50,15 @@ def bytes_text(found: Totals) -> str:
 def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
     """Say what a pair moves again: `float32[64, 128] is written and read back`."""
     types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
-    told = [f"{types.get(each.buffer, each.buffer)} {_again(each)}" for each in shared]
-    return fmt.one_line(fmt.listed(told, 2), 200)
+    told = Counter(f"{types.get(each.buffer, each.buffer)} {_again(each)}" for each in shared)
+    return fmt.one_line(
+        fmt.listed((f"{number} × {text}" if number > 1 else text for text, number in told.items()), 2), 200
+    )
 
 
 def _again(each: Shared) -> str:
     if not each.produced:
-        return "is read by both"
+        return "is read by both" if each.read or not each.perhaps else "is read in parts by both"
     return "is written and read back" if each.written else "is read back"
 
 

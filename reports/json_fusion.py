@@ -71,7 +71,9 @@ def _recorded(fusion: Fusion, cwd: str) -> dict[str, Any]:
 
 def _totals(fusion: Fusion) -> dict[str, Any] | None:
     found = totals(fusion)
-    return found and {
+    if found is None:
+        return None
+    return {
         "unfused": found.unfused,
         "fused": found.fused,
         "least": found.least,
@@ -99,6 +101,7 @@ def _candidate(one: Ranked) -> dict[str, Any]:
         "second": one.candidate.second,
         "score": one.candidate.score and _score(one.candidate.score),
         "fused": one.fused and list(one.fused),
+        "joined": one.is_joined,
         "before_next": one.deciding or None,
         "order": order_text(one) or None,
     }
@@ -147,7 +150,13 @@ def _buffer(each: Buffer) -> dict[str, Any]:
 
 def _missed(each: Missed, cwd: str) -> dict[str, Any]:
     shared = [
-        {"buffer": one.buffer, "read": one.read, "written": one.written, "produced": one.produced}
+        {
+            "buffer": one.buffer,
+            "read": one.read,
+            "written": one.written,
+            "produced": one.produced,
+            "perhaps": one.perhaps,
+        }
         for one in each.shared
     ]
     return {**missed_data(each, cwd), "shared": shared}

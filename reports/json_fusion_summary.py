@@ -12,7 +12,9 @@ from ctrace.reports import format as fmt
 def fusion_data(session: Session) -> dict[str, Any] | None:
     """Give nodes, bytes and the most expensive missed fusion of all graph parts; None where nothing was to be fused."""
     nodes, moved, missed = fusion_totals(session), session_totals(session), top_missed(session)
-    return nodes and {
+    if nodes is None:
+        return None
+    return {
         "rounds": nodes.rounds,
         "nodes_before": nodes.before,
         "nodes_after": nodes.after,
@@ -33,6 +35,7 @@ def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
     reason = each.reason
     return {
         "bytes": each.bytes,
+        "bytes_perhaps": each.perhaps,
         "nodes": [each.first.name, each.second.name],
         "ops": [list(node.ops) for node in (each.first, each.second)],
         "lines": [lines_data(node.lines, cwd) for node in (each.first, each.second)],

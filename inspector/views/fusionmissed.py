@@ -1,31 +1,13 @@
 """Pairs of kernels that share data and stayed two, by the bytes that are moved again because of it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
 
-from ctrace.inspector.fusion import Access, Fusion, Node, NodeKind, Role
+from ctrace.inspector.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.model import Session
+from ctrace.inspector.views.fusionshared import Shared, sharing
 from ctrace.inspector.views.fusionwhy import Reason, Reasons
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What a pair moves again of one buffer."""
-
-    buffer: str
-    read: int
-    """Bytes: what the second reads of what the first wrote; or where both only read it, the smaller of both reads."""
-    written: int = 0
-    """Bytes of the first's write, where only the second needs the buffer: fused, it would not exist."""
-    produced: bool = False
-    """Whether the first writes it for the second; otherwise both read it."""
-
-    @property
-    def bytes(self) -> int:
-        """Bytes moved again."""
-        return self.read + self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +23,13 @@ class Missed:
 
     @property
     def bytes(self) -> int:
-        """Bytes moved again because the two are not one kernel."""
+        """Bytes moved again because the two are not one kernel, as far as it is certain."""
         return sum(each.bytes for each in self.shared)
+
+    @property
+    def perhaps(self) -> int:
+        """Bytes that may come to that."""
+        return sum(each.perhaps for each in self.shared)
 
     @property
     def is_possible(self) -> bool:
@@ -74,9 +61,9 @@ def not_fused(fusion: Fusion) -> NotFused:
     reasons = Reasons(fusion)
     missed = [
         Missed(nodes[first], nodes[second], _largest_first(shared), reasons.of(nodes[first], nodes[second]))
-        for (first, second), shared in _sharing(fusion, nodes).items()
+        for (first, second), shared in sharing(fusion, nodes).items()
     ]
-    missed.sort(key=lambda each: -each.bytes)
+    missed.sort(key=lambda each: (-each.bytes, -each.perhaps))
     return NotFused(tuple(missed), len(nodes) * (len(nodes) - 1) // 2 - len(missed))
 
 
@@ -84,14 +71,15 @@ def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
     """Put together what looks the same to a user, in the order of the first of each kind."""
     found: dict[tuple[object, ...], list[Missed]] = defaultdict(list)
     for each in missed:
-        found[(_likeness(each.first), _likeness(each.second), each.bytes, each.reason.key)].append(each)
+        found[(_likeness(each.first), _likeness(each.second), each.bytes, each.perhaps, each.reason.key)].append(each)
     return tuple(MissedKind(each[0], len(each)) for each in found.values())
 
 
 def top_missed(session: Session) -> tuple[Fusion, Missed] | None:
     """Find the most expensive missed fusion of a run of which Inductor writes at least one side."""
-    first = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed if each.is_possible)
-    return max(first, key=lambda found: found[1].bytes, default=None)
+    pairs = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed)
+    sure = (found for found in pairs if found[1].is_possible and found[1].bytes)
+    return max(sure, key=lambda found: found[1].bytes, default=None)
 
 
 def _likeness(node: Node) -> tuple[object, ...]:
@@ -99,28 +87,4 @@ def _likeness(node: Node) -> tuple[object, ...]:
 
 
 def _largest_first(shared: Iterable[Shared]) -> tuple[Shared, ...]:
-    return tuple(sorted(shared, key=lambda each: -each.bytes))
-
-
-def _sharing(fusion: Fusion, nodes: list[Node]) -> Mapping[tuple[int, int], list[Shared]]:
-    """Give, for the numbers of two nodes, what they share of each buffer, where it is anything."""
-    inner = {buffer.name for buffer in fusion.buffers if buffer.role is Role.INNER} - {*fusion.outputs}
-    users: dict[str, list[tuple[int, Access]]] = defaultdict(list)
-    for number, node in enumerate(nodes):
-        for access in node.accesses:
-            users[access.buffer].append((number, access))
-    found: dict[tuple[int, int], list[Shared]] = defaultdict(list)
-    for name, using in users.items():
-        is_private = name in inner and len(using) == 2
-        for (first, before), (second, after) in combinations(using, 2):
-            shared = _shared(before, after, is_private=is_private)
-            if shared.bytes:
-                found[first, second].append(shared)
-    return found
-
-
-def _shared(before: Access, after: Access, *, is_private: bool) -> Shared:
-    if before.written:
-        spared = before.written if is_private and after.read else 0
-        return Shared(before.buffer, after.read, spared, produced=True)
-    return Shared(before.buffer, min(before.read, after.read))
+    return tuple(sorted(shared, key=lambda each: (-each.bytes, -each.perhaps)))

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 
 from ctrace.inspector.fusion import Candidate, Fusion, FusionRound, Score
 
 MOST_ROUNDS = 10
 """After so many rounds torch stops (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
+_CLEAR = 16
+"""Sharing over so many times as much comes before being alike (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +24,21 @@ class Ranked:
     """The next one's score."""
     fused: tuple[str, str] | None
     """The names under which the two were fused, which hold what had been fused before; None: they were not."""
+    is_joined: bool = False
+    """Whether fusions before it in the round had made the two one node already."""
 
 
 def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
     """Give the fusible pairs of a round in the order in which they were tried."""
-    taken = _taken(round_)
+    taken, made = _taken(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
     return tuple(
-        Ranked(each, _deciding(each, after), after.score if after else None, taken.get(number))
+        Ranked(
+            each,
+            _deciding(each, after),
+            after.score if after else None,
+            taken.get(number),
+            number not in taken and any(_parts(each.first) | _parts(each.second) <= whole for whole in made),
+        )
         for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:]))
     )
 
@@ -59,8 +70,10 @@ def ending(fusion: Fusion) -> str:
 def _deciding(each: Candidate, after: Candidate | None) -> str:
     if after is None or each.score is None or after.score is None:
         return ""
-    names = ("template", "kind", "shared", "overlap", "proximity")
-    return next((name for name in names if getattr(each.score, name) != getattr(after.score, name)), "")
+    mine, other = each.score, after.score
+    is_far = max(mine.shared, other.shared) > _CLEAR * min(mine.shared, other.shared)
+    names = ("template", *(["shared"] if is_far else []), "kind", "shared", "overlap", "proximity")
+    return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
 
 
 def _taken(round_: FusionRound) -> dict[int, tuple[str, str]]:
@@ -68,13 +81,18 @@ def _taken(round_: FusionRound) -> dict[int, tuple[str, str]]:
 
     Earlier pairs of the round may have grown either side; torch joins names with `_`.
     """
-    left = {pair: (set(pair[0].split("_")), set(pair[1].split("_"))) for pair in round_.fused}
+    left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
     taken = {}
     for number, each in enumerate(round_.candidates if left else ()):
-        first, second = set(each.first.split("_")), set(each.second.split("_"))
+        first, second = _parts(each.first), _parts(each.second)
         for pair, (one, other) in left.items():
             if (first <= one and second <= other) or (first <= other and second <= one):
                 taken[number] = pair
                 del left[pair]
                 break
     return taken
+
+
+@lru_cache(maxsize=4096)
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(name.split("_"))

@@ -1,7 +1,7 @@
 """How many bytes a graph part moves: as fused, had nothing been fused, and at the least."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ctrace.inspector.fusion import Access, Fusion, Node, NodeKind, Role
@@ -64,21 +64,37 @@ def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
     others = [node for node in (*fusion.nodes, *fusion.result) if node.kind not in kept]
     made = {access.buffer for node in calls for access in node.accesses if access.written}
     needed = {access.buffer for node in calls for access in node.accesses if access.read}
-    given = {buffer.name for buffer in fusion.buffers if buffer.role is Role.INPUT}
-    wanted = given | {buffer.name for buffer in fusion.buffers if buffer.role is Role.OUTPUT} | {*fusion.outputs}
+    roles = {buffer.name: buffer.role for buffer in fusion.buffers}
+    given = {name for name, role in roles.items() if role is Role.INPUT}
+    wanted = given | {name for name, role in roles.items() if role is Role.OUTPUT} | {*fusion.outputs} | needed
     read = _most(others, lambda access: access.read)
-    written = _most(others, lambda access: access.written)
+    written = _most(others, lambda access: access.written) | _put_together(fusion, kept)
     return (
         _moved(calls)
         + sum(number for name, number in read.items() if name in given | made)
-        + sum(number for name, number in written.items() if name in wanted | needed)
+        + sum(number for name, number in written.items() if name in wanted)
     )
 
 
-def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> Mapping[str, int]:
+def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str, int]:
     """Give the most that one node moves of each buffer."""
     most: dict[str, int] = defaultdict(int)
     for node in nodes:
         for access in node.accesses:
             most[access.buffer] = max(most[access.buffer], bytes_of(access))
     return most
+
+
+def _put_together(fusion: Fusion, kept: tuple[NodeKind, ...]) -> dict[str, int]:
+    """Give the bytes of buffers that several nodes write a part of, such as a concatenation, each byte once."""
+    sizes = {buffer.name: buffer.bytes for buffer in fusion.buffers if buffer.role is not Role.INPUT}
+    written: dict[str, list[int]] = defaultdict(list)
+    for node in fusion.nodes:
+        for access in node.accesses if node.kind not in kept else ():
+            if access.written:
+                written[access.buffer].append(access.written)
+    return {
+        name: min(sum(parts), size)
+        for name, parts in written.items()
+        if len(parts) > 1 and (size := sizes.get(name)) is not None
+    }

@@ -32,9 +32,7 @@ def fusion_screen(
         yield from _missed(each, session.environment.cwd, all_of_it=all_of_it, verbose=verbose)
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
-    yield Text(
-        "\nThe pairs of each round: ctrace fusion --rounds · the nodes: --nodes · torch's words: -v", style="dim"
-    )
+    yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
 
 
 def nothing(session: Session) -> Text:
@@ -90,7 +88,7 @@ def _missed(fusion: Fusion, cwd: str, *, all_of_it: bool, verbose: bool) -> Iter
     if totals(fusion) is None:
         return
     pairs = not_fused(fusion)
-    kinds = alike(each for each in pairs.missed if all_of_it or each.is_possible)
+    kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
     shown = kinds if all_of_it else kinds[:MOST]
     if shown:
         yield Text(" Not fused, and moved again because of it:", style="bold")
@@ -107,5 +105,9 @@ def _left_out(missed: tuple[Missed, ...], more: int, hidden: int, *, all_of_it: 
     if calls and not all_of_it:
         number = fmt.count(len(calls), "pair of library calls shares", "pairs of library calls share")
         yield f"{number} data too, at most {fmt.memory(calls[0].bytes)} each: see --all"
+    parted = sum(not each.bytes and each.is_possible for each in missed)
+    if parted and not all_of_it:
+        number = fmt.count(parted, "pair uses", "pairs use")
+        yield f"{number} parts of one tensor, perhaps not the same part: see --all"
     if hidden:
         yield f"{fmt.count(hidden, 'pair shares', 'pairs share')} no data"

@@ -48,7 +48,8 @@ def missed_item(fusion: Fusion, kind: MissedKind, cwd: str, *, verbose: bool) ->
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=11, justify="right", style="yellow")
     grid.add_column()
-    grid.add_row(fmt.memory(each.bytes), Group(*_missed_lines(fusion, kind, cwd, verbose=verbose)))
+    size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
+    grid.add_row(size, Group(*_missed_lines(fusion, kind, cwd, verbose=verbose)))
     return grid
 
 

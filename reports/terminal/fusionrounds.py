@@ -56,7 +56,7 @@ def _candidate(one: Ranked, names: Names, cwd: str) -> RenderableType:
     told = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
     told += [text] if (text := order_text(one)) else []
     lines = pair_label(names.of(first), names.of(second), cwd, name=True), Text("; ".join(told), style="dim")
-    return _row("fused" if one.fused else "left", *lines)
+    return _row("fused" if one.fused else "joined" if one.is_joined else "left", *lines)
 
 
 def _row(word: str, *lines: Text) -> RenderableType:
