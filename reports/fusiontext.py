@@ -1,7 +1,6 @@
 """Nodes of Inductor's scheduler, what they share and how they are ranked, as text."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 from ctrace.inspector.fusion import Fusion, Node, Score
 from ctrace.inspector.views.fusion import Called, called, kinds
@@ -51,9 +50,8 @@ def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
     """Say what a pair moves again: `float32[64, 128] is written and read back`."""
     types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
     told = Counter(f"{types.get(each.buffer, each.buffer)} {_again(each)}" for each in shared)
-    return fmt.one_line(
-        fmt.listed((f"{number} × {text}" if number > 1 else text for text, number in told.items()), 2), 200
-    )
+    texts = (f"{number} × {text}" if number > 1 else text for text, number in told.items())
+    return fmt.one_line(fmt.listed(texts, 2), 200)
 
 
 def _again(each: Shared) -> str:
@@ -99,15 +97,22 @@ def order_text(each: Ranked) -> str:
     return "equal to the next; torch found it first"
 
 
-def missed_text(each: Missed, cwd: str) -> str:
+def missed_text(each: Missed) -> str:
     """Write the pair, its lines, the bytes and why on one line."""
     first, second = (ops_text(called(node)) for node in (each.first, each.second))
-    lines = fmt.listed(dict.fromkeys(_places((*each.first.lines, *each.second.lines), cwd)), 4)
-    where = f" at {lines}" if lines else ""
-    return f"{first} and {second}{where}, {fmt.memory(each.bytes)} moved again: {each.reason.title}"
+    lines = lines_text((*each.first.lines, *each.second.lines))
+    return f"{first} and {second} ({lines}), {fmt.memory(each.bytes)} moved again: {each.reason.title}"
 
 
-def _places(lines: tuple[str, ...], cwd: str) -> Iterator[str]:
+def lines_text(lines: tuple[str, ...], limit: int = 48) -> str:
+    """Write `model.py:9,10`: file names without folders, each once."""
+    by_file: dict[str, dict[str, None]] = {}
     for line in lines:
         file, _, number = line.rpartition(":")
-        yield f"{fmt.place(file, None, cwd)}:{number}"
+        by_file.setdefault(fmt.file_name(file), {})[number] = None
+    told = (f"{file}:{','.join(sorted(numbers, key=_as_number))}" for file, numbers in by_file.items())
+    return fmt.one_line(fmt.listed(told, 2), limit) or "line not known"
+
+
+def _as_number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -80,7 +80,7 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
     if moved := session_totals(session):
         yield "bytes", bytes_text(moved)
     if top := top_missed(session):
-        yield "most expensive missed fusion", missed_text(top[1], session.environment.cwd)
+        yield "missed fusion", missed_text(top[1])
     if session.kernels:
         yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())

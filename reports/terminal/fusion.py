@@ -29,7 +29,7 @@ def fusion_screen(
     for each in shown:
         yield part_head(session, each)
         yield from _facts(session, each)
-        yield from _missed(each, session.environment.cwd, all_of_it=all_of_it, verbose=verbose)
+        yield from _missed(each, all_of_it=all_of_it, verbose=verbose)
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
     yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
@@ -84,7 +84,7 @@ def round_text(each: FusionRound) -> str:
     return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(told)}"
 
 
-def _missed(fusion: Fusion, cwd: str, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
+def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
     if totals(fusion) is None:
         return
     pairs = not_fused(fusion)
@@ -93,7 +93,7 @@ def _missed(fusion: Fusion, cwd: str, *, all_of_it: bool, verbose: bool) -> Iter
     if shown:
         yield Text(" Not fused, and moved again because of it:", style="bold")
     for kind in shown:
-        yield missed_item(fusion, kind, cwd, verbose=verbose)
+        yield missed_item(fusion, kind, verbose=verbose)
     for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
         yield Text(f"{'':12}{line}", style="dim")
 

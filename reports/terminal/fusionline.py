@@ -11,8 +11,7 @@ from ctrace.inspector.views.fusionmissed import top_missed
 from ctrace.inspector.views.fusiontotals import session_totals
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
-from ctrace.reports.fusiontext import bytes_text, ops_text
-from ctrace.reports.terminal.attention import places
+from ctrace.reports.fusiontext import bytes_text, lines_text, ops_text
 from ctrace.reports.terminal.fusionparts import is_flow
 from ctrace.reports.terminal.parts import hanging, item
 
@@ -28,9 +27,8 @@ def fusion_lines(session: Session) -> Iterator[RenderableType]:
     if (found := session_totals(session)) is not None:
         yield item(Text(bytes_text(found), style="dim"))
     if (top := top_missed(session)) is not None:
-        each, cwd = top[1], session.environment.cwd
+        each = top[1]
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
-        lines = tuple(dict.fromkeys((*each.first.lines, *each.second.lines)))
-        where = f"  {fmt.one_line(places(lines, cwd), 48)}" if lines else ""
+        where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
         head = f"{fmt.memory(each.bytes)} moved again: {first} {'→' if is_flow(each) else '&'} {second}"
         yield item(Group(Text.assemble((head, "yellow"), (where, "dim")), hanging(f"not fused: {each.reason.title}")))

@@ -10,26 +10,20 @@ from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.views.fusion import Called, called
 from ctrace.inspector.views.fusionmissed import Missed, MissedKind
 from ctrace.reports import format as fmt
-from ctrace.reports.fusiontext import ops_text, shared_text, short_name
-from ctrace.reports.terminal.attention import places
+from ctrace.reports.fusiontext import lines_text, ops_text, shared_text, short_name
 
 _LABEL = 12
 
 
-def lines_text(each: Called, cwd: str) -> str:
-    """Write the lines of a node: `model.py:9,10`."""
-    return fmt.one_line(places(each.lines, cwd), 48) or "line not known"
-
-
-def node_label(each: Called, cwd: str, *, name: bool = False) -> Text:
+def node_label(each: Called, *, name: bool = False) -> Text:
     """Name a node by its ops and lines, and by torch's name if wanted."""
-    torch = f" {short_name(each.name)}" if name else ""
-    return Text.assemble((ops_text(each), "bold"), (f" {lines_text(each, cwd)}{torch}", "dim"))
+    torch = f" {short_name(each.name)}" if name and each.ops else ""
+    return Text.assemble((ops_text(each), "bold"), (f" {lines_text(each.lines)}{torch}", "dim"))
 
 
-def pair_label(first: Called, second: Called, cwd: str, *, joint: str = "+", name: bool = False) -> Text:
+def pair_label(first: Called, second: Called, *, joint: str = "+", name: bool = False) -> Text:
     """Name both nodes of a pair."""
-    return Text.assemble(node_label(first, cwd, name=name), f" {joint} ", node_label(second, cwd, name=name))
+    return Text.assemble(node_label(first, name=name), f" {joint} ", node_label(second, name=name))
 
 
 def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
@@ -42,20 +36,20 @@ def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
     return grid
 
 
-def missed_item(fusion: Fusion, kind: MissedKind, cwd: str, *, verbose: bool) -> RenderableType:
+def missed_item(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> RenderableType:
     """Show a pair that was not fused: the bytes, both nodes, what they share, why, and what to do."""
     each = kind.example
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=11, justify="right", style="yellow")
     grid.add_column()
     size = fmt.memory(each.bytes) if each.bytes or not each.perhaps else f"≤ {fmt.memory(each.perhaps)}"
-    grid.add_row(size, Group(*_missed_lines(fusion, kind, cwd, verbose=verbose)))
+    grid.add_row(size, Group(*_missed_lines(fusion, kind, verbose=verbose)))
     return grid
 
 
-def _missed_lines(fusion: Fusion, kind: MissedKind, cwd: str, *, verbose: bool) -> Iterator[Text]:
+def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
     each = kind.example
-    head = pair_label(called(each.first), called(each.second), cwd, joint="→" if is_flow(each) else "&", name=verbose)
+    head = pair_label(called(each.first), called(each.second), joint="→" if is_flow(each) else "&", name=verbose)
     if kind.times > 1:
         head.append(f"  {kind.times} times", style="dim")
     yield head
