@@ -1,7 +1,5 @@
 """Fusion rounds are those of torch's own log, and the bytes and FLOPs of nodes those of a count by hand."""
 
-from pathlib import Path
-
 import pytest
 
 from ctrace.inspector.build import build
