@@ -71,19 +71,23 @@ def _of_buffer(using: Sequence[_Use], buffer: Buffer, *, is_output: bool) -> lis
 
 
 def _both_read(one: Access, other: Access, whole: int | None) -> Shared:
-    sure, most = _overlap(one.read, other.read, whole)
+    is_same = one.part_read is not None and one.part_read == other.part_read
+    sure, most = _overlap(one.read, other.read, whole, is_same=is_same)
     return Shared(one.buffer, sure, perhaps=most - sure)
 
 
 def _passed_on(one: Access, other: Access, whole: int | None, *, is_only: bool, is_private: bool) -> Shared:
     """Compare what one writes with what the other reads; all of it comes from the only one that writes."""
-    sure, most = _overlap(one.written, other.read, one.written if is_only else whole)
+    is_same = is_only or (one.part_written is not None and one.part_written == other.part_read)
+    sure, most = _overlap(one.written, other.read, whole, is_same=is_same)
     return Shared(one.buffer, sure, one.written if is_private and most else 0, produced=True, perhaps=most - sure)
 
 
-def _overlap(one: int, other: int, whole: int | None) -> tuple[int, int]:
-    """Give the least and the most bytes that two parts of a buffer have in common."""
+def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple[int, int]:
+    """Give the least and the most bytes that two parts of a buffer have in common, or that are one part."""
     most = min(one, other)
+    if is_same:
+        return most, most
     return (0 if whole is None else min(max(one + other - whole, 0), most)), most
 
 

@@ -63,6 +63,16 @@ def test_two_parts_of_a_tensor_may_be_different_parts(one: int, other: int, sure
     assert [each.shared for each in found] == [(Shared("arg0_1", sure, perhaps=perhaps),)]
 
 
+@pytest.mark.parametrize(("parts", "sure"), [((7, 7), HALF), ((7, 8), 0)])
+def test_the_same_part_is_known_by_its_number(parts: tuple[int, int], sure: int):
+    nodes = tuple(
+        replace(node(f"op{each}"), accesses=(Access("arg0_1", HALF, part_read=part),))
+        for each, part in enumerate(parts)
+    )
+    found = not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),))).missed
+    assert [each.bytes for each in found] == [sure]
+
+
 def test_of_parts_put_together_each_maker_has_its_own():
     makers = tuple(node(f"op{each}", written={"buf2": HALF}) for each in (0, 1))
     reader = node("op2", read={"buf2": SIZE})
