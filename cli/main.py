@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ctrace import __version__
-from ctrace.cli import breaks, bytecode, doctor, explain, graphs, guards, kernels, recompiles, run, runs, shapes
+from ctrace.cli import breaks, bytecode, doctor, explain, fusion, graphs, guards, kernels, recompiles, run, runs, shapes
 from ctrace.inspector.errors import CtraceError, Exit
 
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
@@ -27,6 +27,7 @@ _app.command(epilog=guards.EXAMPLES)(guards.guards)
 _app.command(epilog=shapes.EXAMPLES)(shapes.shapes)
 _app.command(epilog=bytecode.EXAMPLES)(bytecode.bytecode)
 _app.command(epilog=graphs.EXAMPLES)(graphs.graphs)
+_app.command(epilog=fusion.EXAMPLES)(fusion.fusion)
 _app.command(epilog=kernels.EXAMPLES)(kernels.kernels)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)

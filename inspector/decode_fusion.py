@@ -90,11 +90,11 @@ def _node(data: Fields, ops: tuple[str, ...]) -> Node:
 
 
 def _access(row: Sequence[Any]) -> Access:
-    buffer, read, written = row
-    if not isinstance(buffer, str) or type(read) is not int or type(written) is not int:
-        msg = "an access is not a name and two numbers"
+    buffer, *numbers = row
+    if not isinstance(buffer, str) or any(type(number) is not int for number in numbers) or len(numbers) not in (2, 4):
+        msg = "an access is not a name and two numbers, or four"
         raise TypeError(msg)
-    return Access(buffer, read, written)
+    return Access(buffer, *numbers)
 
 
 def _result(data: Fields, nodes: tuple[Node, ...]) -> tuple[Node, ...]:

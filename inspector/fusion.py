@@ -1,6 +1,6 @@
 """How Inductor's scheduler fused the nodes of a graph part; plain frozen dataclasses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ctrace.inspector.generated import Stage
@@ -64,6 +64,9 @@ class Access:
     buffer: str
     read: int = 0
     written: int = 0
+    part_read: int | None = field(default=None, compare=False)
+    """A number for the elements that it reads: equal numbers are equal elements. None: not recorded."""
+    part_written: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.kernels import Row, rows
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
-from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
+from ctrace.reports.json_fusion_summary import fusion_data
 from ctrace.reports.json_passes import attention_data
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def as_data(session: Session) -> dict[str, Any]:
     """Give the report as plain data."""
     environment = session.environment
     cwd = environment.cwd
-    fusion = fusion_totals(session)
     found = cuts(session)
     return {
         "schema": SCHEMA,
@@ -85,7 +84,7 @@ def as_data(session: Session) -> dict[str, Any]:
                 {"function": use.function, "used": use.used, "of": use.of} for use in session.limit.functions
             ],
         },
-        "fusion": fusion and {"rounds": fusion.rounds, "nodes_before": fusion.before, "nodes_after": fusion.after},
+        "fusion": fusion_data(session),
         "kernels": [kernel_data(row, cwd) for row in rows(session)],
         "time": {"total": session.time.total, "phases": dict(session.time.phases)},
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.breaks import ranked
+from ctrace.inspector.views.fusionmissed import top_missed
+from ctrace.inspector.views.fusiontotals import session_totals
 from ctrace.inspector.views.recompiles import groups
 from ctrace.inspector.views.scenarios import provoked
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.reports import format as fmt
+from ctrace.reports.fusiontext import bytes_text, missed_text
 
 
 def render_markdown(session: Session) -> str:
@@ -74,6 +77,10 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "recompile limit", "hit"
     if totals := fusion_totals(session):
         yield "fusion", f"{totals.before} nodes into {totals.after}, at most {fmt.count(totals.rounds, 'round')}"
+    if moved := session_totals(session):
+        yield "bytes", bytes_text(moved)
+    if top := top_missed(session):
+        yield "missed fusion", missed_text(top[1])
     if session.kernels:
         yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())

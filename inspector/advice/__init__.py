@@ -2,9 +2,11 @@
 
 `breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
 user's code is a print, whatever torch calls it); `skips.yaml` has the rules by which Dynamo leaves a function alone;
-`causes.yaml` has the kinds of causes of recompiles, such as `size`, and their special cases, such as `size/parameter`.
+`causes.yaml` has the kinds of causes of recompiles, such as `size`, and their special cases, such as `size/parameter`;
+`fusion.yaml` has why two nodes did not become one kernel, each entry with the pattern of torch's own reason.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +21,7 @@ class Entry:
 
     title: str
     why: str
-    fix: str
+    fix: str = ""
     it: str = "it"
     """What to call the expression where its text is not known."""
     before: str = ""
@@ -27,9 +29,11 @@ class Entry:
     switch: str = ""
     risk: str = ""
     shows: str = ""
-    """Which of torch's own words say more about a single case: `explanation`, `context`, or neither."""
+    """What says more about a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
     expected: str = ""
     """Why a cause of a recompile is normal, where it is."""
+    pattern: str = ""
+    """Regular expression for the beginning of torch's own reason, where there is one."""
 
     def about(self, expression: str) -> "Entry":
         """Name the user's expression."""
@@ -40,7 +44,7 @@ class Entry:
 
 @cache
 def entries(table: str) -> dict[str, Entry]:
-    """Load a table: `breaks`, `skips` or `causes`."""
+    """Load a table: `breaks`, `skips`, `causes`, `attention` or `fusion`."""
     return {key: Entry(**value) for key, value in _load(table).items()}
 
 
@@ -57,6 +61,12 @@ def advice_on_cause(kind: str, case: str) -> Entry:
     known = entries("causes")
     keys = (f"{kind}/{case}", kind, "other")
     return next(known[key] for key in keys if key in known)
+
+
+def advice_on_refusal(reason: str) -> str:
+    """Find the key of the entry for torch's reason not to fuse two nodes: the first whose pattern fits."""
+    known = entries("fusion").items()
+    return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")
 
 
 def _load(table: str) -> dict[str, dict[str, str]]:

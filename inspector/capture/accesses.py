@@ -38,9 +38,12 @@ def touches(node: Any, buffers: Buffers) -> list[Touch]:
     return []
 
 
-def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers) -> list[tuple[str, int, int]]:
-    """Give (buffer, bytes read, bytes written) of a node from what its members touch.
+def accesses(
+    members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers
+) -> list[tuple[str, int, int, int, int]]:
+    """Give what a node moves of each buffer, from what its members touch.
 
+    A row is the buffer, bytes read, bytes written, the number of the part read, and of the part written.
     What is made inside is not read, and not written either if nobody else uses it: it stays in registers.
     """
     touched = list(touched)
@@ -54,7 +57,11 @@ def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers)
         elif not touch.write and touch.version not in made:
             read[touch.buffer].add(touch.pattern)
     names = dict.fromkeys(touch.buffer for touch in touched if touch.buffer in read or touch.buffer in written)
-    return [(name, buffers.size(name, read[name]), buffers.size(name, written[name])) for name in names]
+    size, part = buffers.size, buffers.part
+    return [
+        (name, size(name, read[name]), size(name, written[name]), part(read[name]), part(written[name]))
+        for name in names
+    ]
 
 
 def _stays_inside(name: str, members: Sequence[Any]) -> bool:

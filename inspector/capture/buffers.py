@@ -15,6 +15,7 @@ class Buffers:
         self._real: dict[str, str] = scheduler.mutation_real_name
         self._layouts: dict[str, Any] = {}
         self._whole: dict[str, Pattern] = {}
+        self._parts: dict[frozenset[Pattern], int] = {}
         self._graph = V.graph
 
     def real(self, name: str) -> str:
@@ -40,6 +41,10 @@ class Buffers:
             return 0
         elements = min(sum(pattern.elements for pattern in patterns), self.whole(name).elements)
         return int(elements * layout.dtype.itemsize)
+
+    def part(self, patterns: Iterable[Pattern]) -> int:
+        """Give a number for some elements, the same for the same."""
+        return self._parts.setdefault(frozenset(patterns), len(self._parts))
 
     def outputs(self) -> list[str]:
         """Name what the graph part gives back: its results, and the inputs that it changes."""

@@ -100,7 +100,7 @@ class Compiled:
         wanted = label.strip().lower().replace("-", "_")
         found = next((each for each in self.stages if each.label == wanted), None)
         if found is None:
-            raise TargetError(f"{label}: graph {self.id} has no such stage", _instead(wanted, self.labels()))
+            raise TargetError(f"{label}: graph {self.id} has no such stage", instead(wanted, self.labels()))
         return found
 
     def labels(self) -> list[str]:
@@ -108,7 +108,8 @@ class Compiled:
         return [each.label for each in self.stages]
 
 
-def _instead(wanted: str, known: list[str]) -> str:
+def instead(wanted: str, known: list[str]) -> str:
+    """Say what could have been meant by a name that is not there."""
     near = difflib.get_close_matches(wanted, known, 1)
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
 
@@ -122,7 +123,7 @@ def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]
     known = {each.id: each for each in session.compilations}
     ids = [each for each in session.printed if each in known]
     if graph is not None and graph not in ids:
-        raise TargetError(f"--graph {graph}: this run has no such graph", _instead(graph, ids))
+        raise TargetError(f"--graph {graph}: this run has no such graph", instead(graph, ids))
     chosen = ids if graph is None else [graph]
     return tuple(_compiled(known[each], session.printed[each]) for each in chosen)
 

@@ -13,10 +13,11 @@ from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.graphfates import cut_off, happened
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
-from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps
+from ctrace.inspector.views.summary import guard_count, languages, next_steps
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention import attention_item, places
 from ctrace.reports.terminal.findings import break_head, skip_line
+from ctrace.reports.terminal.fusionline import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernels import most_moving
 from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
@@ -116,14 +117,9 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
         yield from _cuts(session)
         yield from _attention(session)
     if session.kernels:
-        totals = fusion_totals(session)
-        fused = (
-            f"; fusion: {totals.before} nodes into {totals.after}, {fmt.count(totals.rounds, 'round')}"
-            if totals
-            else ""
-        )
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
-        yield section(f"Kernels: {by_language}{fused}")
+        yield section(f"Kernels: {by_language}{fusion_title(session)}")
+        yield from fusion_lines(session)
         yield most_moving(session, width)
 
 

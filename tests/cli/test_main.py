@@ -20,6 +20,7 @@ COMMANDS = (
     "guards",
     "bytecode",
     "graphs",
+    "fusion",
     "kernels",
     "run",
     "runs",
@@ -84,6 +85,9 @@ def test_version(tmp_path: Path) -> None:
         ("shapes", "--json"),
         ("bytecode",),
         ("bytecode", "--json"),
+        ("fusion",),
+        ("fusion", "--rounds"),
+        ("fusion", "--json"),
         ("runs",),
     ],
 )
