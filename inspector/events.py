@@ -11,6 +11,7 @@ from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.printed import GraphEvent, Printed
 from ctrace.inspector.shape_events import ShapeEvent
+from ctrace.inspector.userkernels import UserKernelEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,6 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | GraphMade | GraphEvent | UserKernelEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -16,6 +16,7 @@ from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
+from ctrace.inspector.userkernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 
 LOG_SCHEMA = 1
 """Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
@@ -62,6 +63,7 @@ class Raw:
     attention: list[AttentionFound] = field(default_factory=list)
     fusions: list[Fusion] = field(default_factory=list)
     kernels: list[ev.KernelMade] = field(default_factory=list)
+    user_kernels: list[UserKernelEvent] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -180,6 +182,8 @@ class Raw:
                 self.fusions.append(event.fusion)
             case ev.KernelMade():
                 self.kernels.append(event)
+            case UserKernelLowered() | UserKernelWritten():
+                self.user_kernels.append(event)
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))
