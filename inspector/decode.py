@@ -245,7 +245,9 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_fusion": _fusion,
     "artifact:ctrace_kernel": _kernel,
     "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(_id(entry), _payload(entry)),
-    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
+        _id(entry), _payload(entry)
+    ),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,

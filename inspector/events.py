@@ -293,7 +293,7 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | GraphEvent | UserKernelEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | DangerFound | Listing | CompileStarted | BreakReported | UserKernelEvent
+    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONG = 200
+_LONGEST = 2000
+"""What is kept of what the analysis raised: a message of Triton's compiler holds the kernel."""
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """What a triton.Config sets besides arguments of the kernel."""
 
@@ -22,7 +24,7 @@ class Analysis:
 
 
 def described(
-    user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, str]
+    user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, tuple[str, Any]]
 ) -> dict[str, Any]:
     """Describe a `UserDefinedTritonKernel` that was just made: the kernel, its arguments, and what it writes."""
     from torch._inductor.virtualized import V
@@ -32,7 +34,7 @@ def described(
     given = _side_table().get_kernel(user.kernel_idx)
     chain = tuple(_chain(originals.get(id(given), given)))
     tuner = next((each for each in chain if hasattr(each, "configs")), None)
-    op = ops.get(node.kwargs.get("constant_args_idx"), "")
+    op = ops.get(node.kwargs.get("constant_args_idx"))
     return {
         "operation": user.get_operation_name(),
         "kernel": kernel.__name__,
@@ -41,7 +43,7 @@ def described(
         "device": str(user.get_device()),
         "decorators": [type(each).__name__ for each in chain],
         "parameters": _parameters(user, kernel, configs, analysis),
-        "assumed": None if analysis is None else analysis.raised[:_LONG],
+        "assumed": None if analysis is None else analysis.raised[:_LONGEST],
         "grids": [{"sizes": [str(size) for size in grid]} for grid in user.grid],
         "configs": [{"sets": _config(each)} for each in configs],
         "key": _names(getattr(tuner, "keys", None)),
@@ -49,7 +51,7 @@ def described(
         "restored": list(restored),
         "zeroed": list(zeroed),
         "flops": _has_formula(kernel),
-        "op": _op(op) if op else None,
+        "op": None if op is None else _op(*op),
     }
 
 
@@ -156,12 +158,12 @@ def _text(value: Any) -> str:
     return str(value)[:_LONG]
 
 
-def _op(name: str) -> dict[str, Any]:
+def _op(name: str, function: Any) -> dict[str, Any]:
     """Tell what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
     from torch._library.custom_ops import OPDEFS
 
     definition = OPDEFS[name]
-    code = inspect.unwrap(definition._init_fn).__code__
+    code = inspect.unwrap(function).__code__
     schema = definition._opoverload._schema
     return {
         "name": name,

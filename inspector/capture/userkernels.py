@@ -1,8 +1,8 @@
 """Triton kernels that the user wrote and calls in a compiled region, and what torch makes of each call.
 
 Inductor makes one `UserDefinedTritonKernel` (2.11 and 2.13, _inductor/ir.py) for each call. While it does, it asks
-`identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13), both of _higher_order_ops/triton_kernel_wrap.py,
-which arguments the kernel writes. That analysis catches what it raises, warns, and answers as if every tensor were
+`identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py) which
+arguments the kernel writes. That analysis catches what it raises, warns, and answers as if every tensor were
 written: we stand in for its logger, whose `warning` is called while the exception is in flight.
 """
 
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.kernels import current_stage
@@ -34,8 +34,8 @@ class _Origins:
 
     kernels: dict[int, Any] = field(default_factory=dict)
     """By the id of a kernel that torch made anew (with heuristics or warps worked in): the one that the user called."""
-    ops: dict[int, str] = field(default_factory=dict)
-    """The `triton_op` of a call, by the number of its constant arguments."""
+    ops: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    """The name and the function of the `triton_op` of a call, by the number of the call's constant arguments."""
 
 
 class _Log:
@@ -52,7 +52,7 @@ class _Log:
         error = sys.exc_info()[1]
         if error is not None:
             self._current.raised = f"{type(error).__name__}: {error}"
-        self._logger.warning(*args, **kwargs)
+        self._logger.warning(*args, **{"stacklevel": 2, **kwargs})
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
                 patches.enter_context(patched(hopifier, "call_triton_kernel", call))
             with recorder.watching("which triton_op calls a kernel"):
                 tracer = module.TracingTritonHOPifier
-                store = _storing(tracer.store_non_graphable_args, origins)
+                store = _storing(recorder, tracer.store_non_graphable_args, origins)
                 patches.enter_context(patched(tracer, "store_non_graphable_args", store))
 
         def install_ir(module: ModuleType) -> None:
@@ -125,16 +125,17 @@ def _calling(original: Callable[..., Any], origins: _Origins, current: threading
     return call
 
 
-def _storing(original: Callable[..., Any], origins: _Origins) -> Callable[..., Any]:
+def _storing(recorder: Recorder, original: Callable[..., Any], origins: _Origins) -> Callable[..., Any]:
     """Keep the op that a call belongs to: only the stack knows it."""
 
     def store(self: Any, *args: Any, **kwargs: Any) -> Any:
         stored = original(self, *args, **kwargs)
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_name != _TRITON_OP:
-            frame = frame.f_back  # type: ignore[assignment]
-        if frame is not None:
-            origins.ops[stored[1]] = str(getattr(frame.f_locals.get("op"), "_name", ""))
+        with recorder.watching("which triton_op calls a kernel"):
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code.co_name != _TRITON_OP:
+                frame = frame.f_back
+            if frame is not None:
+                origins.ops[stored[1]] = frame.f_locals["op"]._name, frame.f_locals["fn"]
         return stored
 
     return store

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.generated import Kernel
+from ctrace.inspector.generated import Kernel, Stage
 from ctrace.inspector.model import Session
 from ctrace.inspector.userkernels import Epilogue, Parameter, UserKernel
 
@@ -74,19 +74,32 @@ def grid_depends_on_config(kernel: UserKernel) -> bool:
 
 
 def notes(kernel: UserKernel) -> Iterator[Note]:
-    """Say what limits a kernel: what torch had to assume, what does not run, and what it takes otherwise than Triton."""
+    """Say what limits a kernel: what torch had to assume, what does not run, what it does otherwise than Triton."""
     if kernel.assumed:
-        tensors = len(kernel.tensors)
         yield Note(
-            f"Torch could not tell which tensors it writes and takes all {tensors} as written: {kernel.assumed}",
-            "Until torch can: it copies inputs that are used again, and neither drops nor moves the call.",
+            f"Torch could not tell which tensors it writes, and takes all {len(kernel.tensors)} as written: "
+            f"{_reason(kernel.assumed)}",
+            "Until torch can, it copies tensors that are used again after the call, inputs among them.",
         )
     yield from _cpu_notes(kernel)
     yield from _tuning_notes(kernel)
+    if kernel.stage is not Stage.FORWARD:
+        return
     if kernel.op is None:
-        yield Note("It has no gradient of its own.", "For training: torch.autograd.Function, or a triton_op with register_autograd.")
+        yield Note(
+            "It has no gradient of its own.",
+            "For training: torch.autograd.Function, or a triton_op with register_autograd.",
+        )
     elif not kernel.op.autograd:
-        yield Note(f"{kernel.op.name} has no gradient.", f"For training: {_op_variable(kernel)}.register_autograd(backward).")
+        yield Note(
+            f"{kernel.op.name} has no gradient.", f"For training: {_op_variable(kernel)}.register_autograd(backward)."
+        )
+
+
+def _reason(raised: str) -> str:
+    """Leave out the source that Triton's compiler puts between the place and what is wrong there."""
+    lines = [line.strip() for line in raised.splitlines() if line.strip()]
+    return " … ".join((lines[0], lines[-1])) if len(lines) > 1 else raised
 
 
 def _op_variable(kernel: UserKernel) -> str:
@@ -115,7 +128,8 @@ def _tuning_notes(kernel: UserKernel) -> Iterator[Note]:
         )
     if kernel.heuristics:
         yield Note(
-            f"What triton.heuristics sets ({', '.join(kernel.heuristics)}) is computed while torch traces, and fixed then."
+            f"What triton.heuristics sets ({', '.join(kernel.heuristics)}) is computed while torch traces, and fixed "
+            "from then on."
         )
 
 
@@ -123,11 +137,9 @@ EPILOGUES = {
     Epilogue.FUSED: "what follows is fused into it",
     Epilogue.POSSIBLE: "torch may fuse what follows into it; here it fused nothing",
     Epilogue.SWITCHED_OFF: (
-        "nothing is fused into it: torch._inductor.config.epilogue_fusion_user_defined_triton_kernel is off"
+        "nothing is fused into it: Inductor's option epilogue_fusion_user_defined_triton_kernel is off"
     ),
-    Epilogue.WRITES: (
-        "nothing can be fused into it: torch must see one tensor that is written, once, and is not read"
-    ),
+    Epilogue.WRITES: ("nothing can be fused into it: torch must see one tensor that is written, once, and is not read"),
     Epilogue.STORES: "nothing can be fused into it: its source needs exactly one tl.store",
     Epilogue.NOT_EMPTY: "nothing can be fused into it: what it writes is not a new tensor from torch.empty",
     Epilogue.UNKNOWN_TO_TORCH: "nothing is fused into it: this torch fuses nothing into user-written kernels",

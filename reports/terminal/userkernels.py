@@ -135,4 +135,8 @@ def _op(kernel: UserKernel, cwd: str) -> str:
 def _flops(kernel: UserKernel) -> str:
     if kernel.op is not None and kernel.op.flops:
         return f"a formula is registered for {kernel.op.name}"
-    return "a formula is registered for the kernel" if kernel.flops else "no formula: not known, register_flop_formula"
+    return (
+        "a formula is registered for the kernel"
+        if kernel.flops
+        else "not counted: no formula is registered (register_flop_formula)"
+    )
