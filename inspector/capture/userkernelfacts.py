@@ -23,18 +23,32 @@ class Analysis:
     """Why it assumed that every tensor is written; empty: it did not."""
 
 
+@dataclass(frozen=True)
+class TritonOpCall:
+    """A call of a kernel by a `triton_op`."""
+
+    constants: Any
+    """The call's constant arguments, as they lie in torch's table."""
+    name: str
+    function: Any
+    """What the user decorated."""
+
+
 def described(
-    user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, tuple[str, Any]]
+    user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, TritonOpCall]
 ) -> dict[str, Any]:
     """Describe a `UserDefinedTritonKernel` that was just made: the kernel, its arguments, and what it writes."""
     from torch._inductor.virtualized import V
 
     node = V.graph.current_node
     kernel, configs, restored, zeroed = user.get_kernel_and_metadata()
-    given = _side_table().get_kernel(user.kernel_idx)
+    given = side_table().get_kernel(user.kernel_idx)
     chain = tuple(_chain(originals.get(id(given), given)))
     tuner = next((each for each in chain if hasattr(each, "configs")), None)
-    op = ops.get(node.kwargs.get("constant_args_idx"))
+    constants = node.kwargs["constant_args_idx"]
+    op = ops.get(constants)
+    if op is not None and op.constants is not side_table().get_constant_args(constants):
+        op = None  # torch._dynamo.reset() lets the numbers begin anew
     return {
         "operation": user.get_operation_name(),
         "kernel": kernel.__name__,
@@ -51,7 +65,7 @@ def described(
         "restored": list(restored),
         "zeroed": list(zeroed),
         "flops": _has_formula(kernel),
-        "op": None if op is None else _op(*op),
+        "op": None if op is None else _op(op),
     }
 
 
@@ -88,7 +102,8 @@ def _chain(kernel: Any) -> Iterator[Any]:
         kernel = inner if hasattr(inner, "arg_names") else None
 
 
-def _side_table() -> Any:
+def side_table() -> Any:
+    """Give the table in which torch keeps what a graph cannot hold: kernels and constant arguments, by number."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table
@@ -158,15 +173,15 @@ def _text(value: Any) -> str:
     return str(value)[:_LONG]
 
 
-def _op(name: str, function: Any) -> dict[str, Any]:
+def _op(op: TritonOpCall) -> dict[str, Any]:
     """Tell what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
     from torch._library.custom_ops import OPDEFS
 
-    definition = OPDEFS[name]
-    code = inspect.unwrap(function).__code__
+    definition = OPDEFS[op.name]
+    code = inspect.unwrap(op.function).__code__
     schema = definition._opoverload._schema
     return {
-        "name": name,
+        "name": op.name,
         "file": code.co_filename,
         "line": code.co_firstlineno,
         "fallbacks": [str(device) for device in definition._backend_fns if device is not None],

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.kernels import current_stage
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
-from ctrace.inspector.capture.userkernelfacts import Analysis, described, emitted
+from ctrace.inspector.capture.userkernelfacts import Analysis, TritonOpCall, described, emitted, side_table
 
 _ANALYSES = ("identify_accessed_tensors", "identify_mutated_tensors")
 """The first of them that there is: 2.13's and 2.11's."""
@@ -34,8 +34,8 @@ class _Origins:
 
     kernels: dict[int, Any] = field(default_factory=dict)
     """By the id of a kernel that torch made anew (with heuristics or warps worked in): the one that the user called."""
-    ops: dict[int, tuple[str, Any]] = field(default_factory=dict)
-    """The name and the function of the `triton_op` of a call, by the number of the call's constant arguments."""
+    ops: dict[int, TritonOpCall] = field(default_factory=dict)
+    """The `triton_op` of a call, by the number of the call's constant arguments."""
 
 
 class _Log:
@@ -135,7 +135,8 @@ def _storing(recorder: Recorder, original: Callable[..., Any], origins: _Origins
             while frame is not None and frame.f_code.co_name != _TRITON_OP:
                 frame = frame.f_back
             if frame is not None:
-                origins.ops[stored[1]] = frame.f_locals["op"]._name, frame.f_locals["fn"]
+                constants = side_table().get_constant_args(stored[1])
+                origins.ops[stored[1]] = TritonOpCall(constants, frame.f_locals["op"]._name, frame.f_locals["fn"])
         return stored
 
     return store
