@@ -1,8 +1,8 @@
 """A GELU layer as an operator of its own: torch.library.triton_op, with gradient and FLOP formula.
 
 What ctrace finds: verdict compiled, one graph, no break. torch.compile looks into a `triton_op`, on every device. On a
-GPU its kernel is a node of the graph, shown as yours, with `out_ptr` as the one tensor that it writes, and with `--train`
-a second kernel in the backward graph. On a CPU the kernel of `register_kernel("cpu")` runs only outside of
+GPU its kernel is a node of the graph, shown as yours, with `out_ptr` as the one tensor that it writes, and with
+`--train` a second kernel in the backward graph. On a CPU the kernel of `register_kernel("cpu")` runs only outside of
 torch.compile; a compiled region takes the function of the operator itself, so that has to ask for the device too, as
 `gelu` does here. Without that line, compiling on a CPU ends with "0 active drivers".
 """

@@ -40,7 +40,7 @@ def described(
     """Describe a `UserDefinedTritonKernel` that was just made: the kernel, its arguments, and what it writes."""
     from torch._inductor.virtualized import V
 
-    node = V.graph.current_node
+    node: Any = V.graph.current_node
     kernel, configs, restored, zeroed = user.get_kernel_and_metadata()
     given = side_table().get_kernel(user.kernel_idx)
     chain = tuple(_chain(originals.get(id(given), given)))
@@ -123,7 +123,7 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
     made = []
     for parameter in kernel.params:
         name = parameter.name
-        value = user.kwargs.get(name)
+        value = _described_tensor(user.kwargs.get(name))
         kind = _kind(name, value, user.kwargs, tuned, parameter.is_constexpr)
         is_tensor = kind == "tensor"
         made.append(
@@ -139,6 +139,11 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
             }
         )
     return made
+
+
+def _described_tensor(value: Any) -> Any:
+    """Give the tensor behind a TMA descriptor; anything else stays as it is."""
+    return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
 
 
 def _kind(name: str, value: Any, given: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> str:
