@@ -9,6 +9,7 @@ from ctrace.inspector.findings import Advice, Break, BreakKind, Frame, Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break
+from ctrace.inspector.tritoncases import triton_case
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
 _CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
@@ -60,7 +61,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
     frame = user_frame(first.frames, raw)
     construct = _construct(first, frame, raw)
-    known = advice_on_break(first.gb, construct.kind)
+    known = advice_on_break(first.gb, triton_case(first) or construct.kind)
     return Break(
         gb=first.gb,
         kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,

@@ -38,6 +38,7 @@ from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.symbols import Symbols
 from ctrace.inspector.transformed import attention_of, passes_of
+from ctrace.inspector.usercalls import user_kernels_of
 
 _DEFAULT_LIMIT = 8
 """torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
@@ -91,6 +92,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         fusions=fusions,
         kernels=generated.kernels,
         code=generated.code,
+        user_kernels=user_kernels_of(raw),
         time=_time(raw, seconds),
         failure=failure,
         problems=(*raw.problems, *_problems(raw, reports, failure, unequal)),

@@ -15,6 +15,7 @@ from ctrace.inspector import (
     decode_passes,
     decode_scenarios,
     decode_shapes,
+    decode_userkernels,
 )
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
@@ -217,6 +218,10 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
     "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
     "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
+        _id(entry), _payload(entry)
+    ),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,

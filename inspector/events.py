@@ -12,6 +12,7 @@ from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.printed import GraphEvent, Printed
 from ctrace.inspector.shape_events import ShapeEvent
+from ctrace.inspector.userkernels import UserKernelEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,7 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | DangerFound | Listing | CompileStarted | BreakReported
+    | DangerFound | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -17,6 +17,7 @@ from ctrace.inspector.generated import Kernel, OutputCode
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.passes import Attention, Pass
 from ctrace.inspector.printed import Graphs
+from ctrace.inspector.userkernels import UserKernel
 
 
 class Verdict(StrEnum):
@@ -246,6 +247,7 @@ class Session:
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     code: tuple[OutputCode, ...] = ()
+    user_kernels: tuple[UserKernel, ...] = ()
     time: Time = Time()
     failure: Failure | None = None
     problems: tuple[Problem, ...] = ()

@@ -16,6 +16,7 @@ from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
+from ctrace.inspector.userkernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 
 LOG_SCHEMA = 1
 """Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
@@ -64,6 +65,7 @@ class Raw:
     kernels: list[KernelMade] = field(default_factory=list)
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
+    user_kernels: list[UserKernelEvent] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -186,6 +188,8 @@ class Raw:
                 self.generated[event.id, event.stage] = event
             case CodeWritten():
                 self.code[event.id, event.stage] = event
+            case UserKernelLowered() | UserKernelWritten():
+                self.user_kernels.append(event)
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))

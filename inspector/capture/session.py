@@ -27,6 +27,7 @@ from ctrace.inspector.capture.shapes import shapes
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks
 from ctrace.inspector.capture.structured import structured
+from ctrace.inspector.capture.userkernels import userkernels
 
 
 @contextmanager
@@ -69,5 +70,6 @@ def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
+    yield userkernels
     if not build:
         yield emit

@@ -10,6 +10,7 @@ import pytest
 from ctrace.inspector import advice as advice_module
 from ctrace.inspector.advice import Entry, advice_on_break, advice_on_cause, entries
 from ctrace.inspector.registry import registered_ids
+from ctrace.inspector.tritoncases import _PHRASES
 from tests.helpers import CAUSE_KINDS
 
 BREAKS = entries("breaks")
@@ -25,6 +26,8 @@ CONSTRUCTS = {
     "assert", "check", "if", "while", "ternary", "print", "log", "warn", "clock", "cast", "format", "import",
 }  # fmt: skip
 """The kinds that `constructs.py` tells apart."""
+TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
+"""The cases that `tritoncases.py` tells apart."""
 TABLES = Path(advice_module.__file__).parent
 
 
@@ -35,8 +38,8 @@ def sentences(entry: Entry) -> list[str]:
 def test_a_break_is_known_by_its_id_or_by_the_users_construct():
     for key in BREAKS:
         id_, _, case = key.partition("/")
-        assert re.fullmatch(r"GB\d{4}", id_) or id_ in CONSTRUCTS, key
-        assert not case or (case in CONSTRUCTS and id_ in BREAKS), key
+        assert re.fullmatch(r"GB\d{4}", id_) or id_ in CONSTRUCTS | TRITON_CASES, key
+        assert not case or (case in CONSTRUCTS | TRITON_CASES and id_ in BREAKS), key
 
 
 @pytest.mark.parametrize("table", ["breaks", "skips", "causes", "attention"])

@@ -158,6 +158,24 @@ SPECIMENS: dict[str, Any] = {
         "stage": "forward", "name": "k0", "language": "cpp", "ops": ["aten.exp"],
         "stacks": [f'File "{MODEL}", line 9, in forward'],
     },
+    "artifact:ctrace_user_kernel": {
+        "stage": "forward", "operation": "op1", "kernel": "add_kernel", "file": MODEL, "line": 3, "device": "cuda:0",
+        "stack": f'File "{MODEL}", line 9, in forward', "decorators": ["Autotuner", "JITFunction"], "assumed": "no",
+        "parameters": [{
+            "name": "x_ptr", "kind": "tensor", "constexpr": False, "value": "", "dtype": "float32", "shape": ["4"],
+            "written": True, "read": None,
+        }],
+        "grids": [{"sizes": ["4", "1", "1"]}], "configs": [{"sets": {"block": "256"}}], "key": ["size"],
+        "heuristics": ["even"], "restored": ["x_ptr"], "zeroed": ["x_ptr"], "flops": False,
+        "op": {
+            "name": "mylib::add", "file": MODEL, "line": 7, "fallbacks": ["cpu"], "autograd": True, "flops": True,
+            "mutates": ["x"],
+        },
+    },
+    "artifact:ctrace_user_kernel_code": {
+        "stage": "forward", "operation": "op1", "name": "add_kernel_0", "constants": {"block": "256"},
+        "epilogue": "possible",
+    },
     "artifact:ctrace_codegen_started": {"stage": "forward"},
     "artifact:ctrace_codegen": {"stage": "forward", "seconds": 0.5},
     "artifact:ctrace_codegen_failed": {"stage": "forward", "error": "ValueError: no"},

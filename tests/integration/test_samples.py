@@ -23,11 +23,12 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "step_counter.py": {"verdict": "partial", "breaks": [], "skipped": [], "limit": True},
     "custom_op.py": {**COMPILED, "graphs": 1},
     "triton_kernel.py": {**COMPILED, "graphs": 1},
+    "triton_op.py": {**COMPILED, "graphs": 1},
     "skipped_loop.py": {"verdict": "not_compiled", "graphs": 0, "breaks": ["GB0059"], "skipped": ["forward"]},
     "embedding_loss.py": {**COMPILED, "graphs": 1},
     "item_sync.py": {"verdict": "partial", "breaks": ["GB0124"], "skipped": []},
 }
-TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py"}
+TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py", "triton_op.py"}
 
 
 def test_every_sample_is_covered() -> None:

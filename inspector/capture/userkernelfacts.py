@@ -1,0 +1,201 @@
+"""What there is to say of one call of a user's Triton kernel, as data for the log."""
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LONG = 200
+_LONGEST = 2000
+"""What is kept of what the analysis raised: a message of Triton's compiler holds the kernel."""
+_SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""What a triton.Config sets besides arguments of the kernel."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What torch found a kernel to write."""
+
+    found: Any
+    """A list of names (2.11), or `TensorAccesses` (2.13)."""
+    raised: str
+    """Why it assumed that every tensor is written; empty: it did not."""
+
+
+@dataclass(frozen=True)
+class TritonOpCall:
+    """A call of a kernel by a `triton_op`."""
+
+    constants: Any
+    """The call's constant arguments, as they lie in torch's table."""
+    name: str
+    function: Any
+    """What the user decorated."""
+
+
+def described(
+    user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, TritonOpCall]
+) -> dict[str, Any]:
+    """Describe a `UserDefinedTritonKernel` that was just made: the kernel, its arguments, and what it writes."""
+    from torch._inductor.virtualized import V
+
+    node: Any = V.graph.current_node
+    kernel, configs, restored, zeroed = user.get_kernel_and_metadata()
+    given = side_table().get_kernel(user.kernel_idx)
+    chain = tuple(_chain(originals.get(id(given), given)))
+    tuner = next((each for each in chain if hasattr(each, "configs")), None)
+    constants = node.kwargs["constant_args_idx"]
+    op = ops.get(constants)
+    if op is not None and op.constants is not side_table().get_constant_args(constants):
+        op = None  # torch._dynamo.reset() lets the numbers begin anew
+    return {
+        "operation": user.get_operation_name(),
+        "kernel": kernel.__name__,
+        **_defined_at(kernel),
+        "stack": node.meta.get("stack_trace") or "",
+        "device": str(user.get_device()),
+        "decorators": [type(each).__name__ for each in chain],
+        "parameters": _parameters(user, kernel, configs, analysis),
+        "assumed": None if analysis is None else analysis.raised[:_LONGEST],
+        "grids": [{"sizes": [str(size) for size in grid]} for grid in user.grid],
+        "configs": [{"sets": _config(each)} for each in configs],
+        "key": _names(getattr(tuner, "keys", None)),
+        "heuristics": [name for each in chain for name in getattr(each, "values", None) or ()],
+        "restored": list(restored),
+        "zeroed": list(zeroed),
+        "flops": _has_formula(kernel),
+        "op": None if op is None else _op(op),
+    }
+
+
+def emitted(user: Any, name: str, meta: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
+    """Say what a kernel is called in the wrapper, which values are fixed in it, and whether what follows is fused."""
+    return {
+        "operation": user.get_operation_name(),
+        "name": name,
+        "constants": {name: _text(value) for name, value in meta["constants"].items()},
+        "epilogue": "fused" if fused else _epilogue(user),
+    }
+
+
+def _epilogue(user: Any) -> str:
+    """Say whether an epilogue can be fused: the conditions of `can_fuse_epilogue` in its order (2.13, ir.py:7989)."""
+    from torch._inductor import config
+
+    if not hasattr(user, "can_fuse_epilogue"):
+        return "unknown_to_torch"
+    if not user.arg_accesses.can_fuse_epilogue:
+        return "writes"
+    if len(user.kernel_stores.stores) != 1:
+        return "stores"
+    if not config.epilogue_fusion_user_defined_triton_kernel:
+        return "switched_off"
+    return "possible" if user.can_fuse_epilogue() else "not_empty"
+
+
+def _chain(kernel: Any) -> Iterator[Any]:
+    """Give a kernel's decorators, outermost first, and the `JITFunction` last."""
+    while kernel is not None:
+        yield kernel
+        inner = getattr(kernel, "fn", None)
+        kernel = inner if hasattr(inner, "arg_names") else None
+
+
+def side_table() -> Any:
+    """Give the table in which torch keeps what a graph cannot hold: kernels and constant arguments, by number."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return kernel_side_table
+
+
+def _defined_at(kernel: Any) -> dict[str, Any]:
+    """Give file and line of `def`; a code object begins at the first decorator."""
+    code = kernel.fn.__code__
+    source = getattr(kernel, "raw_src", None) or ()
+    before = next((at for at, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
+    return {"file": code.co_filename, "line": code.co_firstlineno + before}
+
+
+def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None) -> list[dict[str, Any]]:
+    written, read = _accessed(analysis)
+    tuned = {name for config in configs for name in config.kwargs}
+    made = []
+    for parameter in kernel.params:
+        name = parameter.name
+        value = _described_tensor(user.kwargs.get(name))
+        kind = _kind(name, value, user.kwargs, tuned, parameter.is_constexpr)
+        is_tensor = kind == "tensor"
+        made.append(
+            {
+                "name": name,
+                "kind": kind,
+                "constexpr": bool(parameter.is_constexpr),
+                "value": "" if is_tensor or name not in user.kwargs else _text(value),
+                "dtype": str(value.get_dtype()).removeprefix("torch.") if is_tensor else "",
+                "shape": [str(size) for size in value.get_size()] if is_tensor else [],
+                "written": name in written if is_tensor and written is not None else None,
+                "read": name in read if is_tensor and read is not None else None,
+            }
+        )
+    return made
+
+
+def _described_tensor(value: Any) -> Any:
+    """Give the tensor behind a TMA descriptor; anything else stays as it is."""
+    return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
+
+
+def _kind(name: str, value: Any, given: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> str:
+    if hasattr(value, "get_dtype") and hasattr(value, "get_size"):
+        return "tensor"
+    if name not in given:
+        return "config" if name in tuned else "default"
+    return "constant" if is_constexpr else "none" if value is None else "number"
+
+
+def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:
+    """Give the names of what is written and of what is read; None: not known."""
+    if analysis is None:
+        return None, None
+    accesses = getattr(analysis.found, "read_writes", None)
+    if accesses is None:
+        return set(analysis.found), None
+    written, read = ({access.name for access in each} for each in (accesses.writes, accesses.reads))
+    return written, None if analysis.raised else read
+
+
+def _config(config: Any) -> dict[str, str]:
+    settings = {name: getattr(config, name, None) for name in _SETTINGS}
+    return {name: _text(value) for name, value in {**config.kwargs, **settings}.items() if value is not None}
+
+
+def _names(names: Any) -> list[str]:
+    return [str(name) for name in names or ()]
+
+
+def _text(value: Any) -> str:
+    return str(value)[:_LONG]
+
+
+def _op(op: TritonOpCall) -> dict[str, Any]:
+    """Tell what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
+    from torch._library.custom_ops import OPDEFS
+
+    definition = OPDEFS[op.name]
+    code = inspect.unwrap(op.function).__code__
+    schema = definition._opoverload._schema
+    return {
+        "name": op.name,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "fallbacks": [str(device) for device in definition._backend_fns if device is not None],
+        "autograd": definition._backward_fn is not None,
+        "flops": _has_formula(definition._opoverload.overloadpacket),
+        "mutates": [each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write],
+    }
+
+
+def _has_formula(target: Any) -> bool:
+    counter = sys.modules.get("torch.utils.flop_counter")
+    return counter is not None and target in counter.flop_registry
