@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ctrace.inspector.built_events import BuiltEvent
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.fusion import Fusion
@@ -294,5 +295,6 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
     | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
-    | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted
+    | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
