@@ -45,9 +45,12 @@ class TritonBuilds:
 
     def listen(self, *, metadata: dict[str, Any], metadata_group: dict[str, str], times: Any, cache_hit: bool) -> None:
         """Take in what Triton compiled; read its code now, since nobody promises that its files stay."""
+        hash_ = str(metadata["hash"])
+        if cache_hit and hash_ in self._heard:  # from this run's own cache: it was measured before
+            return
         stages = [] if cache_hit else [("source", times.ir_initialization), *times.lowering_stages]
         seconds = [{"stage": str(stage), "seconds": micro / 1e6} for stage, micro in stages]
-        self._heard[str(metadata["hash"])] = _Heard(dict(metadata), seconds, _code(metadata_group))
+        self._heard[hash_] = _Heard(dict(metadata), seconds, _code(metadata_group))
 
     def compiled(self, kernel: Any, result: Any) -> None:
         """Take in what an autotuner compiled for one configuration."""
