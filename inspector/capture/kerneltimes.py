@@ -137,10 +137,10 @@ class Run:
                     fresh = Fresh(args, kwargs)
                     launch, restore = launcher_of(fresh), fresh.restoring(written)
                     self._known[key] = timed(launch, restore, on_gpu=fresh.on_gpu)
-            except (CannotCopyError, torch.OutOfMemoryError) as error:
-                return {
-                    "why": str(error) if isinstance(error, CannotCopyError) else "there is no room for it in memory"
-                }
+            except CannotCopyError as error:
+                return {"why": str(error)}
+            except torch.OutOfMemoryError:
+                return {"why": "there is no room in memory to launch it again"}
         seconds, launches = self._known[key]
         return {"seconds": seconds, "launches": launches}
 
