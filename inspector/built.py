@@ -73,6 +73,8 @@ class Gpu:
     name: str
     processors: int
     multiprocessor: Multiprocessor
+    clock: float | None = None
+    """The most cycles a second; None: not known."""
     bandwidth: float | None = None
     """The most that its memory can do, by its clock and width; None: not known."""
     copied: float | None = None

@@ -69,6 +69,7 @@ def gpu(data: Fields) -> GpuSeen:
             name=data.text("name"),
             processors=data.integer("processors"),
             multiprocessor=multiprocessor,
+            clock=data.maybe_number("clock"),
             bandwidth=data.maybe_number("bandwidth"),
             copied=data.maybe_number("copied"),
             empty=data.maybe_number("empty"),

@@ -25,6 +25,7 @@ def record_gpu(recorder: Recorder) -> None:
             "threads": properties.max_threads_per_multi_processor,
             "shared": properties.shared_memory_per_multiprocessor,
             "warp": properties.warp_size,
+            "clock": getattr(properties, "clock_rate", 0) * 1e3 or None,
             "bandwidth": _bandwidth(properties),
             "copied": _copied(),
             "empty": timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0],

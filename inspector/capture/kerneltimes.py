@@ -60,7 +60,9 @@ class KernelTimes:
             return lambda: chosen(*fresh.args, **fresh.kwargs)
 
         changed = {*kernel.mutated_arg_names, *kernel.reset_to_zero_arg_names}
-        written = [arg for name, arg in zip(kernel.fn.arg_names, args, strict=False) if name in changed]
+        named = zip(kernel.fn.arg_names, args, strict=False)
+        # Workspaces and semaphores of some reductions must be as the wrapper left them, too.
+        written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
         run.time(name_of(kernel), launcher_of, args, kwargs, written)
 
     def _see_gpu(self, run: "Run") -> None:
