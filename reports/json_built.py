@@ -83,11 +83,5 @@ def _time(each: Time) -> dict[str, Any]:
 
 
 def _code(each: Code) -> dict[str, Any]:
-    built = each.built
-    return {
-        "graph": built.graph,
-        "stage": str(built.stage),
-        "kernel": built.kernel,
-        "ir": each.stage,
-        "text": each.text,
-    }
+    of = each.built
+    return {"graph": of.graph, "stage": str(of.stage), "kernel": of.kernel, "ir": each.stage, "text": each.text}

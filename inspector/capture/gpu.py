@@ -10,7 +10,7 @@ _COPY = 1 << 30
 """Bytes of a copy that no cache holds a part of that matters."""
 
 
-def record_gpu(recorder: Recorder) -> None:
+def record_gpu(recorder: Recorder, *, measure: bool) -> None:
     """Record the current GPU: names as in `inspector/built.py`, memory in bytes, times in seconds."""
     import torch
 
@@ -27,8 +27,8 @@ def record_gpu(recorder: Recorder) -> None:
             "warp": properties.warp_size,
             "clock": getattr(properties, "clock_rate", 0) * 1e3 or None,
             "bandwidth": _bandwidth(properties),
-            "copied": _copied(),
-            "empty": timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0],
+            "copied": _copied() if measure else None,
+            "empty": _empty() if measure else None,
             "tf32": _tf32(),
         },
     )
@@ -47,6 +47,12 @@ def _copied() -> float | None:
         return None
     source, copy = (torch.empty(_COPY, dtype=torch.int8, device="cuda") for _ in range(2))
     return 2 * _COPY / timed(lambda: copy.copy_(source), lambda: None, on_gpu=True)[0]
+
+
+def _empty() -> float:
+    import torch
+
+    return timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0]
 
 
 def _tf32() -> list[str]:

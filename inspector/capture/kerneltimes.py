@@ -28,7 +28,8 @@ class KernelTimes:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._now = threading.local()
-        self._has_gpu = False
+        self._is_told: str | None = None
+        """How the GPU was recorded: alone, or with what had to be measured of it."""
 
     def attach(self, module: Any, part: Part) -> None:
         """Have the first call of a compiled module timed."""
@@ -68,10 +69,12 @@ class KernelTimes:
     def _see_gpu(self, run: "Run") -> None:
         import torch
 
-        if not self._has_gpu and not run.why and torch.cuda.is_initialized():
-            self._has_gpu = True
-            with self._recorder.watching("the GPU"), run.measuring():
-                record_gpu(self._recorder)
+        told = "alone" if run.why else "measured"
+        if self._is_told in (told, "measured") or not torch.cuda.is_initialized():
+            return
+        self._is_told = told
+        with self._recorder.watching("the GPU"), run.measuring():
+            record_gpu(self._recorder, measure=not run.why)
 
     @contextmanager
     def _running(self, run: "Run") -> Iterator[None]:

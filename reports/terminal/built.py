@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.built import Built
+from ctrace.inspector.built import Built, Timed
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.reports import format as fmt
@@ -17,7 +16,9 @@ from ctrace.reports.terminal.parts import GAP, section
 _THEME = "ansi_dark"
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
 _UNKNOWN = "not known"
-_NARROW = 100
+_WIDE = 100
+_SECOND, _SHORTEST = 26, 9
+"""How wide the second column of text may be, and how narrow the first."""
 
 
 def resources_screen(
@@ -35,48 +36,43 @@ def resources_screen(
     yield from _compiling(found, width)
 
 
-def _resources(found: Iterable[Resources], width: int) -> Table:
-    made = _table(width, "kernel", "configuration", ">regs", ">spills", ">shared", ">fits", "limited by")
+def _resources(found: tuple[Resources, ...], width: int) -> Table:
+    columns = ("kernel", "configuration", ">regs", ">spills", ">shared", ">fits", "limited by")
+    heads = _Heads(columns, [each.built for each in found])
+    rows = []
     for each in found:
         built, held = each.built, each.occupancy
-        made.add_row(
-            _name(built.kernel),
-            _configuration(built),
-            _number(built.registers),
-            _number(built.spills),
-            _UNKNOWN if built.shared is None else fmt.memory(built.shared),
-            _UNKNOWN if held is None else f"{held.blocks} ({held.share:.0%})",
-            _UNKNOWN if held is None else ", ".join(held.limits),
-        )
-    return made
+        rows.extend(heads.before(built))
+        resources = (_number(built.registers), _number(built.spills), _memory(built.shared))
+        fits = (_UNKNOWN, _UNKNOWN) if held is None else (f"{held.blocks} ({held.share:.0%})", ", ".join(held.limits))
+        rows.append((_name(built.kernel), _configuration(built, width), *resources, *fits))
+    return _table(width, columns, rows)
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
     measured = [each.built for each in found if each.built.seconds]
     stages = list(dict.fromkeys(stage for built in measured for stage in built.seconds))
-    made = _table(width, "kernel", ">all", *(f">{fmt.one_line(stage, 10)}" for stage in stages))
+    columns = ("kernel", ">all", *(f">{fmt.one_line(stage, 10)}" for stage in stages))
+    heads, rows = _Heads(columns, measured), []
     for built in measured:
+        rows.extend(heads.before(built))
         each = (fmt.seconds(built.seconds[stage]) if stage in built.seconds else "" for stage in stages)
-        made.add_row(_name(built.kernel), fmt.seconds(sum(built.seconds.values())), *each)
+        rows.append((_name(built.kernel), fmt.seconds(sum(built.seconds.values())), *each))
     if measured:
-        yield made
+        yield _table(width, columns, rows)
     left = len(found) - len(measured)
     if left:
         yield Text(f"{fmt.count(left, 'kernel')} came from a cache: compile time not measured", style="dim")
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:
-    """Show how long a launch of each kernel takes, its share, and how near it comes to what memory and arithmetic allow."""
+    """Show how long a launch of each kernel takes, its share, and how near it comes to its bound."""
     found = times(session, graph)
     if not found:
         yield Text("No launch was timed; run with --build.", style="dim")
         return
     yield section("Time of a launch: the median, with cold caches")
-    made = _table(width, "kernel", ">calls", ">one", ">share", ">bound", ">of it", "set by")
-    for each in found:
-        if each.timed.seconds is not None:
-            made.add_row(*_time(each))
-    yield made
+    yield _times(found, width)
     for each in found:
         if each.timed.seconds is None:
             why = fmt.one_line(each.timed.why, 200)
@@ -84,10 +80,20 @@ def times_screen(session: Session, width: int, graph: str | None = None) -> Iter
     yield from _notes(session)
 
 
-def _time(each: Time) -> tuple[str | Text, ...]:
+def _times(found: tuple[Time, ...], width: int) -> Table:
+    columns = ("kernel", ">calls", ">one", ">share", ">bound", ">of it", "set by")
+    measured = [each for each in found if each.timed.seconds is not None]
+    heads, rows = _Heads(columns, [each.timed for each in measured]), []
+    for part in heads.parts:
+        same = [each for each in measured if _part(each.timed) == part]
+        rows += [*heads.before(same[0].timed), *map(_time, same)]
+    return _table(width, columns, rows)
+
+
+def _time(each: Time) -> tuple[str, ...]:
     least, reached = each.bound.seconds, each.reached
     return (
-        _name(each.timed.kernel),
+        _called(each.timed),
         str(each.calls),
         _micro(each.timed.seconds),
         f"{each.share:.0%}" if each.share is not None else "",
@@ -126,40 +132,75 @@ def _codes(found: Iterable[Code], width: int) -> Iterator[RenderableType]:
     for each in found:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"
-        yield section(fmt.one_line(f"{head}  {_configuration(built)}", width))
+        yield section(fmt.one_line(f"{head}  {_configuration(built, _WIDE)}", width))
         if each.text is None:
             yield Text("The log is damaged here: the code cannot be read.", style="yellow")
         else:
             text = fmt.plain(each.text).expandtabs(4)
-            code = Syntax(
+            yield Syntax(
                 text, _LEXERS.get(each.stage, "text"), theme=_THEME, background_color="default", word_wrap=True
             )
-            yield Padding(code, (0, 0, 0, 0))
 
 
-def _configuration(built: Built) -> str:
+def _configuration(built: Built, width: int) -> str:
     sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
-    used = "" if built.chosen else " (not used)"
-    return f"{sizes} {built.warps} warps {built.stages} stages{used}".strip()
+    warps = fmt.count(built.warps, "warp") if width >= _WIDE else f"{built.warps}w"
+    stages = fmt.count(built.stages, "stage") if width >= _WIDE else f"{built.stages}s"
+    return " ".join(part for part in ("" if built.chosen else "(not used)", warps, stages, sizes) if part)
 
 
-def _table(width: int, *columns: str) -> Table:
-    """Make a table; columns that begin with `>` hold numbers, and those of text give way on a narrow screen."""
-    made = Table(box=None, padding=(0, GAP if width >= _NARROW else 1, 0, 0), header_style="dim", show_edge=False)
+def _table(width: int, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    """Make a table; columns that begin with `>` hold numbers and are never cut, the first two of text are."""
+    gap = GAP if width >= _WIDE else 1
+    made = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
-        is_number = column.startswith(">")
         made.add_column(
-            column.lstrip(">"),
-            overflow="ellipsis",
-            no_wrap=True,
-            justify="right" if is_number else "left",
-            min_width=None if is_number else min(18, width // 5),
+            column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
+    widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
+    second = 0 if columns[1].startswith(">") else min(widths[1], _SECOND)
+    first = width - gap * len(columns) - second - sum(widths[2 if second else 1 :])
+    for row in rows:
+        rest = (fmt.one_line(row[1], second), *row[2:]) if second else row[1:]
+        made.add_row(_cut(row[0], max(first, _SHORTEST)), *rest)
     return made
+
+
+def _cut(name: str, limit: int) -> str:
+    """Cut a name in its middle: those of kernels begin alike and end in a number."""
+    end = limit // 3
+    return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
+
+
+class _Heads:
+    """Rows that say which graph part the next rows are of, where a table has several."""
+
+    def __init__(self, columns: tuple[str, ...], things: Iterable[Built | Timed]) -> None:
+        self.parts = tuple(dict.fromkeys(map(_part, things)))
+        self._rest = ("",) * (len(columns) - 1)
+        self._last = "" if len(self.parts) > 1 else next(iter(self.parts), "")
+
+    def before(self, thing: Built | Timed) -> Iterator[tuple[str, ...]]:
+        """Give a row for a part that begins."""
+        if self._last != _part(thing):
+            self._last = _part(thing)
+            yield (f"{self._last}:", *self._rest)
+
+
+def _part(thing: Built | Timed) -> str:
+    return f"{thing.graph} {thing.stage}"
 
 
 def _name(kernel: str) -> str:
     return fmt.one_line(kernel, 80)
+
+
+def _called(timed: Timed) -> str:
+    return f"{_name(timed.kernel)} (call {timed.launch + 1})" if timed.launch else _name(timed.kernel)
+
+
+def _memory(size: int | None) -> str:
+    return _UNKNOWN if size is None else fmt.memory(size)
 
 
 def _number(number: int | None) -> str:
