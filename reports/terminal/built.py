@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ctrace.inspector.built import Built, Timed
 from ctrace.inspector.model import Session
+from ctrace.inspector.occupancy import Limit, Occupancy
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import GAP, section
@@ -17,8 +18,8 @@ _THEME = "ansi_dark"
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
 _UNKNOWN = "not known"
 _WIDE = 100
-_SECOND, _SHORTEST = 26, 9
-"""How wide the second column of text may be, and how narrow the first."""
+_SHORTEST = 14
+"""Characters of the first column, whatever else a table holds."""
 
 
 def resources_screen(
@@ -31,7 +32,7 @@ def resources_screen(
         return
     yield section("Resources of a Triton kernel, as compiled")
     yield _resources(found, width)
-    yield Text("fits: the most blocks on one multiprocessor, and the warps that makes of those possible", style="dim")
+    yield Text("fits: the most blocks on one multiprocessor, and how full of warps that makes it", style="dim")
     yield section("Compile time")
     yield from _compiling(found, width)
 
@@ -44,9 +45,14 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
         built, held = each.built, each.occupancy
         rows.extend(heads.before(built))
         resources = (_number(built.registers), _number(built.spills), _memory(built.shared))
-        fits = (_UNKNOWN, _UNKNOWN) if held is None else (f"{held.blocks} ({held.share:.0%})", ", ".join(held.limits))
+        fits = (_UNKNOWN, _UNKNOWN) if held is None else (f"{held.blocks} {held.share:4.0%}", _limits(held))
         rows.append((_name(built.kernel), _configuration(built, width), *resources, *fits))
     return _table(width, columns, rows)
+
+
+def _limits(held: Occupancy) -> str:
+    """Say what sets the limit; where all warps are there, nothing else matters."""
+    return str(Limit.THREADS) if Limit.THREADS in held.limits else ", ".join(held.limits)
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
@@ -62,7 +68,7 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
         yield _table(width, columns, rows)
     left = len(found) - len(measured)
     if left:
-        yield Text(f"{fmt.count(left, 'kernel')} came from a cache: compile time not measured", style="dim")
+        yield Text(f"{fmt.count(left, 'kernel')} came from a cache or another process: compile time not measured", style="dim")
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:
@@ -146,7 +152,7 @@ def _configuration(built: Built, width: int) -> str:
     sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
     warps = fmt.count(built.warps, "warp") if width >= _WIDE else f"{built.warps}w"
     stages = fmt.count(built.stages, "stage") if width >= _WIDE else f"{built.stages}s"
-    return " ".join(part for part in ("" if built.chosen else "(not used)", warps, stages, sizes) if part)
+    return " ".join(part for part in ("" if built.chosen else "unused:", warps, stages, sizes) if part)
 
 
 def _table(width: int, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
@@ -158,7 +164,7 @@ def _table(width: int, columns: tuple[str, ...], rows: list[tuple[str, ...]]) ->
             column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
     widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
-    second = 0 if columns[1].startswith(">") else min(widths[1], _SECOND)
+    second = 0 if columns[1].startswith(">") else min(widths[1], 40 if width >= _WIDE else 15)
     first = width - gap * len(columns) - second - sum(widths[2 if second else 1 :])
     for row in rows:
         rest = (fmt.one_line(row[1], second), *row[2:]) if second else row[1:]
@@ -192,7 +198,7 @@ def _part(thing: Built | Timed) -> str:
 
 
 def _name(kernel: str) -> str:
-    return fmt.one_line(kernel, 80)
+    return fmt.one_line(kernel)
 
 
 def _called(timed: Timed) -> str:
