@@ -68,7 +68,9 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
         yield _table(width, columns, rows)
     left = len(found) - len(measured)
     if left:
-        yield Text(f"{fmt.count(left, 'kernel')} came from a cache or another process: compile time not measured", style="dim")
+        yield Text(
+            f"{fmt.count(left, 'kernel')} came from a cache or another process: compile time not measured", style="dim"
+        )
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:

@@ -80,7 +80,7 @@ def test_code() -> None:
     ("stage", "kernel", "what", "todo"),
     [
         ("pxt", None, "no such stage", "did you mean ptx?"),
-        ("x", None, "no such stage", "there are: ttir, ttgir, llir, ptx, sass"),
+        ("metal", None, "no such stage", "there are: ttir, ttgir, llir, ptx, sass"),
         ("ptx", "triton_per_fused", "no kernel triton_per_fused", "there are: "),
         ("ptx", SOFTMAX[:-1] + "1", "no kernel", f"did you mean {SOFTMAX}?"),
         ("ttir", None, "not kept", "the problems of the run"),
