@@ -88,7 +88,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         fusions=tuple(raw.fusions),
         kernels=_kernels(raw),
         built=built_of(raw.builds),
-        timed=timed_of(raw.builds),
+        timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
         gpu=raw.gpu,
         time=_time(raw, seconds),
         failure=failure,

@@ -1,11 +1,13 @@
 """Put together what the log says of built kernels: configurations, the one that is launched, code and times."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctrace.inspector.built import Built, Ir, Timed
 from ctrace.inspector.built_events import BuiltEvent, CodeBuilt, KernelBuilt, KernelChosen, LaunchTimed
+
+_OPS = "torch.ops."
 
 
 def built_of(events: Sequence[BuiltEvent]) -> tuple[Built, ...]:
@@ -27,7 +29,13 @@ def _key(built: Built) -> tuple[str, ...]:
     return built.graph, built.stage, built.kernel, built.hash
 
 
-def timed_of(events: Sequence[BuiltEvent]) -> tuple[Timed, ...]:
-    """Give each launch once; of one that was timed again, the later time."""
-    launches = (each.timed for each in events if isinstance(each, LaunchTimed))
+def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[Timed, ...]:
+    """Give each launch once, by its name among `kernels`; of one that was timed again, the later time."""
+    launches = (_named(each.timed, kernels) for each in events if isinstance(each, LaunchTimed))
     return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
+
+
+def _named(timed: Timed, kernels: Collection[str]) -> Timed:
+    """Name an op as Inductor does: it leaves `torch.ops.` out where the result is given (2.11 to 2.13, ir.py)."""
+    short = timed.kernel.removeprefix(_OPS)
+    return replace(timed, kernel=short) if timed.kernel not in kernels and short in kernels else timed

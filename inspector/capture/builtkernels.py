@@ -8,6 +8,7 @@ compared, before, still are. Triton's cache is one of this run's own (`caches.py
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -26,7 +27,7 @@ def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
     hooks = _Hooks(recorder)
     with ExitStack() as patches:
         for name, install in hooks.installers.items():
-            when(name, lambda module, install=install: install(module, patches))
+            when(name, partial(install, patches=patches))
         yield
 
 

@@ -14,7 +14,8 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
     """Record the current GPU: names as in `inspector/built.py`, memory in bytes, times in seconds."""
     import torch
 
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    # Torch's stubs do not know all of them.
+    properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
     recorder.record(
         "gpu",
         {

@@ -151,9 +151,7 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
         raise TargetError(f"--ir {stage}: no kernel {kernel} was built", _near(kernel, names))
     wanted = [each for each in built if kernel in (None, each.kernel) and stage in each.ir]
     if not wanted:
-        raise TargetError(
-            f"--ir {stage}: it was not kept of this kernel", "its problems say why: ctrace kernels --json"
-        )
+        raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
     return tuple(Code(each, stage, text_of(each.ir[stage])) for each in wanted)
 
 

@@ -40,7 +40,7 @@ def resources_screen(
 def _resources(found: tuple[Resources, ...], width: int) -> Table:
     columns = ("kernel", "configuration", ">regs", ">spills", ">shared", ">fits", "limited by")
     heads = _Heads(columns, [each.built for each in found])
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for each in found:
         built, held = each.built, each.occupancy
         rows.extend(heads.before(built))
@@ -59,7 +59,8 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
     measured = [each.built for each in found if each.built.seconds]
     stages = list(dict.fromkeys(stage for built in measured for stage in built.seconds))
     columns = ("kernel", ">all", *(f">{fmt.one_line(stage, 10)}" for stage in stages))
-    heads, rows = _Heads(columns, measured), []
+    heads = _Heads(columns, measured)
+    rows: list[tuple[str, ...]] = []
     for built in measured:
         rows.extend(heads.before(built))
         each = (fmt.seconds(built.seconds[stage]) if stage in built.seconds else "" for stage in stages)

@@ -61,6 +61,16 @@ def test_of_a_launch_the_last_time_counts() -> None:
     assert [(each.launch, each.seconds) for each in made.timed] == [(0, 2e-5), (1, 1e-5)]
 
 
+def test_an_op_has_the_name_that_its_kernel_has() -> None:
+    kernels = [
+        {"stage": "forward", "name": name, "language": "external", "ops": [], "stacks": []}
+        for name in ("aten.a.out", "torch.ops.aten.b")
+    ]
+    launches = [TIMED | {"kernel": name} for name in ("torch.ops.aten.a.out", "torch.ops.aten.b", "torch.ops.aten.c")]
+    made = session(*(("kernel", each) for each in kernels), *(("launch_timed", each) for each in launches))
+    assert [each.kernel for each in made.timed] == ["aten.a.out", "torch.ops.aten.b", "torch.ops.aten.c"]
+
+
 def test_old_logs_have_none() -> None:
     made = session()
     assert (made.built, made.timed, made.gpu) == ((), (), None)

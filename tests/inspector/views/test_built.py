@@ -81,7 +81,7 @@ def test_code() -> None:
     [
         ("pxt", None, "no such stage", "did you mean ptx?"),
         ("metal", None, "no such stage", "there are: ttir, ttgir, llir, ptx, sass"),
-        ("ptx", "triton_per_fused", "no kernel triton_per_fused", "there are: "),
+        ("ptx", "k", "no kernel k was built", "there are: "),
         ("ptx", SOFTMAX[:-1] + "1", "no kernel", f"did you mean {SOFTMAX}?"),
         ("ttir", None, "not kept", "the problems of the run"),
     ],
