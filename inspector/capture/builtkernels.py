@@ -28,7 +28,10 @@ def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
     with ExitStack() as patches:
         for name, install in hooks.installers.items():
             when(name, partial(install, patches=patches))
-        yield
+        try:
+            yield
+        finally:
+            hooks.times.end()
 
 
 class _Hooks:
@@ -37,7 +40,7 @@ class _Hooks:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._builds = TritonBuilds(recorder)
-        self._times = KernelTimes(recorder)
+        self.times = KernelTimes(recorder)
         self._loading = threading.local()
         self.installers = {
             "triton.knobs": self._listen,
@@ -66,7 +69,7 @@ class _Hooks:
             try:
                 module = original(lowering)
                 with self._recorder.watching("times of kernels"):
-                    self._times.attach(module, self._loading.part)
+                    self.times.attach(module, self._loading.part)
             finally:
                 self._loading.part = outer
             return module
@@ -104,7 +107,7 @@ class _Hooks:
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             with self._recorder.watching("the time of a kernel"):
-                self._times.of_triton(kernel, lambda *a, **k: run(kernel, *a, **k), args, kwargs)
+                self.times.of_triton(kernel, lambda *a, **k: run(kernel, *a, **k), args, kwargs)
             result = run(kernel, *args, **kwargs)
             if kernel not in launched:
                 launched.add(kernel)

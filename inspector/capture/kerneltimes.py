@@ -28,8 +28,13 @@ class KernelTimes:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._now = threading.local()
+        self._is_over = False
         self._is_told: str | None = None
         """How the GPU was recorded: alone, or with what had to be measured of it."""
+
+    def end(self) -> None:
+        """Leave alone what runs from now on: a compiled module outlives the capture where it is one of a block."""
+        self._is_over = True
 
     def attach(self, module: Any, part: Part) -> None:
         """Have the first call of a compiled module timed."""
@@ -37,7 +42,7 @@ class KernelTimes:
         in_cuda_graph = _uses_cuda_graphs()
 
         def call(args: Any) -> Any:
-            if not first.acquire(blocking=False):
+            if self._is_over or not first.acquire(blocking=False):
                 return original(args)
             with ExitStack() as watched:
                 with self._recorder.watching("times of kernels"):

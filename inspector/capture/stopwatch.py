@@ -14,7 +14,7 @@ _WARM_UP = 3
 _MOST, _LEAST = 50, 5
 _BUDGET = 0.05
 """Seconds of launches that one kernel is given; long kernels are launched fewer times."""
-_CPU_MOST, _CPU_BUDGET = 10, 0.3
+_CPU_MOST, _CPU_BUDGET = 10, 0.1
 _CPU_CACHE = 64 << 20
 """Bytes: more than the caches of common processors."""
 _HEAD_START = 2_000_000

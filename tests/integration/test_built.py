@@ -204,11 +204,13 @@ class TestOnAGpu:
                 return told
             builds.TritonBuilds._describe = both
             """
-        ctrace.write("attention.py", ATTENTION + textwrap.dedent(dump))
+        ctrace.write("attention.py", ATTENTION.replace("return (e", "return torch.sin(e") + textwrap.dedent(dump))
         result = ctrace("explain", "attention.py", "--build", "--train", "--json")
         assert result.code == 0, result.err
-        assert not last_session(ctrace.folder).problems
-        assert result.err.count("AGREED") == 2
+        session = last_session(ctrace.folder)
+        assert not session.problems
+        assert any(each.spills for each in session.built)  # the sine of large numbers needs memory
+        assert result.err.count("AGREED") >= len(session.built) > 0
 
     def test_times_are_near_those_of_the_profiler(self, ctrace: Command) -> None:
         ctrace.write("attention.py", ATTENTION)
