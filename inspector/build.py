@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from ctrace.inspector.breaks import Report, breaks_of, reports_of
+from ctrace.inspector.builtkernels import built_of, timed_of
 from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
 from ctrace.inspector.crosschecks import disagreements
@@ -93,6 +94,9 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         kernels=generated.kernels,
         code=generated.code,
         user_kernels=user_kernels_of(raw),
+        built=built_of(raw.builds),
+        timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
+        gpu=raw.gpu,
         time=_time(raw, seconds),
         failure=failure,
         problems=(*raw.problems, *_problems(raw, reports, failure, unequal)),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 
 from ctrace.inspector import (
+    decode_built,
     decode_bytecode,
     decode_fusion,
     decode_graphs,
@@ -222,6 +223,11 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         _id(entry), _payload(entry)
     ),
+    "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
+    "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(_id(entry), _payload(entry)),
+    "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
+    "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
+    "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,

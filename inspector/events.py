@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ctrace.inspector.built_events import BuiltEvent
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.fusion import Fusion
@@ -287,5 +288,6 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
-    | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted
+    | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

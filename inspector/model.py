@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ctrace.inspector.built import Built, Gpu, Timed
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
@@ -248,6 +249,12 @@ class Session:
     kernels: tuple[Kernel, ...] = ()
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
+    built: tuple[Built, ...] = ()
+    """Triton kernels that were compiled (`--build` on a GPU), each configuration of each."""
+    timed: tuple[Timed, ...] = ()
+    """Launches of kernels that were timed (`--build`), in their order."""
+    gpu: Gpu | None = None
+    """What they ran on."""
     time: Time = Time()
     failure: Failure | None = None
     problems: tuple[Problem, ...] = ()

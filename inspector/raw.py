@@ -6,6 +6,8 @@ from typing import Any
 
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
+from ctrace.inspector.built import Gpu
+from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, LaunchTimed
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
@@ -66,6 +68,9 @@ class Raw:
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
+    builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
+    """What became of kernels that were compiled and launched."""
+    gpu: Gpu | None = None
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -190,6 +195,10 @@ class Raw:
                 self.code[event.id, event.stage] = event
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
+            case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
+                self.builds.append(event)
+            case GpuSeen():
+                self.gpu = event.gpu
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))

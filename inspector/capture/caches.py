@@ -1,8 +1,10 @@
-"""Switch torch's graph caches off: a hit would hide AOTAutograd, passes and fusion.
+"""Switch torch's graph caches off: a hit would hide AOTAutograd, passes and fusion. Give Triton a cache of our own.
 
 What the user has cached stays as it is.
 """
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -15,6 +17,7 @@ _SWITCHES = {
     "torch._inductor.config": ("fx_graph_cache", "fx_graph_remote_cache"),
     "torch._functorch.config": ("enable_autograd_cache", "enable_remote_autograd_cache"),
 }
+_TRITON_CACHE = "TRITON_CACHE_DIR"
 
 
 @contextmanager
@@ -30,3 +33,26 @@ def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
         for module in _SWITCHES:
             when(module, install)
         yield
+
+
+@contextmanager
+def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
+    """Have Triton compile every kernel anew, so that its times can be measured, and leave the user's cache alone.
+
+    Triton and Inductor ask the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py).
+    """
+    before = os.environ.get(_TRITON_CACHE)
+    with ExitStack() as folders:
+
+        def install(_triton: ModuleType) -> None:
+            folder = tempfile.TemporaryDirectory(prefix="ctrace-triton-", ignore_cleanup_errors=True)
+            os.environ[_TRITON_CACHE] = folders.enter_context(folder)
+
+        when("triton", install)
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop(_TRITON_CACHE, None)
+            else:
+                os.environ[_TRITON_CACHE] = before

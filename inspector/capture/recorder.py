@@ -17,9 +17,9 @@ class Recorder:
     log: TraceLog
     _failed: set[str] = field(default_factory=set)
 
-    def record(self, name: str, payload: Any) -> None:
-        """Write artifact `ctrace_<name>`, placed in the compilation under way, if there is one."""
-        self.log.artifact(name, payload, _compile_context())
+    def record(self, name: str, payload: Any, at: dict[str, Any] | None = None) -> None:
+        """Write artifact `ctrace_<name>`, placed in the compilation `at`, or in that under way, if there is one."""
+        self.log.artifact(name, payload, compile_context() if at is None else at)
 
     def problem(self, what: str) -> None:
         """Say that something could not be measured, once for each wording."""
@@ -37,7 +37,8 @@ class Recorder:
             self.problem(f"{what} could not be recorded: {type(error).__name__}: {error} ({at.name}:{at.lineno})")
 
 
-def _compile_context() -> dict[str, Any]:
+def compile_context() -> dict[str, Any]:
+    """Name the compilation under way, as log entries do; empty: there is none."""
     guards = sys.modules.get("torch._guards")
     if guards is None:
         return {}

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.attention import attention
+from ctrace.inspector.capture.builtkernels import built_kernels
 from ctrace.inspector.capture.bytecode import bytecode
-from ctrace.inspector.capture.caches import no_caches
+from ctrace.inspector.capture.caches import no_caches, own_triton_cache
 from ctrace.inspector.capture.counters import counters
 from ctrace.inspector.capture.emit import emit
 from ctrace.inspector.capture.environment import environment
@@ -71,5 +72,4 @@ def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     yield userkernels
-    if not build:
-        yield emit
+    yield from (own_triton_cache, built_kernels) if build else (emit,)

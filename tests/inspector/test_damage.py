@@ -13,9 +13,11 @@ from ctrace.inspector.decode import _DECODERS
 from ctrace.inspector.decode_graphs import STAGES
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.views.built import text_of
 from ctrace.inspector.views.guards import by_line, by_object, guarded, heads
 from ctrace.inspector.views.recompiles import caches, groups
 from ctrace.inspector.views.tensorguards import tensor_guards
+from ctrace.reports.json_built import built_data
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, any_json, fuzzing, parsed, stack_of, unmet, whole
 
 SIZE = "L['x'].size()[0]"
@@ -176,6 +178,19 @@ SPECIMENS: dict[str, Any] = {
         "stage": "forward", "operation": "op1", "name": "add_kernel_0", "constants": {"block": "256"},
         "epilogue": "possible",
     },
+    "artifact:ctrace_built": {
+        "stage": "forward", "kernel": "k0", "hash": "aa", "warps": 4, "stages": 1, "blocks": {"XBLOCK": 8}, "registers": 32,
+        "spills": 0, "shared": 64, "seconds": [{"stage": "ptx", "seconds": 0.1}], "chosen": True,
+    },
+    "artifact:ctrace_built_chosen": {"stage": "forward", "kernel": "k0", "hash": "aa"},
+    "artifact:ctrace_built_code": {"hash": "aa", "texts": {"ptx": "ret;"}, "packed": {"llir": "eJwDAAAAAAE="}},
+    "artifact:ctrace_launch_timed": {
+        "stage": "forward", "kernel": "k0", "launch": 0, "seconds": 1e-6, "launches": 50, "why": "",
+    },
+    "artifact:ctrace_gpu": {
+        "name": "H100", "capability": [9, 0], "processors": 132, "registers": 65536, "threads": 2048, "shared": 233472,
+        "warp": 32, "clock": 1.98e9, "bandwidth": 3.3e12, "copied": 2.9e12, "empty": 2e-6, "tf32": ["matmul"],
+    },
     "artifact:ctrace_codegen_started": {"stage": "forward"},
     "artifact:ctrace_codegen": {"stage": "forward", "seconds": 0.5},
     "artifact:ctrace_codegen_failed": {"stage": "forward", "error": "ValueError: no"},
@@ -217,6 +232,9 @@ def seen(session: Session) -> None:
     assert session.verdict in Verdict
     groups(session)
     caches(session)
+    built_data(session)
+    for each in session.built:
+        assert all(isinstance(text_of(code), str | None) for code in each.ir.values())
     for each in (guarded(session, head) for head in heads(session)):
         by_line(each.guards)
         by_object(each.guards)

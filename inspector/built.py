@@ -1,0 +1,85 @@
+"""What a run with `--build` learned of its kernels: how they were compiled, and how long a launch takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ctrace.inspector.generated import Stage
+from ctrace.inspector.occupancy import Multiprocessor
+
+IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
+"""What Triton makes of a kernel for an NVIDIA GPU, in its order; the last is read from the binary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ir:
+    """One stage of a kernel's code, as the log keeps it."""
+
+    text: str
+    packed: bool = False
+    """Whether `text` is zlib's output in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A Triton kernel of one graph part, compiled with one configuration."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    """The same as `Kernel.name`."""
+    hash: str
+    """Triton's, of the source, the configuration and the target."""
+    warps: int
+    """In a block."""
+    stages: int
+    """Of software pipelining."""
+    blocks: Mapping[str, int] = field(default_factory=dict)
+    """Sizes that the configuration sets, such as `XBLOCK`."""
+    registers: int | None = None
+    """Of a thread; None: not known, as it was never loaded."""
+    spills: int | None = None
+    """Registers of a thread that live in memory instead: its 32-bit words of local memory, as Triton counts."""
+    shared: int | None = None
+    """Bytes of a block."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Compile time by stage, in order; empty: not measured, as it came from a cache or another process."""
+    chosen: bool = False
+    """Whether it is the configuration that is launched."""
+    ir: Mapping[str, Ir] = field(default_factory=dict)
+    """Code by stage; kept of the configuration that is launched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long launches of a kernel take, at one place of a graph part."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    """The same as `Kernel.name`."""
+    launch: int
+    """Which call of the kernel in the graph part, from 0."""
+    seconds: float | None
+    """The median; None: not measured."""
+    launches: int = 0
+    why: str = ""
+    """Why it was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """The GPU that kernels ran on; bandwidth in bytes a second."""
+
+    name: str
+    processors: int
+    multiprocessor: Multiprocessor
+    clock: float | None = None
+    """The most cycles a second; None: not known."""
+    bandwidth: float | None = None
+    """The most that its memory can do, by its clock and width; None: not known."""
+    copied: float | None = None
+    """What a large copy reaches, bytes read and written; None: not measured."""
+    empty: float | None = None
+    """Seconds that a kernel which does nothing takes, measured as all others are."""
+    tf32: tuple[str, ...] = ()
+    """Libraries that may compute products of float32 with fewer bits: `matmul`, `convolution`."""

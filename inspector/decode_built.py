@@ -1,0 +1,78 @@
+"""Type the entries about kernels that were built and launched."""
+
+from ctrace.inspector.built import Built, Gpu, Ir, Timed
+from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, LaunchTimed
+from ctrace.inspector.fields import Fields
+from ctrace.inspector.generated import Stage
+from ctrace.inspector.occupancy import Multiprocessor
+
+
+def built(graph: str, data: Fields) -> KernelBuilt:
+    """Type what was compiled."""
+    return KernelBuilt(
+        Built(
+            graph=graph,
+            stage=Stage(data.text("stage")),
+            kernel=data.text("kernel"),
+            hash=data.text("hash"),
+            warps=data.integer("warps"),
+            stages=data.integer("stages"),
+            blocks=data.maybe_counts("blocks"),
+            registers=data.maybe_integer("registers"),
+            spills=data.maybe_integer("spills"),
+            shared=data.maybe_integer("shared"),
+            seconds={each.text("stage"): each.number("seconds") for each in data.maybe_objects("seconds")},
+            chosen=data.flag("chosen"),
+        )
+    )
+
+
+def chosen(graph: str, data: Fields) -> KernelChosen:
+    """Type which configuration is launched."""
+    return KernelChosen(graph, Stage(data.text("stage")), data.text("kernel"), data.text("hash"))
+
+
+def code(data: Fields) -> CodeBuilt:
+    """Type the code of a kernel."""
+    plain = {stage: Ir(text) for stage, text in data.table("texts").items()}
+    packed = {stage: Ir(text, packed=True) for stage, text in data.table("packed").items()}
+    return CodeBuilt(data.text("hash"), plain | packed)
+
+
+def timed(graph: str, data: Fields) -> LaunchTimed:
+    """Type how long a launch takes."""
+    return LaunchTimed(
+        Timed(
+            graph=graph,
+            stage=Stage(data.text("stage")),
+            kernel=data.text("kernel"),
+            launch=data.integer("launch"),
+            seconds=data.maybe_number("seconds"),
+            launches=data.integer("launches"),
+            why=data.maybe_text("why") or "",
+        )
+    )
+
+
+def gpu(data: Fields) -> GpuSeen:
+    """Type what the GPU is."""
+    major, minor = data.integers("capability")
+    multiprocessor = Multiprocessor(
+        capability=(major, minor),
+        registers=data.integer("registers"),
+        threads=data.integer("threads"),
+        shared=data.integer("shared"),
+        warp=data.integer("warp"),
+    )
+    return GpuSeen(
+        Gpu(
+            name=data.text("name"),
+            processors=data.integer("processors"),
+            multiprocessor=multiprocessor,
+            clock=data.maybe_number("clock"),
+            bandwidth=data.maybe_number("bandwidth"),
+            copied=data.maybe_number("copied"),
+            empty=data.maybe_number("empty"),
+            tf32=data.texts("tf32"),
+        )
+    )

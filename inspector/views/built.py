@@ -1,0 +1,172 @@
+"""What `--build` showed of kernels: resources and what limits them, times next to their bounds, code at every stage."""
+
+import base64
+import binascii
+import difflib
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ctrace.inspector.built import IR_STAGES, Built, Gpu, Ir, Timed
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.generated import Kernel, Launch, Stage
+from ctrace.inspector.model import Session
+from ctrace.inspector.occupancy import Occupancy, occupancy
+from ctrace.inspector.rates import most_operations
+
+NOT_BUILT = "run with --build on a machine with a GPU"
+_LONGEST = 64 << 20
+"""Characters of one stage of code that are unpacked at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a compiled kernel takes of a multiprocessor."""
+
+    built: Built
+    occupancy: Occupancy | None
+    """None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least seconds that a launch can take; None: not known."""
+
+    memory: float | None
+    """For its bytes, at the most that the memory can do."""
+    arithmetic: float | None
+    """For its operations, at the most that the units can do."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Give the greater of the two."""
+        return max((each for each in (self.memory, self.arithmetic) if each is not None), default=None)
+
+    @property
+    def sets(self) -> str:
+        """Say which sets it: `memory`, `arithmetic`, or nothing where neither is known."""
+        if self.seconds is None:
+            return ""
+        return "memory" if self.seconds == self.memory else "arithmetic"
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Launches of one kernel that take the same, as they are launches with the same sizes."""
+
+    timed: Timed
+    """The first of them."""
+    calls: int
+    total: float | None
+    """Seconds of all of them; None: not measured."""
+    share: float | None
+    """Of the sum over all kernels that were measured: 0 to 1."""
+    bound: Bound
+    """Of one of them."""
+
+    @property
+    def reached(self) -> float | None:
+        """Say how near to its bound it comes, 1 being there; None: the bound is not known, or the time."""
+        least, seconds = self.bound.seconds, self.timed.seconds
+        return None if least is None or not seconds else least / seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One stage of the code of one kernel; `text` is None where the log is damaged there."""
+
+    built: Built
+    stage: str
+    text: str | None
+
+
+def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
+    """Give the kernels that were compiled; of each what is launched, or every configuration."""
+    used = {_kernel(each) for each in session.built if each.chosen}
+    wanted = (each for each in session.built if graph in (None, each.graph))
+    shown = (each for each in wanted if all_of_them or each.chosen or _kernel(each) not in used)
+    return tuple(Resources(each, _occupancy(session.gpu, each)) for each in shown)
+
+
+def _kernel(of: Built | Timed) -> tuple[str, Stage, str]:
+    return of.graph, of.stage, of.kernel
+
+
+def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
+    if gpu is None or built.registers is None or built.shared is None:
+        return None
+    return occupancy(gpu.multiprocessor, registers=built.registers, warps=built.warps, shared=built.shared)
+
+
+def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
+    """Give the kernels whose launches were timed, those that take most first, those not measured last."""
+    kernels = {(each.graph, each.stage, each.name): each for each in session.kernels}
+    groups: dict[tuple[object, ...], list[Timed]] = {}
+    for each in session.timed:
+        if graph in (None, each.graph):
+            groups.setdefault((*_kernel(each), each.seconds, each.why), []).append(each)
+    whole = sum(each.seconds for same in groups.values() for each in same if each.seconds is not None)
+    found = (_time(session.gpu, kernels.get(_kernel(same[0])), same, whole) for same in groups.values())
+    return tuple(sorted(found, key=lambda each: -(each.total or 0)))
+
+
+def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[Timed], whole: float) -> Time:
+    timed = same[0]
+    total = None if timed.seconds is None else timed.seconds * len(same)
+    share = None if total is None or not whole else total / whole
+    launch = kernel.launches[timed.launch] if kernel is not None and 0 <= timed.launch < len(kernel.launches) else None
+    return Time(timed, len(same), total, share, _bound(gpu, kernel, launch))
+
+
+def _bound(gpu: Gpu | None, kernel: Kernel | None, launch: Launch | None) -> Bound:
+    if gpu is None or kernel is None or launch is None:
+        return Bound(None, None)
+    known = launch.read is not None and launch.written is not None and gpu.bandwidth
+    memory = ((launch.read or 0) + (launch.written or 0)) / gpu.bandwidth if known and gpu.bandwidth else None
+    most = _most_operations(gpu, kernel, launch) if launch.flops else None
+    return Bound(memory, launch.flops / most if most and launch.flops else None)
+
+
+def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
+    dtypes = {each.dtype for each in launch.arguments or () if each.tensor}
+    products = kernel.language == "external" or kernel.user or "_tem_" in kernel.name
+    library = "convolution" if any("convolution" in op for op in launch.ops or kernel.ops) else "matmul"
+    return most_operations(gpu, dtypes, products=products, tf32=library in gpu.tf32)
+
+
+def codes(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> tuple[Code, ...]:
+    """Give the code of a stage, of one kernel or of all, in the order in which they were compiled.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    built = [each for each in session.built if graph in (None, each.graph)]
+    stages = tuple(dict.fromkeys((*IR_STAGES, *(name for each in built for name in each.ir))))
+    if stage not in stages:
+        raise TargetError(f"--ir {stage}: there is no such stage", _near(stage, stages))
+    if not built:
+        raise TargetError(f"--ir {stage}: this run built no Triton kernel", NOT_BUILT)
+    names = dict.fromkeys(each.kernel for each in built)
+    if kernel is not None and kernel not in names:
+        raise TargetError(f"--ir {stage}: no kernel {kernel} was built", _near(kernel, names))
+    wanted = [each for each in built if kernel in (None, each.kernel) and stage in each.ir]
+    if not wanted:
+        raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
+    return tuple(Code(each, stage, text_of(each.ir[stage])) for each in wanted)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+
+
+def text_of(ir: Ir) -> str | None:
+    """Unpack code; None: it is damaged, or longer than code can be."""
+    if not ir.packed:
+        return ir.text
+    try:
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.b64decode(ir.text, validate=True), _LONGEST)
+    except (zlib.error, binascii.Error, ValueError):
+        return None
+    return data.decode("utf-8", "replace") if unpacking.eof else None

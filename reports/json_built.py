@@ -1,0 +1,87 @@
+"""What `--build` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
+
+from typing import Any
+
+from ctrace.inspector.built import Gpu
+from ctrace.inspector.model import Session
+from ctrace.inspector.occupancy import Occupancy
+from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, times
+
+
+def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
+    """Give the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
+    return {
+        "gpu": None if session.gpu is None else _gpu(session.gpu),
+        "built": [_resources(each) for each in resources(session, graph, all_of_them=True)],
+        "timed": [_time(each) for each in times(session, graph)],
+    }
+
+
+def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> list[dict[str, Any]]:
+    """Give the code of a stage, of one kernel or of all.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    return [_code(each) for each in codes(session, stage, kernel, graph)]
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    return {
+        "name": gpu.name,
+        "capability": ".".join(map(str, gpu.multiprocessor.capability)),
+        "processors": gpu.processors,
+        "clock": gpu.clock,
+        "bandwidth": gpu.bandwidth,
+        "copied": gpu.copied,
+        "empty": gpu.empty,
+        "tf32": list(gpu.tf32),
+    }
+
+
+def _resources(each: Resources) -> dict[str, Any]:
+    built = each.built
+    return {
+        "graph": built.graph,
+        "stage": str(built.stage),
+        "kernel": built.kernel,
+        "hash": built.hash,
+        "chosen": built.chosen,
+        "warps": built.warps,
+        "stages": built.stages,
+        "blocks": dict(built.blocks),
+        "registers": built.registers,
+        "spills": built.spills,
+        "shared": built.shared,
+        "occupancy": None if each.occupancy is None else _occupancy(each.occupancy),
+        "seconds": dict(built.seconds) or None,
+        "ir": list(built.ir),
+    }
+
+
+def _occupancy(held: Occupancy) -> dict[str, Any]:
+    return {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": list(map(str, held.limits))}
+
+
+def _time(each: Time) -> dict[str, Any]:
+    timed = each.timed
+    return {
+        "graph": timed.graph,
+        "stage": str(timed.stage),
+        "kernel": timed.kernel,
+        "launch": timed.launch,
+        "calls": each.calls,
+        "seconds": timed.seconds,
+        "launches": timed.launches,
+        "share": each.share,
+        "memory_bound": each.bound.memory,
+        "arithmetic_bound": each.bound.arithmetic,
+        "bound_set_by": each.bound.sets or None,
+        "reached": each.reached,
+        "not_measured": timed.why or None,
+    }
+
+
+def _code(each: Code) -> dict[str, Any]:
+    of = each.built
+    return {"graph": of.graph, "stage": str(of.stage), "kernel": of.kernel, "ir": each.stage, "text": each.text}
