@@ -9,8 +9,8 @@ from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.dangers import dangers_of
 from ctrace.inspector.findings import CacheUse, Limit, Owner
 from ctrace.inspector.functions import functions_of, total, with_coverage
-from ctrace.inspector.generated import Kernel
 from ctrace.inspector.guards import GuardText
+from ctrace.inspector.kernels import Generated, generated_of
 from ctrace.inspector.model import (
     Bytecode,
     Compilation,
@@ -34,7 +34,6 @@ from ctrace.inspector.recompiles import is_limit, recompiles_of
 from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
-from ctrace.inspector.stacks import user_lines
 from ctrace.inspector.symbols import Symbols
 from ctrace.inspector.transformed import attention_of, passes_of
 
@@ -68,6 +67,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
     breaks = breaks_of(raw, reports)
     breaks, skips = with_costs(raw, codes, reports, breaks, skips_of(raw, codes, reports, breaks, failure))
     scenarios = with_coverage(raw, _scenarios(raw))
+    generated = generated_of(raw)
     return Session(
         environment=_environment(raw),
         target=target,
@@ -85,10 +85,11 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         passes=passes_of(raw),
         attention=attention_of(raw),
         fusions=tuple(raw.fusions),
-        kernels=_kernels(raw),
+        kernels=generated.kernels,
+        code=generated.code,
         time=_time(raw, seconds),
         failure=failure,
-        problems=(*raw.problems, *_problems(raw, reports, failure)),
+        problems=(*raw.problems, *_problems(raw, reports, generated, failure)),
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
@@ -203,27 +204,6 @@ def _limit(raw: Raw) -> Limit:
     return Limit(hit, tuple(functions))
 
 
-def _kernels(raw: Raw) -> tuple[Kernel, ...]:
-    """One for each name in a graph part; a kernel that is called several times keeps the lines of all its calls."""
-    kernels: dict[tuple[str, str, str], Kernel] = {}
-    for made in raw.kernels:
-        key = made.id, made.stage, made.name
-        before = kernels.get(key)
-        ops, lines = made.ops, user_lines(made.stacks, raw.prefixes)
-        if before is not None:
-            ops, lines = (*before.ops, *ops), (*before.lines, *lines)
-        kernels[key] = Kernel(
-            graph=made.id,
-            stage=made.stage,
-            name=made.name,
-            language=made.language,
-            ops=tuple(dict.fromkeys(ops)),
-            lines=tuple(dict.fromkeys(lines)),
-            calls=before.calls + 1 if before else 1,
-        )
-    return tuple(kernels.values())
-
-
 def _time(raw: Raw, seconds: float | None) -> Time:
     """Add up torch's own times: each phase without the phases it contains."""
     if not raw.metrics:
@@ -245,7 +225,9 @@ def _time(raw: Raw, seconds: float | None) -> Time:
     return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
-def _problems(raw: Raw, reports: tuple[Report, ...], failure: Failure | None) -> Iterable[Problem]:
+def _problems(
+    raw: Raw, reports: tuple[Report, ...], generated: Generated, failure: Failure | None
+) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
         yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
@@ -253,5 +235,5 @@ def _problems(raw: Raw, reports: tuple[Report, ...], failure: Failure | None) ->
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
         yield Problem("the log ends before the run did; what came after is not shown")
-    for what in disagreements(raw, reports):
+    for what in (*generated.problems, *disagreements(raw, reports)):
         yield Problem(what)

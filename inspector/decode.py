@@ -10,6 +10,7 @@ from ctrace.inspector import (
     decode_bytecode,
     decode_graphs,
     decode_guards,
+    decode_kernels,
     decode_passes,
     decode_scenarios,
     decode_shapes,
@@ -156,18 +157,6 @@ def _fusion(entry: Entry) -> ev.FusionDone:
     return ev.FusionDone(_id(entry), fusion)
 
 
-def _kernel(entry: Entry) -> ev.KernelMade:
-    data = _payload(entry)
-    return ev.KernelMade(
-        id=_id(entry),
-        stage=_stage(data),
-        name=data.text("name"),
-        language=data.text("language"),
-        ops=data.texts("ops"),
-        stacks=data.texts("stacks"),
-    )
-
-
 def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
     data = _payload(entry)
     return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
@@ -242,7 +231,9 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(_id(entry), _payload(entry)),
     "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
     "artifact:ctrace_fusion": _fusion,
-    "artifact:ctrace_kernel": _kernel,
+    "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
+    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
+    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,
@@ -256,7 +247,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 _IGNORED = frozenset(
     (
         "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
-        "dynamo_guards", "inductor_pre_grad_graph", "inductor_output_code", "link", "stack",
+        "dynamo_guards", "inductor_pre_grad_graph", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
         "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",

@@ -7,6 +7,7 @@ from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.guard_events import GuardEvent
+from ctrace.inspector.kernel_events import KernelEvent
 from ctrace.inspector.model import Failure, Scenario
 from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.printed import GraphEvent, Printed
@@ -217,18 +218,6 @@ class FusionDone:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelMade:
-    """One kernel of one graph part."""
-
-    id: str
-    stage: Stage
-    name: str
-    language: str
-    ops: tuple[str, ...]
-    stacks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CodegenStarted:
     """Code generation of a graph part goes on in a fork."""
 
@@ -293,6 +282,6 @@ class Unknown:
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported
-    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
     | CodegenStarted | CodegenEnded | ShapeEvent | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

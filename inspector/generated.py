@@ -25,7 +25,9 @@ class Argument:
     offset: int = 0
     device: str = ""
     value: str = ""
-    """Of an argument that is no tensor: how the wrapper writes it."""
+    """Of an argument that is no tensor: the number, where it can be worked out, else its text."""
+    keyword: str = ""
+    """The name it is passed by; empty: by its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Launch:
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     arguments: tuple[Argument, ...] | None = None
-    """As far as they are known; None: not recorded."""
+    """In the order of the call; None: not known."""
+    call: str = ""
+    """The statement of the wrapper that calls it; empty: not known."""
     read: int | None = None
     """Bytes; None: not known."""
     written: int | None = None

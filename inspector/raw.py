@@ -11,6 +11,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
+from ctrace.inspector.kernel_events import CodeWritten, KernelMade, PartGenerated
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
@@ -61,7 +62,9 @@ class Raw:
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
     fusions: list[Fusion] = field(default_factory=list)
-    kernels: list[ev.KernelMade] = field(default_factory=list)
+    kernels: list[KernelMade] = field(default_factory=list)
+    generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
+    code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -178,8 +181,12 @@ class Raw:
                 self.attention.append(event)
             case ev.FusionDone():
                 self.fusions.append(event.fusion)
-            case ev.KernelMade():
+            case KernelMade():
                 self.kernels.append(event)
+            case PartGenerated():
+                self.generated[event.id, event.stage] = event
+            case CodeWritten():
+                self.code[event.id, event.stage] = event
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))

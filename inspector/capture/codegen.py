@@ -15,8 +15,8 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.kernels import current_stage
 from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.stage import current_stage
 
 
 class Codegen:

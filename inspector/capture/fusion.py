@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.kernels import current_stage
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.stage import current_stage
 
 
 class _FusionLog:

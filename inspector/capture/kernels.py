@@ -10,9 +10,12 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.outputs import outputs
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.stage import current_stage
+from ctrace.inspector.capture.statements import Statements
 
 _HOOK = "set_kernel_post_grad_provenance_tracing"
 _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
@@ -20,9 +23,12 @@ _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._induct
 
 @contextmanager
 def kernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each kernel of each graph part, in the order of their calls."""
+    """Record each kernel of each graph part, in the order of their calls, and what the code around them uses."""
     ours: set[Any] = set()
+    statements = Statements()
     with ExitStack() as patches:
+        patches.enter_context(statements.collected(recorder, when))
+        patches.enter_context(outputs(recorder, when, statements.clear))
 
         def install(module: ModuleType) -> None:
             original = getattr(module, _HOOK, None)
@@ -33,7 +39,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
 
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
                 with recorder.watching("a kernel"):
-                    recorder.record("kernel", _describe(node_schedule, kernel_name, is_extern))
+                    recorder.record("kernel", _describe(statements, node_schedule, kernel_name, is_extern))
                 return original(node_schedule, kernel_name, is_extern)
 
             ours.add(traced)
@@ -44,25 +50,43 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def current_stage() -> str:
-    """Say whether Inductor is at work on a forward, a backward or an inference graph."""
-    from torch._inductor.virtualized import V
-
-    if getattr(V.graph, "is_backward", False):
-        return "backward"
-    return "inference" if getattr(V.graph, "is_inference", False) else "forward"
-
-
-def _describe(schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
-    nodes = [schedule] if is_extern else [node.node for node in schedule if getattr(node, "node", None) is not None]
+def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
+    scheduled = [] if is_extern else _scheduled(schedule)
+    nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
     origins = [origin for node in nodes for origin in _origins(node, is_extern)]
+    stacks = list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
+    written, beside = _indexed(statements.take(scheduled), stacks)
     return {
         "stage": current_stage(),
         "name": name,
         "language": _language(nodes, is_extern),
+        "user": is_extern and _is_users(schedule),
+        "operations": [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled],
         "ops": list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function")),
-        "stacks": list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces())),
+        "stacks": stacks,
+        "beside": beside,
+        "statements": written,
     }
+
+
+def _scheduled(schedule: Any) -> list[Any]:
+    """Give the scheduler's nodes in a kernel, without the marks in between that begin and end a loop."""
+    grouped = [item for item in schedule if hasattr(item, "get_operation_names")]
+    return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))
+
+
+def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
+    """Name the stacks of lines by their number: first those of the kernel, then the others, which are given too."""
+    numbers = {stack: number for number, stack in enumerate(stacks)}
+    rows = []
+    for lines in written:
+        row = []
+        for text, origins in lines.items():
+            traces = dict.fromkeys(trace for origin in origins if (trace := getattr(origin, "stack_trace", None)))
+            if traces:
+                row.append([text, [numbers.setdefault(trace, len(numbers)) for trace in traces]])
+        rows.append(row)
+    return rows, list(numbers)[len(stacks) :]
 
 
 def _origins(node: Any, is_extern: bool) -> list[Any]:
@@ -78,9 +102,13 @@ def _op(origin: Any) -> str:
     return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
 
 
+def _is_users(node: Any) -> bool:
+    return type(node).__name__ == "UserDefinedTritonKernel"
+
+
 def _language(nodes: list[Any], is_extern: bool) -> str:
     if is_extern:  # a call of a library's kernel, or of one that the user wrote (2.13, _inductor/ir.py)
-        return "triton" if type(nodes[0]).__name__ == "UserDefinedTritonKernel" else "external"
+        return "triton" if _is_users(nodes[0]) else "external"
     from torch._inductor import config
 
     device = next((device for node in nodes if (device := node.get_device()) is not None), None)

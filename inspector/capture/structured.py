@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.stage import current_stage
 
 
 class _Handler(logging.Handler):
@@ -23,8 +25,18 @@ class _Handler(logging.Handler):
         metadata = getattr(record, "metadata", None)
         if metadata is None:
             return
+        if "inductor_output_code" in metadata:
+            metadata = {**metadata, "inductor_output_code": _with_stage(metadata["inductor_output_code"])}
         source = record.pathname.removeprefix(self._root)
         self._log.write(metadata, getattr(record, "payload", None), source, record.lineno)
+
+
+def _with_stage(data: Any) -> Any:
+    """Add which part of its graph emitted code is of; torch does not say. The graph is still at hand (V.graph)."""
+    from torch._inductor.virtualized import V
+
+    part = {"stage": current_stage()} if hasattr(V.graph, "is_backward") else {}
+    return {**data, **part} if isinstance(data, dict) else part
 
 
 @contextmanager

@@ -1,0 +1,97 @@
+"""The module that Inductor wrote for a graph part, read: the source of each kernel, and each call of one.
+
+It is parsed and never run. A kernel is defined as `name = async_compile.triton('name', '''source''', ...)` or
+`name = async_compile.cpp_pybinding([...], r'''source''')` (2.11 and 2.13, `define_kernel` of codegen/triton.py and
+cpp.py), and called as `name.run(...)`, `name(...)`, or, a library's, by its own name.
+"""
+
+import ast
+import warnings
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+_COMPILERS = "async_compile."
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a kernel."""
+
+    kernel: str
+    line: str
+    """The statement that it is in, as written."""
+    arguments: tuple[tuple[str, ast.expr], ...]
+    """Each with its keyword, which is empty for one by position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A module, parsed."""
+
+    sources: dict[str, str]
+    calls: dict[str, list[Call]]
+    """In the order of the text, by kernel."""
+    assigned: dict[str, ast.expr]
+    """What each name was set to last."""
+
+
+def parse(text: str, kernels: Collection[str]) -> Emitted:
+    """Read a module that calls these kernels.
+
+    Raises:
+        ValueError, SyntaxError, RecursionError, MemoryError: it is not Python, or was damaged.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about escapes in a kernel's text
+        module = ast.parse(text)
+    calls: dict[str, list[Call]] = {}
+    for call in _calls(module, text.split("\n"), kernels):
+        calls.setdefault(call.kernel, []).append(call)
+    return Emitted(dict(_sources(module)), calls, dict(_assigned(module)))
+
+
+def _sources(module: ast.Module) -> Iterator[tuple[str, str]]:
+    for statement in module.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=arguments)):
+                if dotted(function).startswith(_COMPILERS):
+                    texts = [each.value for each in arguments if isinstance(each, ast.Constant)]
+                    yield from ((name, text.strip("\n")) for text in texts[-1:] if isinstance(text, str))
+
+
+def _assigned(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(module):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+
+
+def _calls(module: ast.Module, lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
+    statements = (node for node in ast.walk(module) if isinstance(node, ast.Expr | ast.Assign))
+    for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
+        for node in ast.walk(statement.value):
+            if isinstance(node, ast.Call) and (name := _kernel(dotted(node.func), kernels)):
+                line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()
+                yield Call(name, line, _arguments(node))
+                break
+
+
+def _kernel(called: str, kernels: Collection[str]) -> str | None:
+    if called in kernels:
+        return called
+    name, _, method = called.rpartition(".")
+    return name if name in kernels and method in ("run", name) else None
+
+
+def _arguments(call: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
+    named = ((each.arg or "", each.value) for each in call.keywords if each.arg != "stream")
+    return (*(("", each) for each in call.args), *named)
+
+
+def dotted(node: ast.expr) -> str:
+    """Give the text of names joined by dots; empty for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
