@@ -1,76 +1,29 @@
 """Dump a run: a folder for each graph part, with its kernels, its wrapper and its graph, and an index of it all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ctrace import __version__
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.generated import Kernel, Launch, OutputCode
+from ctrace.inspector.generated import OutputCode
 from ctrace.inspector.model import Session
 from ctrace.inspector.printed import GraphStage
 from ctrace.inspector.views.graphs import compiled
-from ctrace.reports import format as fmt
+from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.folder import INDEX, Folder
 from ctrace.reports.dump.graphfile import graph_file
+from ctrace.reports.dump.groups import Group, groups
 from ctrace.reports.dump.kernelfile import kernel_file
-from ctrace.reports.dump.launches import Site, Wrapper, follow
+from ctrace.reports.dump.launches import Wrapper, follow
 from ctrace.reports.dump.module import Module, read
 from ctrace.reports.dump.names import Names
-from ctrace.reports.dump.pieces import About, CannotDumpError, entry
+from ctrace.reports.dump.pieces import About, CannotDumpError
 from ctrace.reports.dump.readme import readme
-from ctrace.reports.dump.values import Value
 from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
 
 _README = "README.md"
-
-
-@dataclass(frozen=True, slots=True)
-class DumpedKernel:
-    """A kernel, or a call of a library, and its file."""
-
-    name: str
-    language: str
-    file: str
-    """From the folder of the dump; empty: it has none."""
-    why_not: str = ""
-    ops: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    launches: int = 1
-    bytes: int | None = None
-    """Read and written by the first launch; None: not known."""
-    flops: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DumpedPart:
-    """A graph part, and what was written of it."""
-
-    graph: str
-    stage: str
-    folder: str
-    kernels: tuple[DumpedKernel, ...] = ()
-    wrapper: bool = False
-    compared: str = ""
-    """Why the wrapper is not compared with eager; empty: it is."""
-    why_not: str = ""
-    """Why nothing was written of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dumped:
-    """What was written."""
-
-    folder: Path
-    files: tuple[Path, ...] = ()
-    parts: tuple[DumpedPart, ...] = field(default=())
-
-    @property
-    def left_out(self) -> tuple[tuple[str, str], ...]:
-        """What has no file, and why."""
-        parts = [(f"{part.graph} {part.stage}", part.why_not) for part in self.parts if part.why_not]
-        return (*parts, *((each.name, each.why_not) for part in self.parts for each in part.kernels if each.why_not))
 
 
 def dump(session: Session, folder: Path) -> Dumped:
@@ -139,50 +92,47 @@ class _Part:
 
     def _write_kernels(self, module: Module, wrapper: Wrapper) -> tuple[list[DumpedKernel], dict[str, str]]:
         dumped, by_name = list[DumpedKernel](), dict[str, str]()
-        for sites in _grouped(wrapper, self._of_site(wrapper)):
-            kernel, launch, site, count = sites
-            language = site.kernel.language if site.kernel else module.others.get(site.name, "external")
-            short = site.name.removeprefix("extern_kernels.").removeprefix("torch.ops.")
-            about = self._about(short, kernel, launch, count)
-            told = DumpedKernel(
-                short, language, "", "", about.ops, about.lines, count, about.bytes, about.flops
-            )  # fmt: skip
+        for group in groups(wrapper, self._kernels):
+            site, about = group.site, self._about(group)
+            told = self._told(module, group, about)
             try:
                 if site.name in module.others:
-                    raise CannotDumpError(f"ctrace dumps no kernels of the kind {site_kind(module, site)}")
+                    raise CannotDumpError("ctrace makes no files of kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
                 dumped.append(replace(told, why_not=str(error)))
                 continue
-            file = f"{self._names.new(short)}.py"
+            file = f"{self._names.new(told.name)}.py"
             if site.kernel is not None:
                 by_name[site.name] = file
             dumped.append(replace(told, file=self._write(file, text)))
         return dumped, by_name
 
-    def _about(self, name: str, kernel: Kernel | None, launch: Launch | None, count: int) -> About:
+    def _told(self, module: Module, group: Group, about: About) -> DumpedKernel:
+        site = group.site
+        return DumpedKernel(
+            name=_short(site.name),
+            language=site.kernel.language if site.kernel else module.others.get(site.name, "external"),
+            file="",
+            ops=about.ops,
+            lines=about.lines,
+            launches=group.launches,
+            bytes=about.bytes,
+            flops=about.flops,
+        )
+
+    def _about(self, group: Group) -> About:
+        kernel, launch = group.kernel, group.launch
         read_, written = (launch.read, launch.written) if launch else (None, None)
         return About(
-            f"{name} of {self._title}",
+            f"{_short(group.site.name)} of {self._title}",
             (launch.ops if launch else ()) or (kernel.ops if kernel else ()),
             (launch.lines if launch else ()) or (kernel.lines if kernel else ()),
-            count,
+            group.launches,
             None if read_ is None or written is None else read_ + written,
             launch.flops if launch else None,
             ("written by the user",) if kernel and kernel.user else (),
         )
-
-    def _of_site(self, wrapper: Wrapper) -> list[tuple[Kernel | None, Launch | None]]:
-        """Find what the run knows of each launch: the same kernel's launches come in the same order."""
-        by_name = {kernel.name: kernel for kernel in self._kernels}
-        seen: dict[str, int] = {}
-        found: list[tuple[Kernel | None, Launch | None]] = []
-        for site in wrapper.sites:
-            kernel, at = by_name.get(site.name), seen.get(site.name, 0)
-            seen[site.name] = at + 1
-            launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None
-            found.append((kernel, launch))
-        return found
 
     def _dtypes(self) -> dict[str, str]:
         """Tell the types of buffers by what fusion and launches say of them."""
@@ -196,38 +146,8 @@ class _Part:
         return {name: f"torch.{dtype.removeprefix('torch.')}" for name, dtype in said.items() if dtype.isidentifier()}
 
 
-def site_kind(module: Module, site: Site) -> str:
-    """Name the kind of a kernel that has no file, as torch does."""
-    return fmt.one_line(module.others.get(site.name, ""), 40)
-
-
-_Group = tuple[Kernel | None, Launch | None, Site, int]
-
-
-def _grouped(wrapper: Wrapper, known: list[tuple[Kernel | None, Launch | None]]) -> list[_Group]:
-    """Put launches together that one file serves: of a kernel, and of a library with arguments of the same form."""
-    found: dict[object, _Group] = {}
-    for site, (kernel, launch) in zip(wrapper.sites, known, strict=True):
-        key = site.name if site.kernel else (site.name, _form(site, wrapper.below))
-        first = found.get(key)
-        found[key] = (kernel, launch, site, 1) if first is None else (*first[:3], first[3] + 1)
-    return list(found.values())
-
-
-def _form(site: Site, below: Mapping[str, int]) -> str:
-    """Write a call with numbers in the place of names."""
-    import ast
-
-    order: dict[str, str] = {name: f"_{at}" for at, name in enumerate(site.arguments)}
-    text = ast.parse(ast.unparse(site.call), mode="eval")
-    for node in ast.walk(text):
-        if isinstance(node, ast.Name):
-            node.id = order.get(node.id, node.id)
-    return f"{ast.unparse(text)} {[_plain(value, below) for value in site.arguments.values()]}"
-
-
-def _plain(value: Value, below: Mapping[str, int]) -> str:
-    return entry(replace(value, storage="") if hasattr(value, "storage") else value, below)
+def _short(name: str) -> str:
+    return name.removeprefix("extern_kernels.").removeprefix("torch.ops.")
 
 
 def _post_grad(session: Session, code: OutputCode) -> str:

@@ -68,6 +68,7 @@ def graph_file(printed: str, title: str) -> GraphFile:
     tables = (
         f"\n\nASSIGNED = {_assigned(placed)!r}\n# Names that are given a value, by line of this file.\n"
         f"NOT_COMPARABLE = {_outputs(forward, random)!r}\n# Outputs that depend on chance, and why.\n"
+        f"PLACEHOLDERS = {names!r}\n# Names of the inputs.\n"
         f"CHANGED_INPUTS = {_changed(forward, names)!r}\n# Inputs that the graph writes to, by their place.\n"
     )
     return GraphFile(before + written + tables + _TAIL)

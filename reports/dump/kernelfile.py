@@ -1,7 +1,7 @@
 """One file a kernel: its source, a run of it with made inputs, and its time."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ctrace.reports.dump.launches import Site
 from ctrace.reports.dump.module import Defined, Module
@@ -26,6 +26,7 @@ def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: Abo
     """
     arguments = _known(site)
     imported, assigned = needed(module, site)
+    own: list[ast.stmt]
     if site.kernel is None:
         own, written, language = [], "", "external"
     elif site.kernel.language == "triton":
@@ -109,7 +110,7 @@ def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
     ]
 
 
-def device_of(values: object) -> str:
+def device_of(values: Iterable[Value]) -> str:
     """Name the device of some arguments: the first that is not the CPU, if there is one."""
-    found = [each.device for each in values if isinstance(each, Tensor)] if hasattr(values, "__iter__") else []
+    found = [each.device for each in values if isinstance(each, Tensor) and each.device]
     return next((each for each in found if each != "cpu"), "cpu")

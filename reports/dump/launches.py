@@ -1,17 +1,16 @@
 """Follow a wrapper's `call` line by line, without running it: what each kernel is launched with."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ctrace.reports.dump.module import Defined, Module, dotted
-from ctrace.reports.dump.signatures import Parameter, parameters
+from ctrace.reports.dump.buffertypes import base, types_of_buffers
+from ctrace.reports.dump.module import Defined, Module, bound, dotted
+from ctrace.reports.dump.signatures import parameters
 from ctrace.reports.dump.values import Tensor, Value, number, numbers
 
 _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 _ALLOCATE = "empty_strided"
-_OPEN = "stream"
-"""How the names of streams begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class _Walk:
     def __init__(self, module: Module, dtypes: Mapping[str, str]) -> None:
         self._module = module
         self._parameters = {name: parameters(kernel) for name, kernel in module.kernels.items()}
-        self._dtypes = {**_of_kernels(module, self._parameters), **dtypes}
+        self._dtypes = {**types_of_buffers(module, self._parameters), **dtypes}
         self._device = "cpu"
         self.sites: list[Site] = []
         self.inputs: dict[str, Value] = {}
@@ -142,16 +141,13 @@ class _Walk:
             return
         if not isinstance(target, ast.Name):
             return
-        name = target.id
-        if isinstance(value, ast.Call):
-            if dotted(value.func) == "get_raw_stream" and value.args:
-                scope.streams[name] = int(number(value.args[0], {}) or 0)
-                return
-            if _is_library(value) and self._view(value, scope) is None:
-                self._call(value, name, line, scope)
-                scope.values[name] = Tensor(name, self._dtypes.get(name, ""), device=self._device)
-                return
-        scope.values[name] = self._made(name, value, scope)
+        if isinstance(value, ast.Call) and dotted(value.func) == "get_raw_stream" and value.args:
+            scope.streams[target.id] = int(number(value.args[0], {}) or 0)
+        elif isinstance(value, ast.Call) and _is_library(value) and self._view(value, scope) is None:
+            self._call(value, target.id, line, scope)
+            scope.values[target.id] = Tensor(target.id, self._dtypes.get(target.id, ""), device=self._device)
+        else:
+            scope.values[target.id] = self._made(target.id, value, scope)
 
     def _made(self, name: str, value: ast.expr, scope: "_Scope") -> Value:
         """Give what a name is set to: fresh memory, a view of other memory, a number."""
@@ -236,10 +232,10 @@ class _Walk:
             value = self._value(argument, scope)
             if parameter.below is not None and isinstance(value, Tensor):
                 self.below[value.storage] = min(parameter.below, self.below.get(value.storage, parameter.below))
-        written = [name for parameter, argument in pairs if parameter.written and (name := _base(argument))]
+        written = [name for parameter, argument in pairs if parameter.written and (name := base(argument))]
         if not written:  # a kernel of the user's: its source does not say in torch's words what it writes
             written = [
-                name for each in call.args if (name := _base(each)) and isinstance(scope.values.get(name), Tensor)
+                name for each in call.args if (name := base(each)) and isinstance(scope.values.get(name), Tensor)
             ]
         self._site(kernel.name, call, line, tuple(dict.fromkeys(written)), kernel, scope)
 
@@ -253,8 +249,6 @@ class _Walk:
         self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
 
     def _names(self) -> set[str]:
-        from ctrace.reports.dump.module import bound
-
         return {name for each in (*self._module.imports, *self._module.header) for name in bound(each)}
 
 
@@ -268,42 +262,3 @@ class _Scope:
 
 def _is_library(call: ast.Call) -> bool:
     return dotted(call.func).startswith(_LIBRARIES)
-
-
-def _base(argument: ast.expr) -> str:
-    """Name the buffer of an argument, be it a part of one."""
-    match argument:
-        case ast.Name(id=name):
-            return name
-        case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=name), *_]):
-            return name
-    return ""
-
-
-def _of_kernels(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
-    """Tell the types of buffers from the kernels that they are handed to, also under an earlier name."""
-    found: dict[str, str] = {}
-    renamed: list[tuple[str, str]] = []
-    for node in _statements(module):
-        for call in _calls(node):
-            for parameter, argument in zip(
-                taken.get(dotted(call.func).removesuffix(".run"), ()), call.args, strict=False
-            ):
-                if parameter.dtype and isinstance(argument, ast.Name):
-                    found.setdefault(argument.id, parameter.dtype)
-        match node:
-            case ast.Assign(targets=[ast.Name(id=new)], value=value) if _base(value):
-                renamed.append((new, _base(value)))
-    for new, old in reversed(renamed):
-        if new in found:
-            found.setdefault(old, found[new])
-    return found
-
-
-def _statements(module: Module) -> Iterator[ast.AST]:
-    for function in module.functions.values():
-        yield from ast.walk(function)
-
-
-def _calls(node: ast.AST) -> Iterable[ast.Call]:
-    return [node] if isinstance(node, ast.Call) else []

@@ -1,6 +1,7 @@
 """Pieces that dumped files are put together from."""
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,8 +11,10 @@ from ctrace.reports.dump.quoting import string
 from ctrace.reports.dump.texts import text
 from ctrace.reports.dump.values import Tensor, Value
 
-_STANDARD = "import importlib\nimport importlib.util\nimport math\nimport os\nimport shutil\nimport sys\nimport time\n"
-_ALWAYS = ("torch",)
+_STANDARD = "".join(
+    f"import {name}\n"
+    for name in ("hashlib", "importlib", "importlib.util", "math", "os", "shutil", "sys", "tempfile", "time")
+)
 _DRIVER = "triton_helpers.set_driver_to_gpu()"
 
 
@@ -34,18 +37,25 @@ class About:
 
 def imports(statements: Iterable[ast.stmt]) -> str:
     """Write the imports of a file so that it can also be imported where one of them is missing."""
-    lines, names = [], list[str]()
-    for statement in statements:
-        lines.append(f"    {ast.unparse(statement)}")
-        names += [name for name in bound(statement) if name not in _ALWAYS]
-    if not lines:
-        return f"{_STANDARD}\nimport torch\n\n\n{text('absent')}\n"
-    absent = " = ".join(dict.fromkeys(names)) or "_"
+    every = list(statements)
+    sure = [ast.unparse(each) for each in every if _is_standard(each)]
+    guarded = [each for each in every if not _is_standard(each) and bound(each) != ["torch"]]
+    more = "".join(f"{line}\n" for line in sure if line not in _STANDARD)
+    head = f"{_STANDARD}{more}\nimport torch\n\n\n{text('absent')}"
+    if not guarded:
+        return head
+    lines = "".join(f"    {ast.unparse(each)}\n" for each in guarded)
+    absent = " = ".join(dict.fromkeys(name for each in guarded for name in bound(each)))
     return (
-        f"{_STANDARD}\nimport torch\n\n\n{text('absent')}\ntry:\n"
-        + "\n".join(lines)
-        + f"\nexcept ImportError as _error:\n    MISSING = str(_error)\n    {absent} = _Absent()\n\n"
+        f"{head}\ntry:\n{lines}except ImportError as _error:\n    MISSING = str(_error)\n    {absent} = _Absent()\n\n"
     )
+
+
+def _is_standard(statement: ast.stmt) -> bool:
+    """Whether an import is of the standard library."""
+    names = [each.name for each in statement.names] if isinstance(statement, ast.Import) else []
+    names += [statement.module or ""] if isinstance(statement, ast.ImportFrom) else []
+    return bool(names) and all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
 
 
 def source(written: str) -> tuple[list[ast.stmt], str]:
@@ -66,10 +76,12 @@ def source(written: str) -> tuple[list[ast.stmt], str]:
             taken.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
             if not is_driver:
                 needed.append(statement)
+    lines = [line.replace("filename=__file__", "filename=_TUNED") for line in lines]
     rest = "\n".join(line for number, line in enumerate(lines, 1) if number not in taken).strip("\n")
     is_gpu = _DRIVER in written
     setting = f"if torch.cuda.is_available() or torch.xpu.is_available():\n    {_DRIVER}\n\n" if is_gpu else ""
-    return needed, f"{setting}{rest}\n"
+    tuned = text("tuned") if "filename=_TUNED" in rest else ""
+    return needed, f"{tuned}{setting}{rest}\n"
 
 
 def taken_names(written: str) -> set[str]:
@@ -98,7 +110,7 @@ def table(values: Mapping[str, Value], below: Mapping[str, int]) -> Iterator[str
 def entry(value: Value, below: Mapping[str, int]) -> str:
     """Write one argument as Python."""
     if not isinstance(value, Tensor):
-        return string(value) if isinstance(value, str) else repr(value)
+        return repr(value)
     said = [
         f'"storage": {string(value.storage)}',
         f'"dtype": {value.dtype}',

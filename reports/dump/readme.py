@@ -1,13 +1,10 @@
 """The page that explains a dump."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ctrace.inspector.model import Session
 from ctrace.reports import format as fmt
-
-if TYPE_CHECKING:
-    from ctrace.reports.dump.dumping import Dumped, DumpedKernel, DumpedPart
+from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 
 _HOW = """\
 Every kernel has a file of its own: its source as Inductor emitted it, inputs that are made for it, and its time.
@@ -29,12 +26,12 @@ Exit codes: 0 done, 1 the results differ from eager, 2 this machine lacks someth
 """
 
 
-def readme(session: Session, dumped: "Dumped") -> str:
+def readme(session: Session, dumped: Dumped) -> str:
     """Write the page, in Markdown."""
     return "\n".join([*_lines(session, dumped), ""])
 
 
-def _lines(session: Session, dumped: "Dumped") -> Iterator[str]:
+def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
     name = session.target.path or session.target.name or "a run"
     versions = [f"torch {session.environment.torch}" if session.environment.torch else "", session.environment.device]
     yield f"# Kernels of {_cell(name)}"
@@ -46,7 +43,7 @@ def _lines(session: Session, dumped: "Dumped") -> Iterator[str]:
         yield from _part(part)
 
 
-def _part(part: "DumpedPart") -> Iterator[str]:
+def _part(part: DumpedPart) -> Iterator[str]:
     yield f"## Graph {_cell(part.graph)}, {part.stage}: `{part.folder}/`"
     yield ""
     if part.why_not:
@@ -66,7 +63,7 @@ def _part(part: "DumpedPart") -> Iterator[str]:
             yield ""
 
 
-def _row(each: "DumpedKernel") -> list[str]:
+def _row(each: DumpedKernel) -> list[str]:
     file = each.file.rpartition("/")[2]
     return [
         f"[{_cell(each.name)}]({each.file})" if file else _cell(each.name),

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctrace.reports.dump.kernelfile import device_of
 from ctrace.reports.dump.launches import Site, Wrapper, follow
@@ -82,7 +82,7 @@ def _lines(lines: list[str], statement: ast.stmt) -> list[str]:
 
 
 def _tables(parts: Parts, before: str) -> Iterable[str]:
-    inputs = {name: value for name, value in parts.wrapper.inputs.items()}
+    inputs = parts.wrapper.inputs
     unknown = [name for name, value in inputs.items() if not _is_known(value)]
     values = {name: value for name, value in inputs.items() if name not in unknown}
     constants = {name: value for name, value in parts.wrapper.constants.items() if _is_known(value)}
@@ -122,10 +122,9 @@ def _launches(parts: Parts, before: str) -> Iterable[str]:
     found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
     chance = ""
     placed = read(before)
-    kernels = parts.module.kernels
     for site in follow(_with(placed, parts.module), {}).sites if placed else ():
         name = site.name.removeprefix("extern_kernels.")
-        if _is_random(site, kernels):
+        if _is_random(site):
             chance = "random numbers"
         found.setdefault(site.line, []).append((name, chance, site.written))
         chance = "random numbers came before" if chance else ""
@@ -133,11 +132,9 @@ def _launches(parts: Parts, before: str) -> Iterable[str]:
 
 
 def _with(placed: Module, module: Module) -> Module:
-    from dataclasses import replace
-
     return replace(placed, kernels=module.kernels, others=module.others, inputs=module.inputs)
 
 
-def _is_random(site: Site, kernels: Mapping[str, object]) -> bool:
+def _is_random(site: Site) -> bool:
     written = site.kernel.source if site.kernel else site.name
     return bool(_RANDOM.search(written))
