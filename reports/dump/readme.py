@@ -71,8 +71,8 @@ def _row(each: DumpedKernel) -> list[str]:
         str(each.launches),
         "not known" if each.bytes is None else fmt.memory(each.bytes),
         "not known" if each.flops is None else str(each.flops),
-        _cell(", ".join(each.ops)),
-        _cell(", ".join(each.lines)),
+        _cell(", ".join(each.ops)) or "not known",
+        _cell(", ".join(each.lines)) or "not known",
     ]
 
 
