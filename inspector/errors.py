@@ -47,3 +47,7 @@ class SettingsError(CtraceError):
 
 class SetupError(CtraceError):
     """The environment lacks what a capture needs, such as a torch that ctrace supports."""
+
+
+class DumpError(CtraceError):
+    """The folder of a dump holds something else, or cannot be written."""

@@ -1,0 +1,46 @@
+"""What the kernels that a buffer is handed to say of its type."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+
+from ctrace.reports.dump.module import Module, dotted
+from ctrace.reports.dump.signatures import Parameter
+
+
+def base(argument: ast.expr) -> str:
+    """Name the buffer of an argument, be it a part of one."""
+    match argument:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=name), *_]):
+            return name
+    return ""
+
+
+def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
+    """Tell the types of buffers from the kernels that they are handed to, also under an earlier name."""
+    found: dict[str, str] = {}
+    renamed: list[tuple[str, str]] = []
+    for node in _statements(module):
+        for call in _calls(node):
+            for parameter, argument in zip(
+                taken.get(dotted(call.func).removesuffix(".run"), ()), call.args, strict=False
+            ):
+                if parameter.dtype and isinstance(argument, ast.Name):
+                    found.setdefault(argument.id, parameter.dtype)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=new)], value=value) if base(value):
+                renamed.append((new, base(value)))
+    for new, old in reversed(renamed):
+        if new in found:
+            found.setdefault(old, found[new])
+    return found
+
+
+def _statements(module: Module) -> Iterator[ast.AST]:
+    for function in module.functions.values():
+        yield from ast.walk(function)
+
+
+def _calls(node: ast.AST) -> Iterable[ast.Call]:
+    return [node] if isinstance(node, ast.Call) else []

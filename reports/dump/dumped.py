@@ -1,0 +1,51 @@
+"""What a dump wrote, and what it left out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedKernel:
+    """A kernel, or a call of a library, and its file."""
+
+    name: str
+    language: str
+    file: str
+    """From the folder of the dump; empty: it has none."""
+    why_not: str = ""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    launches: int = 1
+    bytes: int | None = None
+    """Read and written by the first launch; None: not known."""
+    flops: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedPart:
+    """A graph part, and what was written of it."""
+
+    graph: str
+    stage: str
+    folder: str
+    kernels: tuple[DumpedKernel, ...] = ()
+    wrapper: bool = False
+    compared: str = ""
+    """Why the wrapper is not compared with eager; empty: it is."""
+    why_not: str = ""
+    """Why nothing was written of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """What was written."""
+
+    folder: Path
+    files: tuple[Path, ...] = ()
+    parts: tuple[DumpedPart, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """What has no file, and why."""
+        parts = [(f"{part.graph} {part.stage}", part.why_not) for part in self.parts if part.why_not]
+        return (*parts, *((each.name, each.why_not) for part in self.parts for each in part.kernels if each.why_not))

@@ -1,0 +1,196 @@
+"""Dump a run: a folder for each graph part, with its kernels, its wrapper and its graph, and an index of it all."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ctrace import __version__
+from ctrace.inspector.errors import DumpError
+from ctrace.inspector.generated import OutputCode
+from ctrace.inspector.model import Session
+from ctrace.inspector.printed import GraphStage
+from ctrace.inspector.views.graphs import compiled
+from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
+from ctrace.reports.dump.folder import INDEX, Folder
+from ctrace.reports.dump.graphfile import graph_file
+from ctrace.reports.dump.groups import Group, groups
+from ctrace.reports.dump.kernelfile import kernel_file
+from ctrace.reports.dump.launches import Wrapper, follow
+from ctrace.reports.dump.module import Module, read
+from ctrace.reports.dump.names import Names
+from ctrace.reports.dump.pieces import About, CannotDumpError
+from ctrace.reports.dump.readme import readme
+from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
+
+_README = "README.md"
+
+
+def dump(session: Session, folder: Path) -> Dumped:
+    """Write a run's kernels, wrappers and graphs into a folder, which is made, empty, or of an earlier dump.
+
+    Raises:
+        DumpError: the run holds no output code, or the folder is another's or cannot be written.
+    """
+    if not session.code:
+        raise DumpError(
+            "this run holds no code that Inductor wrote", "run it anew with this ctrace, or look at: ctrace explain"
+        )
+    target = Folder(folder)
+    target.begin()
+    names, parts, files = Names("README", "index"), [], []
+    for code in session.code:
+        writer = _Part(session, code, target, names.new(f"{code.graph}-{code.stage}".replace("/", "_")))
+        parts.append(writer.write())
+        files += writer.files
+    dumped = Dumped(folder, tuple(files), tuple(parts))
+    files.append(target.write(_README, readme(session, dumped)))
+    files.append(target.finish(_index(session, dumped)))
+    return replace(dumped, files=tuple(files))
+
+
+class _Part:
+    """Writes one graph part."""
+
+    def __init__(self, session: Session, code: OutputCode, target: Folder, folder: str) -> None:
+        self._session = session
+        self._code = code
+        self._target = target
+        self._folder = folder
+        self._names = Names("wrapper", "graph")
+        self._kernels = [each for each in session.kernels if (each.graph, each.stage) == (code.graph, code.stage)]
+        self._title = f"graph {code.graph}, {code.stage}"
+        self.files: list[Path] = []
+
+    def write(self) -> DumpedPart:
+        code = self._code
+        module = read(code.text)
+        if module is None:
+            return DumpedPart(code.graph, str(code.stage), self._folder, why_not="its code is no Python with a `call`")
+        wrapper = follow(module, self._dtypes())
+        kernels, by_name = self._write_kernels(module, wrapper)
+        why_not = self._write_graph()
+        title = f"{self._title}: the wrapper"
+        self._write("wrapper.py", wrapper_file(Parts(title, code.text, module, wrapper, by_name, why_not)))
+        return DumpedPart(code.graph, str(code.stage), self._folder, tuple(kernels), wrapper=True, compared=why_not)
+
+    def _write(self, name: str, text: str) -> str:
+        file = f"{self._folder}/{name}"
+        self.files.append(self._target.write(file, text))
+        return file
+
+    def _write_graph(self) -> str:
+        """Write the graph; say why it cannot be run, if it cannot."""
+        printed = _post_grad(self._session, self._code)
+        if not printed:
+            return "the graph after Inductor's last passes is not in the log"
+        self._write("graph.txt", printed + "\n")
+        made = graph_file(printed, f"{self._title}: the graph after Inductor's last passes")
+        if made.text:
+            self._write("graph.py", made.text)
+        return made.why_not
+
+    def _write_kernels(self, module: Module, wrapper: Wrapper) -> tuple[list[DumpedKernel], dict[str, str]]:
+        dumped, by_name = list[DumpedKernel](), dict[str, str]()
+        for group in groups(wrapper, self._kernels):
+            site, about = group.site, self._about(group)
+            told = self._told(module, group, about)
+            try:
+                if site.name in module.others:
+                    raise CannotDumpError("ctrace makes no files of kernels of this kind")
+                text = kernel_file(site, module, wrapper.below, about)
+            except CannotDumpError as error:
+                dumped.append(replace(told, why_not=str(error)))
+                continue
+            file = f"{self._names.new(told.name)}.py"
+            if site.kernel is not None:
+                by_name[site.name] = file
+            dumped.append(replace(told, file=self._write(file, text)))
+        return dumped, by_name
+
+    def _told(self, module: Module, group: Group, about: About) -> DumpedKernel:
+        site = group.site
+        return DumpedKernel(
+            name=_short(site.name),
+            language=site.kernel.language if site.kernel else module.others.get(site.name, "external"),
+            file="",
+            ops=about.ops,
+            lines=about.lines,
+            launches=group.launches,
+            bytes=about.bytes,
+            flops=about.flops,
+        )
+
+    def _about(self, group: Group) -> About:
+        kernel, launch = group.kernel, group.launch
+        read_, written = (launch.read, launch.written) if launch else (None, None)
+        return About(
+            f"{_short(group.site.name)} of {self._title}",
+            (launch.ops if launch else ()) or (kernel.ops if kernel else ()),
+            (launch.lines if launch else ()) or (kernel.lines if kernel else ()),
+            group.launches,
+            None if read_ is None or written is None else read_ + written,
+            launch.flops if launch else None,
+            ("written by the user",) if kernel and kernel.user else (),
+        )
+
+    def _dtypes(self) -> dict[str, str]:
+        """Tell the types of buffers by what fusion and launches say of them."""
+        fusions = [
+            each for each in self._session.fusions if (each.graph, each.stage) == (self._code.graph, self._code.stage)
+        ]
+        said = {buffer.name: buffer.dtype for fusion in fusions for buffer in fusion.buffers if buffer.dtype}
+        for kernel in self._kernels:
+            for launch in kernel.launches:
+                said.update({each.name: each.dtype for each in launch.arguments or () if each.tensor and each.dtype})
+        return {name: f"torch.{dtype.removeprefix('torch.')}" for name, dtype in said.items() if dtype.isidentifier()}
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("extern_kernels.").removeprefix("torch.ops.")
+
+
+def _post_grad(session: Session, code: OutputCode) -> str:
+    for each in compiled(session):
+        if each.id == code.graph:
+            found = [
+                staged.printed.text
+                for staged in each.stages
+                if staged.stage is GraphStage.POST_GRAD and staged.part in (code.stage, None)
+            ]
+            return found[-1] if found else ""
+    return ""
+
+
+def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
+    return {
+        "ctrace": __version__,
+        "torch": session.environment.torch,
+        "parts": [
+            {
+                "graph": part.graph,
+                "stage": part.stage,
+                "folder": part.folder,
+                "wrapper": f"{part.folder}/wrapper.py" if part.wrapper else None,
+                "not_compared": part.compared or None,
+                "left_out": part.why_not or None,
+                "kernels": [_kernel(each) for each in part.kernels],
+            }
+            for part in dumped.parts
+        ],
+        "index": INDEX,
+    }
+
+
+def _kernel(each: DumpedKernel) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "language": each.language,
+        "file": each.file or None,
+        "left_out": each.why_not or None,
+        "ops": list(each.ops),
+        "lines": list(each.lines),
+        "launches": each.launches,
+        "bytes": each.bytes,
+        "flops": each.flops,
+    }

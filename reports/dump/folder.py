@@ -1,0 +1,122 @@
+"""The folder that a dump goes to: nothing outside it is written, nothing of anybody else's is lost."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.errors import DumpError
+from ctrace.inspector.files import write_json, write_text
+
+INDEX = "index.json"
+TOOL = "ctrace"
+_ELSEWHERE = "name another folder, or an empty one"
+
+
+class Folder:
+    """A folder to dump to; `index.json` says which files are ours, and is written first and last."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Make the folder, or empty it of an earlier dump.
+
+        Raises:
+            DumpError: something else is in it, a file of the earlier dump was changed, or it cannot be written.
+        """
+        try:
+            old = self._earlier()
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in old:
+                self._at(name).unlink(missing_ok=True)
+            for below in sorted({Path(name).parts[0] for name in old if len(Path(name).parts) > 1}):
+                self._remove_empty(self.path / below)
+            self._mark(complete=False, more={})
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file, `name` or `folder/name`, whole or not at all.
+
+        Raises:
+            DumpError: it cannot be written.
+        """
+        try:
+            path = self._at(name)
+            path.parent.mkdir(exist_ok=True)
+            data = text.encode("utf-8", "backslashreplace").decode()
+            write_text(path, data)
+        except OSError as error:
+            raise self._refused(error) from None
+        self._written[name] = _digest(data.encode())
+        return path
+
+    def finish(self, more: Mapping[str, Any]) -> Path:
+        """Write the index, which says that the dump is complete."""
+        try:
+            return self._mark(complete=True, more=more)
+        except OSError as error:
+            raise self._refused(error) from None
+
+    def _mark(self, *, complete: bool, more: Mapping[str, Any]) -> Path:
+        path = self._at(INDEX)
+        write_json(path, {"tool": TOOL, "schema": 1, "complete": complete, **more, "files": self._written})
+        return path
+
+    def _at(self, name: str) -> Path:
+        """Give the path of a file of ours, and follow no link to it."""
+        parts = Path(name).parts
+        if not parts or len(parts) > 2 or Path(name).is_absolute() or ".." in parts or "\0" in name:
+            raise DumpError(f"{name!r} is no name of a dumped file", _ELSEWHERE)
+        if len(parts) == 2 and (self.path / parts[0]).is_symlink():
+            raise DumpError(f"{self.path / parts[0]} is a link to somewhere else", _ELSEWHERE)
+        return self.path / name
+
+    def _earlier(self) -> list[str]:
+        """List the files of an earlier dump that lie in the folder."""
+        if not self.path.exists():
+            return []
+        if not self.path.is_dir():
+            raise DumpError(f"{self.path} is no folder", _ELSEWHERE)
+        if not any(self.path.iterdir()):
+            return []
+        files = _files(self.path / INDEX)
+        if files is None:
+            raise DumpError(f"{self.path} holds something else than a dump of ctrace", _ELSEWHERE)
+        for name, digest in files.items():
+            path = self._at(name)
+            if path.is_file() and not path.is_symlink() and _digest(path.read_bytes()) != digest:
+                raise DumpError(f"{path} was changed since it was dumped", "name another folder, or delete that file")
+        return list(files)
+
+    def _remove_empty(self, folder: Path) -> None:
+        if folder.is_dir() and not folder.is_symlink():
+            if (cache := folder / "__pycache__").is_dir() and not cache.is_symlink():
+                for compiled in cache.glob("*.pyc"):
+                    compiled.unlink(missing_ok=True)
+                cache.rmdir()
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+    def _refused(self, error: OSError) -> DumpError:
+        return DumpError(f"{self.path} cannot be written: {error.strerror or error}", "name a folder you may write to")
+
+
+def _files(index: Path) -> dict[str, str] | None:
+    """Read which files an earlier dump wrote; None: there is none."""
+    try:
+        if index.is_symlink():
+            return None
+        data = json.loads(index.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or data.get("tool") != TOOL or not isinstance(data.get("files"), dict):
+        return None
+    return {str(name): str(digest) for name, digest in data["files"].items()}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

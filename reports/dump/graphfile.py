@@ -1,0 +1,175 @@
+"""The graph that a graph part came from, as a file that runs it one operation after another."""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from ctrace.reports.dump.module import dotted
+from ctrace.reports.dump.quoting import comment
+
+_CLASS = re.compile(r"^class .+\(torch\.nn\.Module\):$")
+_RANDOM = re.compile(
+    r"(?:^|\.|_)(?:rand|randn|randint|random|randperm|bernoulli|normal|multinomial|seeds?|philox_\w+|exponential|"
+    r"uniform|geometric|cauchy|log_normal|native_dropout|dropout)(?:_like|_)?(?:\.|$)"
+)
+_ATTENTION = "_scaled_dot_product_"
+_EMPTY = re.compile(r"\.(?:new_)?empty(?:_strided|_like|_permuted)?(?:\.|$)")
+_HEAD = """\
+import math
+import operator
+from math import inf, nan
+
+import torch
+from torch import device
+
+try:  # registers operators of Inductor's own
+    import torch._inductor.fx_passes.post_grad
+    import torch._inductor.inductor_prims
+    import torch._inductor.lowering
+except ImportError:
+    pass
+
+
+"""
+_TAIL = '''
+
+def run(constants, arguments):
+    """Run the graph on a list of arguments; tensors that the graph itself holds are given by name."""
+    graph = GraphModule()
+    for name, value in constants.items():
+        setattr(graph, name, value)
+    with torch.no_grad():
+        return graph.forward(*arguments)
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """The file, or why there is none."""
+
+    text: str = ""
+    why_not: str = ""
+
+
+def graph_file(printed: str, title: str) -> GraphFile:
+    """Make a module of a graph as torch printed it."""
+    written = "\n".join(_lines(printed)) + "\n"
+    forward = _forward(written)
+    if forward is None:
+        return GraphFile(why_not="torch's text of the graph is no Python module of one graph")
+    if reason := _not_eager(forward):
+        return GraphFile(why_not=reason)
+    before = f"{comment(title)}\n# As torch printed it; run(constants, arguments) gives its outputs.\n{_HEAD}"
+    placed = _forward(before + written)
+    if placed is None:
+        return GraphFile(why_not="torch's text of the graph is no Python module of one graph")
+    random = _random(forward)
+    names = [each.arg for each in forward.args.args[1:]]
+    tables = (
+        f"\n\nASSIGNED = {_assigned(placed)!r}\n# Names that are given a value, by line of this file.\n"
+        f"NOT_COMPARABLE = {_outputs(forward, random)!r}\n# Outputs that depend on chance, and why.\n"
+        f"PLACEHOLDERS = {names!r}\n# Names of the inputs.\n"
+        f"CHANGED_INPUTS = {_changed(forward, names)!r}\n# Inputs that the graph writes to, by their place.\n"
+    )
+    return GraphFile(before + written + tables + _TAIL)
+
+
+def _lines(printed: str) -> list[str]:
+    """Give the graph's class a name that Python takes, and drop what stands before it."""
+    lines = printed.splitlines()
+    start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
+    return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]] if lines else []
+
+
+def _forward(written: str) -> ast.FunctionDef | None:
+    """Find the `forward` of a module's only class."""
+    try:
+        tree = ast.parse(written)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    is_one = len(classes) == 1 and len(functions) == 1 and functions[0].name == "forward"
+    return functions[0] if is_one else None
+
+
+def _not_eager(forward: ast.FunctionDef) -> str:
+    """Say why a graph cannot run by itself; empty: it can."""
+    for node in ast.walk(forward):
+        if isinstance(node, ast.Attribute) and "torch.ops.higher_order." in dotted(node):
+            return f"the graph calls {dotted(node)}, which needs more than its text"
+    return ""
+
+
+def _sets(forward: ast.FunctionDef) -> list[tuple[str, ast.expr, int]]:
+    """List names and what they are set to; what only lets go of a value is left out."""
+    return [
+        (target.id, node.value, node.lineno)
+        for node in ast.walk(forward)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and not (isinstance(node.value, ast.Constant) and node.value.value is None)
+    ]
+
+
+def _assigned(forward: ast.FunctionDef) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for name, _, line in sorted(_sets(forward), key=lambda each: each[2]):
+        found.setdefault(line, []).append(name)
+    return found
+
+
+def _random(forward: ast.FunctionDef) -> dict[str, str]:
+    """Find the values that depend on chance or on memory that nobody wrote, and why."""
+    found: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for name, value, _ in sorted(_sets(forward), key=lambda each: each[2]):
+        made[name] = dotted(value.func) if isinstance(value, ast.Call) else ""
+        match value:
+            case ast.Subscript(value=ast.Name(id=whole), slice=ast.Constant(value=int() as at)) if at > 1:
+                if _ATTENTION in made.get(whole, ""):
+                    found[name] = "the state of the random numbers of an attention kernel"
+        reason = _chance(value) or next(
+            (found[node.id] for node in ast.walk(value) if isinstance(node, ast.Name) and node.id in found), ""
+        )
+        if reason:
+            found.setdefault(name, reason)
+    return found
+
+
+def _chance(value: ast.expr) -> str:
+    if not isinstance(value, ast.Call):
+        return ""
+    called = dotted(value.func)
+    if _ATTENTION in called and "backward" not in called and _drops(value):
+        return f"random numbers of {called}"
+    if _EMPTY.search(called):
+        return f"{called} gives memory that nobody wrote"
+    return f"random numbers of {called}" if _RANDOM.search(called) and "backward" not in called else ""
+
+
+def _drops(call: ast.Call) -> bool:
+    """Whether a call of an attention kernel has a chance of dropout above zero."""
+    chances = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, float)]
+    return any(chance > 0 for chance in chances[:1])
+
+
+def _outputs(forward: ast.FunctionDef, random: dict[str, str]) -> dict[int, str]:
+    for node in forward.body:
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple | ast.List):
+            names = [each.id if isinstance(each, ast.Name) else "" for each in node.value.elts]
+            return {at: random[name] for at, name in enumerate(names) if name in random}
+    return {}
+
+
+def _changed(forward: ast.FunctionDef, names: list[str]) -> list[int]:
+    """Find the inputs that `copy_` writes to."""
+    written = {
+        call.args[0].id
+        for call in ast.walk(forward)
+        if isinstance(call, ast.Call)
+        and re.search(r"\.\w+_\.|\.copy_\b", dotted(call.func) + ".")
+        and call.args
+        and isinstance(call.args[0], ast.Name)
+    }
+    return [at for at, name in enumerate(names) if name in written]

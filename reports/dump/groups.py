@@ -1,0 +1,52 @@
+"""Launches that one file serves, with what the run knows of them."""
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.generated import Kernel, Launch
+from ctrace.reports.dump.launches import Site, Wrapper
+from ctrace.reports.dump.pieces import entry
+from ctrace.reports.dump.values import Tensor, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Launches of a kernel, or calls of a library with arguments of the same form."""
+
+    site: Site
+    """The first."""
+    kernel: Kernel | None = None
+    """None: the run does not name it."""
+    launch: Launch | None = None
+    launches: int = 1
+
+
+def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
+    """Put launches together that one file serves, in the order of the first of each."""
+    by_name = {kernel.name: kernel for kernel in kernels}
+    seen: dict[str, int] = {}
+    found: dict[tuple[str, str], Group] = {}
+    for site in wrapper.sites:
+        kernel, at = by_name.get(site.name), seen.get(site.name, 0)
+        seen[site.name] = at + 1
+        launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None  # a kernel's come in one order
+        key = site.name, "" if site.kernel else _form(site, wrapper.below)
+        first = found.get(key)
+        found[key] = replace(first, launches=first.launches + 1) if first else Group(site, kernel, launch)
+    return tuple(found.values())
+
+
+def _form(site: Site, below: Mapping[str, int]) -> str:
+    """Write a call with numbers in the place of names."""
+    order = {name: f"_{at}" for at, name in enumerate(site.arguments)}
+    text = ast.parse(ast.unparse(site.call), mode="eval")
+    for node in ast.walk(text):
+        if isinstance(node, ast.Name):
+            node.id = order.get(node.id, node.id)
+    return f"{ast.unparse(text)} {[_nameless(value, below) for value in site.arguments.values()]}"
+
+
+def _nameless(value: Value, below: Mapping[str, int]) -> str:
+    limit = {"": below[value.storage]} if isinstance(value, Tensor) and value.storage in below else {}
+    return entry(replace(value, storage="") if isinstance(value, Tensor) else value, limit)

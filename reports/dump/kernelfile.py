@@ -1,0 +1,116 @@
+"""One file a kernel: its source, a run of it with made inputs, and its time."""
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from ctrace.reports.dump.launches import Site
+from ctrace.reports.dump.module import Defined, Module
+from ctrace.reports.dump.pieces import About, CannotDumpError, imports, needed, source, table, taken_names
+from ctrace.reports.dump.quoting import block, comment, comments, string
+from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.values import Tensor, Value
+
+_OURS = frozenset(
+    ("inputs", "run", "benchmark", "main", "NAME", "LANGUAGE", "DEVICE", "BYTES", "FLOPS", "ARGUMENTS", "LOW", "HIGH",
+     "MISSING", "SOURCE", "TYPES")
+)  # fmt: skip
+"""Names of the files' own."""
+_ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
+
+
+def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: About) -> str:
+    """Write the file of a kernel that the module defines, or of a call of a library.
+
+    Raises:
+        CannotDumpError: an argument is not known, or its source cannot stand in a file with a harness.
+    """
+    arguments = _known(site)
+    imported, assigned = needed(module, site)
+    own: list[ast.stmt]
+    if site.kernel is None:
+        own, written, language = [], "", "external"
+    elif site.kernel.language == "triton":
+        own, written = source(site.kernel.source)
+        _refuse_ours(written)
+        language = "triton"
+    else:
+        own, written, language = list(_ASYNC), _cpp(site.kernel), "cpp"
+    every = {ast.unparse(each): each for each in (*own, *imported)}
+    return "\n".join(
+        [
+            *_head(about),
+            imports(every.values()),
+            written,
+            *assigned,
+            "",
+            f"NAME = {string(about.title)}",
+            f"LANGUAGE = {string(language)}",
+            f"DEVICE = {string(device_of(arguments.values()))}",
+            f"BYTES = {about.bytes!r}",
+            f"FLOPS = {about.flops!r}",
+            "ARGUMENTS = [",
+            *table(arguments, below),
+            "]",
+            "",
+            "",
+            *_run(site, arguments),
+            "",
+            "",
+            text("tensors") + text("kernel"),
+        ]
+    )
+
+
+def _head(about: About) -> list[str]:
+    return list(
+        comments(
+            [
+                about.title,
+                f"aten ops: {', '.join(about.ops)}" if about.ops else "aten ops: not known",
+                *(f"line: {line}" for line in about.lines),
+                *about.notes,
+                f"launched {about.launches} times; the arguments below are those of the first launch"
+                if about.launches > 1
+                else "",
+                "python THIS_FILE runs it once and times it; from Python: inputs(), run(args), benchmark()",
+            ]
+        )
+    )
+
+
+def _known(site: Site) -> dict[str, Value]:
+    for name, value in site.arguments.items():
+        if value is None or isinstance(value, list) or (isinstance(value, Tensor) and not value.is_known):
+            raise CannotDumpError(f"its argument {name} is not known")
+    return dict(site.arguments)
+
+
+def _refuse_ours(written: str) -> None:
+    clash = sorted(taken_names(written) & _OURS)
+    if clash:
+        raise CannotDumpError(f"its source defines {clash[0]}, a name that the harness has")
+
+
+def _cpp(kernel: Defined) -> str:
+    types = ", ".join(string(each) for each in kernel.types)
+    return (
+        f"TYPES = [{types}]\nSOURCE = {block(kernel.source)}\n{text('built')}"
+        f"{kernel.name} = _Built()\n{comment('Called as the wrapper calls it.')}\n"
+    )
+
+
+def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
+    names = ", ".join(arguments)
+    return [
+        "def run(args):",
+        f'    """{"Call it" if site.kernel is None else "Launch it"} as the wrapper does."""',
+        *([f"    [{names}] = args"] if names else []),
+        *(f"    {name} = get_raw_stream({number})" for name, number in site.streams.items()),
+        f"    return {ast.unparse(site.call)}",
+    ]
+
+
+def device_of(values: Iterable[Value]) -> str:
+    """Name the device of some arguments: the first that is not the CPU, if there is one."""
+    found = [each.device for each in values if isinstance(each, Tensor) and each.device]
+    return next((each for each in found if each != "cpu"), "cpu")

@@ -1,0 +1,82 @@
+"""The page that explains a dump."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.model import Session
+from ctrace.reports import format as fmt
+from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
+
+_HOW = """\
+Every kernel has a file of its own: its source as Inductor emitted it, inputs that are made for it, and its time.
+
+    python FOLDER/KERNEL.py      run it once, time it, print bytes and FLOPs per second
+    python FOLDER/wrapper.py     run all kernels of the graph part and compare with the graph run in eager
+
+From Python, a kernel's file has `inputs()`, `run(args)` and `benchmark()`, which gives seconds. `wrapper.py` takes the
+kernels from their files: change one there, and the wrapper runs it and says whether the results are still right.
+`graph.txt` is the graph that Inductor compiled, as torch printed it, `graph.py` the same as a program.
+
+Inputs are made up, from a fixed seed: floating-point numbers between -1 and 1 (between 0.1 and 1 where a graph makes no
+numbers of others); whole numbers below the size that they index, where the kernels say so, otherwise 0 or 1.
+Where a call needs operators that a library of yours registers: `--import MODULE`.
+
+Exit codes: 0 done, 1 the results differ from eager, 2 this machine lacks something, such as the device.
+
+**These files are code.** Kernels and graphs were taken out of a log as they are; run them only if you trust the log.
+"""
+
+
+def readme(session: Session, dumped: Dumped) -> str:
+    """Write the page, in Markdown."""
+    return "\n".join([*_lines(session, dumped), ""])
+
+
+def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
+    name = session.target.path or session.target.name or "a run"
+    versions = [f"torch {session.environment.torch}" if session.environment.torch else "", session.environment.device]
+    yield f"# Kernels of {_cell(name)}"
+    yield ""
+    yield ", ".join(_cell(each) for each in versions if each) or "The log does not say which torch made it."
+    yield ""
+    yield _HOW
+    for part in dumped.parts:
+        yield from _part(part)
+
+
+def _part(part: DumpedPart) -> Iterator[str]:
+    yield f"## Graph {_cell(part.graph)}, {part.stage}: `{part.folder}/`"
+    yield ""
+    if part.why_not:
+        yield f"Left out: {_cell(part.why_not)}."
+        yield ""
+        return
+    yield f"Not compared with eager: {_cell(part.compared)}." if part.compared else "`wrapper.py` compares with eager."
+    yield ""
+    yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
+    yield "|---|---|---:|---:|---:|---|---|"
+    for each in part.kernels:
+        yield f"| {' | '.join(_row(each))} |"
+    yield ""
+    for each in part.kernels:
+        if each.why_not:
+            yield f"`{_cell(each.name)}` has no file: {_cell(each.why_not)}."
+            yield ""
+
+
+def _row(each: DumpedKernel) -> list[str]:
+    file = each.file.rpartition("/")[2]
+    return [
+        f"[{_cell(each.name)}]({each.file})" if file else _cell(each.name),
+        each.language,
+        str(each.launches),
+        "not known" if each.bytes is None else fmt.memory(each.bytes),
+        "not known" if each.flops is None else str(each.flops),
+        _cell(", ".join(each.ops)) or "not known",
+        _cell(", ".join(each.lines)) or "not known",
+    ]
+
+
+def _cell(text: str) -> str:
+    """Make foreign text safe for a cell of a table: one line, no bars, no markup."""
+    line = fmt.one_line(text, 200)
+    return "".join(f"\\{letter}" if letter in "|`<>[]*\\" else letter for letter in line)

@@ -1,0 +1,156 @@
+"""What a kernel's own source says of its arguments: names, types, which are written, which numbers index what."""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from ctrace.reports.dump.module import Defined
+
+_TRITON_TYPES = {
+    "fp64": "torch.float64", "fp32": "torch.float32", "fp16": "torch.float16", "bf16": "torch.bfloat16",
+    "i64": "torch.int64", "i32": "torch.int32", "i16": "torch.int16", "i8": "torch.int8", "u8": "torch.uint8",
+    "u16": "torch.uint16", "u32": "torch.uint32", "u64": "torch.uint64", "i1": "torch.bool",
+    "fp8e4nv": "torch.float8_e4m3fn", "fp8e5": "torch.float8_e5m2",
+}  # fmt: skip
+_CPP_TYPES = {
+    "double": "torch.float64", "float": "torch.float32", "at::Half": "torch.float16", "half": "torch.float16",
+    "at::BFloat16": "torch.bfloat16", "bfloat16": "torch.bfloat16", "int64_t": "torch.int64",
+    "int32_t": "torch.int32", "int16_t": "torch.int16", "int8_t": "torch.int8", "uint8_t": "torch.uint8",
+    "bool": "torch.bool", "c10::complex<float>": "torch.complex64", "c10::complex<double>": "torch.complex128",
+}  # fmt: skip
+_SET = re.compile(r"^\s*(?:auto |[\w:<>]+ )?(tmp\d+) = (.*)$", re.MULTILINE)
+_VALUE = re.compile(r"\btmp\d+\b")
+_POINTER = re.compile(r"\b(?:in|out|in_out)_ptr\d+\b")
+_CHECK = re.compile(r"index out of bounds: 0 <= (tmp\d+) < (\d+)")
+_CONSTANT = re.compile(r"(?:tl\.full\([^,]*(?:\[[^\]]*\])?, |static_cast<\w+>\(|c10::convert<\w+>\()?(\d+)L?\b[^+*/]*$")
+_SUM = re.compile(r"(?:\w+\()?(tmp\d+) \+ (tmp\d+)\)?;?")
+_DEEPEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a kernel, in the order of a launch."""
+
+    name: str
+    dtype: str = ""
+    """Of what it points to; empty: not a pointer, or not known."""
+    written: bool = False
+    below: int | None = None
+    """Whole numbers in it are used as an index below this; None: the source does not say."""
+
+
+def parameters(kernel: Defined) -> tuple[Parameter, ...]:
+    """List what a kernel takes; empty where its source cannot be read."""
+    found = _of_triton(kernel.source) if kernel.language == "triton" else _of_cpp(kernel)
+    limits = bounds(kernel.source)
+    return tuple(Parameter(each.name, each.dtype, each.written, limits.get(each.name)) for each in found)
+
+
+def _of_triton(source: str) -> list[Parameter]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    signature, mutated = _meta(tree, "signature"), _meta(tree, "mutated_arg_names")
+    types = signature if isinstance(signature, dict) else {}
+    changed = mutated if isinstance(mutated, list) else []
+    return [_parameter(str(name), str(type_), changed) for name, type_ in types.items() if not _is_block(str(name))]
+
+
+def _is_block(name: str) -> bool:
+    """Whether an argument is filled in by the configuration, not by the launch."""
+    return name.isupper() or (name.endswith("BLOCK") and name[0].isupper())
+
+
+def _parameter(name: str, type_: str, changed: list[object]) -> Parameter:
+    dtype = _TRITON_TYPES.get(type_.lstrip("*"), "") if type_.startswith("*") else ""
+    written = name in changed or name.startswith(("out_ptr", "in_out_ptr", "out_"))
+    return Parameter(name, dtype, written)
+
+
+def _meta(tree: ast.Module, key: str) -> object:
+    """Find the value of a key in the dictionaries that the decorators are given."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for name, value in zip(node.keys, node.values, strict=True):
+                if isinstance(name, ast.Constant) and name.value == key:
+                    return _literal(value)
+    return None
+
+
+def _literal(node: ast.expr) -> object:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _of_cpp(kernel: Defined) -> list[Parameter]:
+    names = re.findall(r"[*&]\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])|\b(k\w+)\s*(?=[,)])", _head(kernel.source))
+    found = [first or second for first, second in names]
+    named = found if len(found) == len(kernel.types) else [f"arg{index}" for index in range(len(kernel.types))]
+    return [
+        Parameter(
+            name,
+            _CPP_TYPES.get(type_.removeprefix("const ").rstrip("*& "), "") if "*" in type_ else "",
+            "*" in type_ and not type_.startswith("const "),
+        )
+        for name, type_ in zip(named, kernel.types, strict=True)
+    ]
+
+
+def _head(source: str) -> str:
+    """Cut out the C++ kernel's list of arguments."""
+    _, _, rest = source.partition("kernel(")
+    return rest.partition("{")[0]
+
+
+def bounds(source: str) -> dict[str, int]:
+    """Tell below what number the values behind a pointer must stay, where they are used as an index.
+
+    From the check that Inductor writes before an indirect load, and where it writes none, from the size that it adds
+    to a negative index; both lead back over assignments to the loads that the index comes from.
+    """
+    values: dict[str, list[str]] = {}
+    for name, text in _SET.findall(source):
+        values.setdefault(name, []).append(text)
+    found: dict[str, int] = {}
+    for name, limit in [*_CHECK.findall(source), *_wrapped(source, values)]:
+        for pointer in _loaded(name, values):
+            found[pointer] = min(int(limit[:18]), found.get(pointer, int(limit[:18])))
+    return found
+
+
+def _wrapped(source: str, values: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """Find `tmp + size`, where `tmp < 0` is asked as well."""
+    pairs = []
+    for texts in values.values():
+        for text in texts:
+            match = _SUM.search(text)
+            if match and re.search(rf"\b{match[1]} < 0\b", source):
+                pairs += [(match[1], size) for size in _constants(match[2], values)]
+    return pairs
+
+
+def _constants(name: str, values: dict[str, list[str]], deep: int = 0) -> list[str]:
+    found = []
+    for text in values.get(name, ()):
+        inner = _VALUE.search(text)
+        if inner and deep < _DEEPEST:
+            found += _constants(inner[0], values, deep + 1)
+        elif match := _CONSTANT.search(text):
+            found.append(match[1])
+    return [each for each in found if int(each[:18]) > 1]
+
+
+def _loaded(name: str, values: dict[str, list[str]], deep: int = 0) -> set[str]:
+    """Find the pointers that a value was loaded from, at any remove; a load ends the way."""
+    found: set[str] = set()
+    for text in values.get(name, ()):
+        pointers = _POINTER.findall(text)
+        if pointers:
+            found.update(pointers[:1])
+        elif deep < _DEEPEST:
+            for inner in set(_VALUE.findall(text)) - {name}:
+                found |= _loaded(inner, values, deep + 1)
+    return found

@@ -1,0 +1,140 @@
+"""The wrapper of a graph part: `call`, which takes its kernels from their files, held against the graph in eager."""
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ctrace.reports.dump.kernelfile import device_of
+from ctrace.reports.dump.launches import Site, Wrapper, follow
+from ctrace.reports.dump.module import Module, bound, read
+from ctrace.reports.dump.pieces import imports, table
+from ctrace.reports.dump.quoting import comment, comments, string
+from ctrace.reports.dump.texts import text
+from ctrace.reports.dump.values import Tensor, Value
+
+_RANDOM = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|randint|bernoulli|aten\.rand|dropout\b")
+_ASYNC = ("AsyncCompile()", "AsyncCompile")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a wrapper's file is made of."""
+
+    title: str
+    code: str
+    """The output code."""
+    module: Module
+    wrapper: Wrapper
+    files: Mapping[str, str]
+    """Kernel -> its file."""
+    graph: str
+    """Why there is no graph to compare with; empty: there is one."""
+
+
+def wrapper_file(parts: Parts) -> str:
+    """Write the wrapper's file."""
+    before = _before(parts)
+    return "\n".join([before, *_tables(parts, before), text("tensors") + text("watching")])
+
+
+def _before(parts: Parts) -> str:
+    module, lines = parts.module, parts.code.splitlines()
+    uses_async = bool(module.others)
+    header = [each for each in module.header if uses_async or ast.unparse(each.value) != _ASYNC[0]]  # type: ignore[attr-defined]
+    kept = [line for statement in module.kept for line in [*_lines(lines, statement), ""]]
+    return "\n".join(
+        [
+            *comments(
+                [
+                    parts.title,
+                    "As Inductor wrote it, but for the kernels, which come from the files beside this one.",
+                    "python THIS_FILE compares with graph.py and times it; from Python: inputs(), call(args)",
+                ]
+            ),
+            imports(each for each in module.imports if uses_async or _ASYNC[1] not in bound(each)),
+            *(line for each in header for line in _lines(lines, each)),
+            "",
+            text("loading"),
+            *(f"_{name} = _load({string(file)})\n{name} = _{name}.{name}" for name, file in parts.files.items()),
+            "",
+            *_embedded(parts, lines),
+            *kept,
+        ]
+    )
+
+
+def _embedded(parts: Parts, lines: list[str]) -> Iterable[str]:
+    """Keep the sources of kernels that have no file, since `call` needs them."""
+    missing = [name for name in parts.module.kernels if name not in parts.files]
+    if missing:
+        yield comment("Kernels that have no file of their own; index.json says why.")
+        tree = ast.parse(parts.code)
+        yield from () if parts.module.others else ["async_compile = AsyncCompile()"]
+        for statement in tree.body:
+            if set(bound(statement)) & set(missing):
+                yield from _lines(lines, statement)
+        yield "async_compile.wait(globals())"
+
+
+def _lines(lines: list[str], statement: ast.stmt) -> list[str]:
+    return lines[statement.lineno - 1 : statement.end_lineno]
+
+
+def _tables(parts: Parts, before: str) -> Iterable[str]:
+    inputs = parts.wrapper.inputs
+    unknown = [name for name, value in inputs.items() if not _is_known(value)]
+    values = {name: value for name, value in inputs.items() if name not in unknown}
+    constants = {name: value for name, value in parts.wrapper.constants.items() if _is_known(value)}
+    below = parts.wrapper.below
+    starts = [name for name in parts.files if parts.module.kernels[name].language == "cpp"]
+    return [
+        "",
+        f"NAME = {string(parts.title)}",
+        f"DEVICE = {string(device_of(_tensors(parts.wrapper)))}",
+        f"GRAPH = {string(parts.graph) if parts.graph else None}",
+        f"STARTS = [{', '.join(f'{name}.start' for name in starts)}]",
+        f"UNKNOWN = {unknown!a}",
+        "INPUTS = [",
+        *table(values, below),
+        "]",
+        "CONSTANTS = {",
+        *(f"{string(name)}: {line.strip()}" for name, line in zip(constants, table(constants, below), strict=True)),
+        "}",
+        "LAUNCHES = {  # by line of this file: kernel, why it cannot be compared, buffers that it writes",
+        *_launches(parts, before),
+        "}",
+        "",
+        "",
+    ]
+
+
+def _is_known(value: Value) -> bool:
+    return value.is_known if isinstance(value, Tensor) else value is not None
+
+
+def _tensors(wrapper: Wrapper) -> list[Value]:
+    return [*wrapper.inputs.values(), *(value for site in wrapper.sites for value in site.arguments.values())]
+
+
+def _launches(parts: Parts, before: str) -> Iterable[str]:
+    """Say where in the file kernels are launched, in which order, and what they write."""
+    found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
+    chance = ""
+    placed = read(before)
+    for site in follow(_with(placed, parts.module), {}).sites if placed else ():
+        name = site.name.removeprefix("extern_kernels.")
+        if _is_random(site):
+            chance = "random numbers"
+        found.setdefault(site.line, []).append((name, chance, site.written))
+        chance = "random numbers came before" if chance else ""
+    return [f"    {line}: {entries!a}," for line, entries in sorted(found.items())]
+
+
+def _with(placed: Module, module: Module) -> Module:
+    return replace(placed, kernels=module.kernels, others=module.others, inputs=module.inputs)
+
+
+def _is_random(site: Site) -> bool:
+    written = site.kernel.source if site.kernel else site.name
+    return bool(_RANDOM.search(written))

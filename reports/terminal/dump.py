@@ -1,0 +1,39 @@
+"""What `ctrace kernels --dump` wrote, and what it left out."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.reports import format as fmt
+from ctrace.reports.dump.dumped import Dumped, DumpedPart
+from ctrace.reports.terminal.parts import MOST, fix, hanging, item, more, section
+
+
+def dump_screen(dumped: Dumped) -> Iterator[RenderableType]:
+    """Lay out the screen: where, what of each graph part, what is missing and why, what to do with it."""
+    where = fmt.plain(str(dumped.folder))
+    yield Text.assemble((where, "bold"), f"  {fmt.count(len(dumped.files), 'file')} written")
+    for part in dumped.parts[:MOST]:
+        yield item(Text(_part(part)))
+    yield from more(len(dumped.parts), "graph part", "index.json")
+    left = dumped.left_out
+    if left:
+        yield section("Left out")
+    for name, why in left[:MOST]:
+        yield item(Text(fmt.one_line(name, 70)))
+        yield hanging(why)
+    yield from more(len(left), "of them", "index.json")
+    yield fix(_todo(dumped))
+
+
+def _part(part: DumpedPart) -> str:
+    files = sum(1 for each in part.kernels if each.file)
+    compared = "compared with eager" if not part.compared else f"not compared with eager: {part.compared}"
+    told = f"{fmt.count(files, 'kernel')}; wrapper, {compared}" if part.wrapper else "nothing"
+    return fmt.one_line(f"{part.folder}/  graph {part.graph}, {part.stage}: {told}")
+
+
+def _todo(dumped: Dumped) -> str:
+    first = next((part for part in dumped.parts if part.wrapper), None)
+    return f"python {dumped.folder / first.folder / 'wrapper.py'}" if first else ""

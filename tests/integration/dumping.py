@@ -1,0 +1,59 @@
+"""Dump a run and run every file of it, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctrace.inspector.session import load
+from ctrace.inspector.store import Store
+from ctrace.reports.dump.dumped import Dumped
+from ctrace.reports.dump.dumping import dump
+from tests.integration.conftest import Command
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a dumped file ended."""
+
+    file: str
+    code: int
+    out: str
+    err: str
+
+
+def dumped(ctrace: Command, *words: str) -> Dumped:
+    """Explain a target and dump the run."""
+    done = ctrace("explain", *words)
+    assert done.code == 0, done.err
+    session = load(Store(ctrace.folder / ".ctrace").runs()[-1])
+    return dump(session, ctrace.folder / "dump")
+
+
+def run(ctrace: Command, path: Path, *words: str) -> Ran:
+    """Run a file as a user would: from another folder, without ctrace on the path."""
+    done = subprocess.run(
+        [sys.executable, str(path), *words],
+        cwd=ctrace.folder,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(ctrace.folder / "cache"), "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return Ran(path.name, done.returncode, done.stdout, done.stderr)
+
+
+def run_all(ctrace: Command, made: Dumped) -> list[Ran]:
+    """Run all wrappers, whose kernels are then built, and all kernels; fail where one does."""
+    files = [path for path in made.files if path.suffix == ".py" and path.name != "graph.py"]
+    ran = [run(ctrace, path) for path in sorted(files, key=lambda each: each.name != "wrapper.py")]
+    bad = [each for each in ran if each.code]
+    assert not bad, "\n".join(f"{each.file}: {each.code}\n{each.out}\n{each.err}" for each in bad)
+    return ran
+
+
+def wrappers(ran: list[Ran]) -> list[Ran]:
+    """Pick the wrappers."""
+    return [each for each in ran if each.file == "wrapper.py"]
