@@ -15,6 +15,8 @@ Examples:
   ctrace kernels --source                 the code of all, lines beside it
   ctrace kernels --source --kernel exp_0  the code of one
   ctrace kernels --wrapper --graph 0/0    the code that calls them
+  ctrace kernels --dump kernels/          a file a kernel, each of which runs
+  ctrace kernels --ir ptx --kernel exp_0  what Triton made of it (--build)
   ctrace kernels model.py --train --stage backward
 """
 
@@ -31,6 +33,14 @@ Line = Annotated[
 ]
 Source = Annotated[bool, typer.Option("--source", help="Print their code, with your line over what is of it.")]
 Wrapper = Annotated[bool, typer.Option("--wrapper", help="Print the code that allocates buffers and calls kernels.")]
+Dump = Annotated[
+    str | None,
+    typer.Option("--dump", metavar="DIR", help="Write each kernel as a file that runs, the wrapper and the graph."),
+]
+Ir = Annotated[
+    str | None,
+    typer.Option("--ir", metavar="STAGE", help="Print ttir, ttgir, llir, ptx or sass of a run with --build on a GPU."),
+]
 All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph part, kernel and call.")]
 
 
@@ -43,6 +53,8 @@ def kernels(
     line: Line = None,
     source: Source = False,
     wrapper: Wrapper = False,
+    dump: Dump = None,
+    ir: Ir = None,
     all_of_it: All = False,
     json: opt.Json = False,
     output: opt.Output = None,
@@ -51,7 +63,7 @@ def kernels(
     from ctrace.cli.kernelviews import Asked, data, screen
     from ctrace.cli.show import show_view
 
-    asked = Asked(graph, stage, kernel, line, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
     show_view(
         request,
         output,

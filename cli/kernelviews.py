@@ -1,7 +1,9 @@
 """What `ctrace kernels` shows, by what was asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.errors import TargetError
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.model import Session
     from ctrace.inspector.views.kernellines import OfLine, Wanted
     from ctrace.inspector.views.kernels import Part
+    from ctrace.reports.dump.dumped import Dumped
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +30,18 @@ class Asked:
     stage: str | None = None
     kernel: str | None = None
     line: str | None = None
+    dump: str | None = None
+    ir: str | None = None
     source: bool = False
     wrapper: bool = False
     all_of_it: bool = False
 
     def __post_init__(self) -> None:
-        choices = {"--kernel": self.kernel, "--line": self.line, "--wrapper": self.wrapper}
-        chosen = [name for name, wanted in choices.items() if wanted]
-        if self.wrapper and self.source:
-            chosen.append("--source")
+        whole = {"--dump": self.dump, "--wrapper": self.wrapper, "--ir": self.ir, "--line": self.line}
+        chosen = [name for name, wanted in whole.items() if wanted]
+        narrowed = {"--kernel": self.kernel and not self.ir, "--source": self.source and not self.line}
+        narrowed |= {"--graph": self.graph and self.dump, "--stage": self.stage and (self.dump or self.ir)}
+        chosen += [name for name, wanted in narrowed.items() if wanted and chosen]
         if len(chosen) > 1:
             raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
 
@@ -44,6 +50,10 @@ def data(session: "Session", asked: Asked) -> str:
     """Make JSON."""
     from ctrace.reports import json_kernels
 
+    if asked.dump:
+        return json_kernels.render_dump_json(session, _dumped(session, asked.dump))
+    if asked.ir:
+        return json_kernels.render_ir_json(session, asked.ir, asked.kernel, asked.graph)
     if asked.wrapper:
         return json_kernels.render_wrappers_json(session, _wrappers(session, asked))
     found = _parts(session, asked)
@@ -57,6 +67,10 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
     from ctrace.reports.terminal import kernel as one
     from ctrace.reports.terminal.kernels import kernels_screen
 
+    if asked.dump:
+        return _dump_screen(session, asked.dump)
+    if asked.ir:
+        return _ir_screen(session, asked, width)
     if asked.wrapper:
         return one.wrapper_screen(_wrappers(session, asked))
     found = _parts(session, asked)
@@ -66,7 +80,38 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
         return one.line_screen(session, *_of_line(session, asked.line, asked, found))
     if asked.kernel:
         return one.kernel_screen(session, _chosen(session, asked, found), all_of_it=asked.all_of_it)
-    return kernels_screen(session, found, width, all_of_it=asked.all_of_it)
+    return chain(kernels_screen(session, found, width, all_of_it=asked.all_of_it), _beside(session, asked, width))
+
+
+def _beside(session: "Session", asked: Asked, width: int) -> "Iterator[RenderableType]":
+    """Show what only some runs have: kernels that the user wrote, and kernels that were built."""
+    from ctrace.reports.terminal.built import resources_screen, times_screen
+    from ctrace.reports.terminal.parts import MOST
+    from ctrace.reports.terminal.userkernels import user_kernels_section
+
+    yield from user_kernels_section(session, most=None if asked.all_of_it else MOST)
+    if session.timed:
+        yield from times_screen(session, width, asked.graph)
+    if session.built:
+        yield from resources_screen(session, width, asked.graph, all_of_them=asked.all_of_it)
+
+
+def _dumped(session: "Session", folder: str) -> "Dumped":
+    from ctrace.reports.dump.dumping import dump
+
+    return dump(session, Path(folder))
+
+
+def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
+    from ctrace.reports.terminal.dump import dump_screen
+
+    return dump_screen(_dumped(session, folder))
+
+
+def _ir_screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
+    from ctrace.reports.terminal.built import ir_screen
+
+    return ir_screen(session, str(asked.ir), asked.kernel, width, asked.graph)
 
 
 def _parts(session: "Session", asked: Asked) -> "tuple[Part, ...]":

@@ -9,12 +9,16 @@ from ctrace.inspector.generated import Launch, OutputCode
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.kernellines import OfLine, Wanted
 from ctrace.inspector.views.kernels import Part, Row, Work, work_of_launch
+from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.json import SCHEMA, kernel_data, place_data
+from ctrace.reports.json_built import built_data, ir_data
+from ctrace.reports.json_userkernels import user_kernels_data
 
 
 def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> str:
     """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
-    return _written(session, {"parts": [_part(part, session, source=source) for part in found]})
+    parts = [_part(part, session, source=source) for part in found]
+    return _written(session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session)})
 
 
 def render_line_json(
@@ -30,6 +34,23 @@ def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str
     """Write the function of each graph part that calls its kernels."""
     wrappers = [{"graph": code.graph, "stage": str(code.stage), "wrapper": text} for code, text in found]
     return _written(session, {"wrappers": wrappers})
+
+
+def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> str:
+    """Write the code that Triton made at one stage.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    return _written(session, {"code": ir_data(session, stage, kernel, graph)})
+
+
+def render_dump_json(session: Session, dumped: Dumped) -> str:
+    """Write which files a dump consists of, and what it left out."""
+    left = [{"name": name, "why": why} for name, why in dumped.left_out]
+    return _written(
+        session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}
+    )
 
 
 def _written(session: Session, data: dict[str, Any]) -> str:
