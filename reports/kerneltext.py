@@ -89,10 +89,12 @@ def buffer_text(buffer: Buffer) -> str:
     return fmt.tensor(buffer.dtype, buffer.shape)
 
 
-def outputs_text(row: Row, most: int = 3) -> str:
-    """Write the shapes that a kernel writes, each once, most frequent as they come."""
-    shapes = dict.fromkeys(map(buffer_text, row.outputs))
-    return fmt.listed(shapes, most) or UNKNOWN
+def outputs_text(row: Row, most: int = 1) -> str:
+    """Write the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
+    largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
+    shapes = list(dict.fromkeys(map(buffer_text, largest)))
+    more = f" +{len(shapes) - most}" if len(shapes) > most else ""
+    return (", ".join(shapes[:most]) or UNKNOWN) + more
 
 
 def work_text(work: Work, *, ratio: bool = True) -> str:
