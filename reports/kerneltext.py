@@ -12,6 +12,8 @@ from ctrace.reports import format as fmt
 UNKNOWN = "?"
 _LINES = 4
 _OPS = 6
+_FILE = 4
+"""Letters of a file's name that say something."""
 _PLACE = 30
 """Letters of a file's path; of a longer one, the name is written alone."""
 _NUMBER = re.compile(r"_\d+$")
@@ -57,6 +59,19 @@ def lines_text(places: Iterable[str], known: str = "") -> str:
         return numbers
     others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
     return f"{fmt.file_name(file)}:{numbers}{others}"
+
+
+def cut_lines(text: str, room: int) -> str:
+    """Cut what `lines_text` writes so that the first number stays: `sdpa_atten…:81…`."""
+    file, colon, numbers = text.rpartition(":")
+    if len(text) <= room or not colon:
+        return fmt.one_line(text, room)
+    first = numbers.partition(",")[0].partition(" ")[0]
+    for shown in (numbers, numbers if first == numbers else f"{first}…"):
+        left = room - len(shown) - 2
+        if left >= _FILE:
+            return f"{file[:left]}…:{shown}"
+    return fmt.one_line(text, room)
 
 
 def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
