@@ -126,6 +126,7 @@ def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
         "ops": list(launch.ops),
         "lines": [place_data(place, cwd) for place in launch.lines],
         **_work(work_of_launch(launch)),
+        "call": launch.call or None,
         "arguments": None
         if arguments is None
         else [

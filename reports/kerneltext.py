@@ -12,6 +12,8 @@ from ctrace.reports import format as fmt
 UNKNOWN = "?"
 _LINES = 4
 _OPS = 6
+_FILE = 4
+"""Letters of a file's name that say something."""
 _PLACE = 30
 """Letters of a file's path; of a longer one, the name is written alone."""
 _NUMBER = re.compile(r"_\d+$")
@@ -59,6 +61,19 @@ def lines_text(places: Iterable[str], known: str = "") -> str:
     return f"{fmt.file_name(file)}:{numbers}{others}"
 
 
+def cut_lines(text: str, room: int) -> str:
+    """Cut what `lines_text` writes so that the first number stays: `sdpa_atten…:81…`."""
+    file, colon, numbers = text.rpartition(":")
+    if len(text) <= room or not colon:
+        return fmt.one_line(text, room)
+    first = numbers.partition(",")[0].partition(" ")[0]
+    for shown in (numbers, numbers if first == numbers else f"{first}…"):
+        left = room - len(shown) - 2
+        if left >= _FILE:
+            return f"{file[:left]}…:{shown}"
+    return fmt.one_line(text, room)
+
+
 def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
     """Write `4 nodes: amax, exp, sub, sum`; of a `whole`, `2 of 4 nodes: exp, sub`."""
     if not nodes:
@@ -89,10 +104,12 @@ def buffer_text(buffer: Buffer) -> str:
     return fmt.tensor(buffer.dtype, buffer.shape)
 
 
-def outputs_text(row: Row, most: int = 3) -> str:
-    """Write the shapes that a kernel writes, each once, most frequent as they come."""
-    shapes = dict.fromkeys(map(buffer_text, row.outputs))
-    return fmt.listed(shapes, most) or UNKNOWN
+def outputs_text(row: Row, most: int = 1) -> str:
+    """Write the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
+    largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
+    shapes = list(dict.fromkeys(map(buffer_text, largest)))
+    more = f" +{len(shapes) - most}" if len(shapes) > most else ""
+    return (", ".join(shapes[:most]) or UNKNOWN) + more
 
 
 def work_text(work: Work, *, ratio: bool = True) -> str:

@@ -133,13 +133,16 @@ def _launches(launches: Sequence[Launch], most: int) -> Iterator[RenderableType]
         arguments = launch.arguments
         told = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
         yield Padding(Text(told, style="dim"), (0, 0, 0, 5))
+        if launch.call:
+            yield Padding(Text(fmt.one_line(launch.call, 600)), (0, 0, 0, 5))
     yield from _left(len(launches), most, "call")
 
 
 def _argument(argument: Argument) -> str:
+    by = f"{argument.keyword}=" if argument.keyword else ""
     if not argument.tensor:
-        return fmt.one_line(argument.value or argument.name, 60)
-    return f"{fmt.one_line(argument.name, 30)} {fmt.tensor(argument.dtype, argument.shape)}"
+        return fmt.one_line(f"{by}{argument.value or argument.name}", 60)
+    return f"{fmt.one_line(f'{by}{argument.name}', 30)} {fmt.tensor(argument.dtype, argument.shape)}"
 
 
 def line_screen(

@@ -13,6 +13,7 @@ from ctrace.inspector.views.kernels import Part, Row, Work, by_bytes, parts
 from ctrace.reports import format as fmt
 from ctrace.reports.kerneltext import (
     UNKNOWN,
+    cut_lines,
     kernel_ops_text,
     language,
     lines_text,
@@ -37,12 +38,13 @@ class _Column:
     is_number: bool = False
     wide: bool | None = None
     """Only on a wide screen, or only on a narrow one."""
+    cut: Callable[[str, int], str] = fmt.one_line
 
 
 _COLUMNS = (
     _Column("language", lambda row, _: language(row.kernel), wide=True),
     _Column("aten ops", lambda row, _: kernel_ops_text(row.kernel)),
-    _Column("lines", lambda row, file: lines_text(row.kernel.lines, file)),
+    _Column("lines", lambda row, file: lines_text(row.kernel.lines, file), cut=cut_lines),
     _Column("output", lambda row, _: outputs_text(row), wide=True),
     _Column("nodes", lambda row, _: str(len(row.nodes)) if row.nodes else UNKNOWN, is_number=True, wide=True),
     _Column("reads", lambda row, _: memory(row.work.read), is_number=True, wide=True),
@@ -138,8 +140,9 @@ def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, whose
     for at, fixed in enumerate(numbers, 1):
         shown.columns[at].justify = "right" if fixed else "left"
     for number, name in enumerate(names):
-        texts_of = (fmt.one_line(each[number], limit) for each, limit in zip(cells, limits, strict=True))
-        shown.add_row(name, *texts_of)
+        shown.add_row(
+            name, *(at.cut(each[number], limit) for at, each, limit in zip(columns, cells, limits, strict=True))
+        )
     return shown
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.generated import Kernel, Stage, Statement
 from ctrace.inspector.views.kernels import Work
-from ctrace.reports.kerneltext import lines_text, short_names, source_text, work_text
+from ctrace.reports.kerneltext import cut_lines, lines_text, short_names, source_text, work_text
 from tests.kernelsessions import PER
 
 USERS = "/p/m.py"
@@ -40,6 +40,21 @@ def test_names_that_cannot_be_told_apart_are_not_cut() -> None:
 )
 def test_lines(places: tuple[str, ...], known: str, text: str) -> None:
     assert lines_text(places, known) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "cut"),
+    [
+        ("a.py:1,2", 8, "a.py:1,2"),
+        ("sdpa_attention.py:81,92", 16, "sdpa_atte…:81,92"),
+        ("sdpa_attention.py:81,92,103", 12, "sdpa_at…:81…"),
+        ("sdpa_attention.py:81", 5, "sdpa…"),
+        ("not known", 4, "not…"),
+        ("activations.py:38 and 1 other file", 12, "activat…:38…"),
+    ],
+)
+def test_cut_lines_keep_the_first_number(text: str, room: int, cut: str) -> None:
+    assert cut_lines(text, room) == cut
 
 
 @pytest.mark.parametrize(
