@@ -158,7 +158,13 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_kernel": {
         "stage": "forward", "name": "k0", "language": "cpp", "ops": ["aten.exp"],
-        "stacks": [f'File "{MODEL}", line 9, in forward'],
+        "stacks": [f'File "{MODEL}", line 9, in forward'], "beside": [f'File "{MODEL}", line 8, in forward'],
+        "operations": ["op0"], "statements": [[[123, [0, 1]]]], "user": False, "counted": 1,
+    },
+    "inductor_output_code": {"filename": "", "stage": "forward"},
+    "artifact:ctrace_generated": {
+        "stage": "forward", "before": 0, "counted": 1, "buffers": [["buf0", "float32", [2, 3], [3, 1], 0, "cpu"]],
+        "symbols": {"s0": 3},
     },
     "artifact:ctrace_user_kernel": {
         "stage": "forward", "operation": "op1", "kernel": "add_kernel", "file": MODEL, "line": 3, "device": "cuda:0",
