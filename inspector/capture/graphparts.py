@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ctrace.inspector.capture.kernels import current_stage
 from ctrace.inspector.capture.recorder import Recorder, compile_context
+from ctrace.inspector.capture.stage import current_stage
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
 
-from ctrace.inspector.capture.kernels import current_stage
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.stage import current_stage
 from ctrace.inspector.capture.userkernelfacts import Analysis, TritonOpCall, described, emitted, side_table
 
 _ANALYSES = ("identify_accessed_tensors", "identify_mutated_tensors")
