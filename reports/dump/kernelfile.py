@@ -105,6 +105,11 @@ def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
         "def run(args):",
         f'    """{"Call it" if site.kernel is None else "Launch it"} as the wrapper does."""',
         *([f"    [{names}] = args"] if names else []),
+        *(
+            f"    torch.cuda.set_device({at})"
+            for at in set(site.streams.values())
+            if device_of(arguments.values()) != "cpu"
+        ),
         *(f"    {name} = get_raw_stream({number})" for name, number in site.streams.items()),
         f"    return {ast.unparse(site.call)}",
     ]

@@ -65,6 +65,8 @@ class _Walk:
         self.constants: dict[str, Value] = {}
         self.below: dict[str, int] = {}
         self._inside: set[str] = set()
+        self._given = {name for each in (*module.imports, *module.header) for name in bound(each)}
+        self._given |= set(module.kernels) | set(module.others)
 
     def make_inputs(self) -> None:
         """Read how torch makes inputs."""
@@ -242,14 +244,10 @@ class _Walk:
     def _site(
         self, name: str, call: ast.Call, line: int, written: tuple[str, ...], kernel: Defined | None, scope: "_Scope"
     ) -> None:
-        known = set(self._module.kernels) | set(self._module.others) | self._names()
         used = dict.fromkeys(node.id for node in ast.walk(call) if isinstance(node, ast.Name))
         streams = {each: scope.streams[each] for each in used if each in scope.streams}
-        arguments = {each: scope.values.get(each) for each in used if each not in streams and each not in known}
+        arguments = {each: scope.values.get(each) for each in used if each not in {*streams, *self._given}}
         self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
-
-    def _names(self) -> set[str]:
-        return {name for each in (*self._module.imports, *self._module.header) for name in bound(each)}
 
 
 @dataclass(slots=True)

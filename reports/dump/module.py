@@ -54,8 +54,11 @@ def read(text: str) -> Module | None:
 def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
     imports, header, kept = list[ast.stmt](), list[ast.stmt](), list[ast.stmt]()
     kernels, others = dict[str, Defined](), dict[str, str]()
+    in_header = True
     for statement in tree.body:
+        in_header = in_header and isinstance(statement, ast.Import | ast.ImportFrom | ast.Assign | ast.Try)
         if (made := _compiled(statement)) is not None:
+            in_header = False
             name, kind, call = made
             found = _defined(name, kind, call)
             if found is None:
@@ -65,7 +68,7 @@ def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
                 kernels[name] = found
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             imports.append(statement)
-        elif _is_assigned(statement) and not kernels and not others:
+        elif in_header and _is_assigned(statement):
             header.append(statement)
         elif not _is_for_torch(statement):
             kept.append(statement)

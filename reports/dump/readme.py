@@ -20,7 +20,7 @@ Inputs are made up, from a fixed seed: floating-point numbers between -1 and 1 (
 numbers of others); whole numbers below the size that they index, where the kernels say so, otherwise 0 or 1.
 Where a call needs operators that a library of yours registers: `--import MODULE`.
 
-Exit codes: 0 done, 1 the results differ from eager, 2 this machine lacks something, such as the device.
+Exit codes: 0 done, 1 the results differ from eager or eager fails, 2 this machine lacks something, such as the device.
 
 **These files are code.** Kernels and graphs were taken out of a log as they are; run them only if you trust the log.
 """
