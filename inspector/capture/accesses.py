@@ -107,7 +107,7 @@ def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
 
     Of a kernel that the user wrote, what it changes is not read: most only write their results.
     """
-    changed, user = set(node.node.get_mutation_names()), _is_users(node.node)
+    changed, user = _changed(node.node), _is_users(node.node)
     for tensor in _tensors(node.node.inputs):
         name, pattern = tensor.get_name(), _laid_out(tensor)
         if pattern is None:
@@ -120,6 +120,12 @@ def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
         pattern = _laid_out(output)
         if pattern is not None and not output.get_mutation_names():
             yield Touch(buffers.real(output.get_name()), output.get_name(), True, pattern)
+
+
+def _changed(operation: Any) -> set[str]:
+    """Name what a call changes in place: an operation says it itself, or by outputs that stand for its arguments."""
+    names = {name for output in operation.get_outputs() for name in output.get_mutation_names()}
+    return names | set(operation.get_mutation_names())
 
 
 def _is_users(operation: Any) -> bool:

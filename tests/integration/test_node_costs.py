@@ -128,6 +128,13 @@ def test_what_is_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]
     assert changed in fusion.outputs
 
 
+def test_what_a_call_changes_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+    fusion = fusions["changed_by_a_call"]
+    node = only(fusion, NodeKind.EXTERNAL)
+    # x in and out of the same buffer, y in. What somebody else's operation computes is not known.
+    assert (moved(node), node.flops) == ([(400, 400), (400, 0)], None)
+
+
 def test_parts_of_what_is_joined_are_written_into_it(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["joined"]
     first, second = (node for node in fusion.result if node.kind is NodeKind.POINTWISE)

@@ -54,6 +54,21 @@ def sorted_sums(x):
     return torch.sort(x, 0)[0], x.cumsum(0)
 
 
+@torch.library.custom_op("counted::bump", mutates_args=("x",))
+def bump(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.add_(y)
+
+
+@bump.register_fake
+def _(x, y):
+    return None
+
+
+def changed_by_a_call(x, y):
+    bump(x, y)
+    return x * 2
+
+
 calls = {
     broadcast: (torch.rand(64, 128), torch.rand(128)),
     softmax: (torch.rand(32, 256),),
@@ -65,6 +80,7 @@ calls = {
     pooled: (torch.rand(1, 1, 9, 9),),
     in_place: (torch.rand(100),),
     joined: (torch.rand(32, 64), torch.rand(32, 64), torch.rand(128, 16)),
+    changed_by_a_call: (torch.rand(100), torch.rand(100)),
     scattered: (torch.rand(100, 8), torch.randint(0, 100, (20,)), torch.rand(20, 8)),
     sorted_sums: (torch.rand(64, 32),),
 }
