@@ -78,8 +78,7 @@ class Names:
             case ast.Name(id=name) if name in self._assigned:
                 return self.number(self._assigned[name], depth + 1)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                number = self.number(operand, depth + 1)
-                return None if number is None else -number
+                return _calculated(ast.Sub(), 0, self.number(operand, depth + 1))
             case ast.BinOp(left=left, op=operator, right=right):
                 return _calculated(operator, self.number(left, depth + 1), self.number(right, depth + 1))
         return None
