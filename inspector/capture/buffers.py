@@ -77,7 +77,7 @@ class Buffers:
 
     def _layout(self, name: str) -> Any:
         if name not in self._layouts:
-            buffer = self._graph.try_get_buffer(name)
+            buffer: Any = self._graph.try_get_buffer(name)
             layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
             self._layouts[name] = layout if hasattr(layout, "size") else None
         return self._layouts[name]

@@ -20,22 +20,27 @@ from ctrace.inspector.capture.patterns import hint
 
 _WITHOUT_ARITHMETIC = frozenset(
     (
-        "aten.clone", "aten.copy", "aten.copy_", "aten.empty", "aten.empty_strided", "aten.nonzero", "aten.sort",
-        "aten.topk",
+        "aten.bucketize", "aten.clone", "aten.copy", "aten.copy_", "aten.cummax", "aten.cummin", "aten.empty",
+        "aten.empty_strided", "aten.gather", "aten.index", "aten.index_select", "aten.masked_select", "aten.nonzero",
+        "aten.searchsorted", "aten.sort", "aten.topk",
     )
 )  # fmt: skip
 """Operations that move or compare values."""
+_ON_CPU = "_for_cpu"
+"""How torch names the same attention on a CPU, which it has no formula for."""
 
 
 def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
     """Count for an unfused node; what a loop computes is told by value, so that fused ones can share it."""
     from torch._inductor import ir, scheduler
+    from torch._inductor.virtualized import V
 
     if isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput):
         return 0
     if isinstance(node, scheduler.SchedulerNode) and not node.is_template():
-        iteration, reduced = node._sizes
-        return computed(node._body, prod(map(hint, (*iteration, *reduced))), numbers)
+        (iteration, reduced), device = node._sizes, node.node.get_device_or_error()
+        with V.graph.set_current_device(device):  # by which torch says how low precision is computed
+            return computed(node._body, prod(map(hint, (*iteration, *reduced))), numbers)
     if isinstance(node.node, ir.UserDefinedTritonKernel):
         return None
     return _by_formula(origins_of(node.node, exact=True))
@@ -60,15 +65,25 @@ def _by_formula(origins: list[Any]) -> int | None:
     from torch.utils.flop_counter import flop_registry
 
     calls = [origin for origin in origins if origin.op == "call_function"]
-    known = [call for call in calls if _packet(call) in flop_registry]
+    known = [call for call in calls if _counted(call) in flop_registry]
     if len(known) == 1:
-        return _evaluate(flop_registry[_packet(known[0])], known[0])
+        return _evaluate(flop_registry[_counted(known[0])], known[0])
     moves = all(str(_packet(call)) in _WITHOUT_ARITHMETIC or not _on_floats(call) for call in calls)
     return 0 if calls and not known and moves else None
 
 
 def _packet(call: Any) -> Any:
     return getattr(call.target, "overloadpacket", call.target)
+
+
+def _counted(call: Any) -> Any:
+    """Give the operation whose formula counts for a call."""
+    import torch
+
+    name = str(_packet(call))
+    if not (name.startswith("aten.") and name.endswith((_ON_CPU, f"{_ON_CPU}_backward"))):
+        return _packet(call)
+    return getattr(torch.ops.aten, name.removeprefix("aten.").replace(_ON_CPU, ""), None)
 
 
 def _evaluate(formula: Any, call: Any) -> int:

@@ -71,8 +71,9 @@ class GraphPart:
             flops: Computed | int | None = None
             with self._recorder.watching(f"what a {type(member).__name__} reads and writes"):
                 touched = touches(member, self._buffers)
+                flops = None if touched else 0
             with self._recorder.watching(f"the FLOPs of a {type(member).__name__}"):
-                flops = flops_of(member, self._numbers)
+                flops = flops_of(member, self._numbers) if touched else flops
             self._facts[name] = _Facts(touched, flops)
         return self._facts[name]
 
@@ -94,7 +95,8 @@ def _loops(node: Any) -> str:
     group = getattr(node, "group", None)
     parts = group[1] if group else ()
     texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]
-    return " | ".join(text for place, text in enumerate(texts) if text and (place == 0 or text != "1"))
+    outer, inner = texts if len(texts) == 2 else (", ".join(texts), "")
+    return f"{outer or 1} | {inner}" if inner not in ("", "1") else outer
 
 
 def _kind(node: Any) -> str:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import sympy
-
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
@@ -24,11 +22,9 @@ def hint(expr: Any) -> int:
     """Give a size as a number: a symbol at the size that the graph was compiled with, or torch's guess for it."""
     from torch._inductor.virtualized import V
 
-    if isinstance(expr, int | sympy.Integer):
+    if isinstance(expr, int) or expr.is_Integer:
         return int(expr)
-    sizevars = V.graph.sizevars
-    give = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
-    return int(give(expr, fallback=0))
+    return int(V.graph.sizevars.optimization_hint(expr))
 
 
 def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Pattern:
@@ -39,6 +35,8 @@ def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Patter
 
 def of_dep(dep: Any, within: str) -> Pattern:
     """Give the elements of a `MemoryDep`; `within` tells apart places that only the data decide."""
+    import sympy  # torch's; a program without torch must not wait for it
+
     sizes = {name: hint(size) for name, size in zip(dep.var_names, dep.size, strict=True)}
     index = sympy.sympify(dep.index)
     symbols = index.free_symbols - set(sizes)
@@ -54,8 +52,10 @@ def of_dep(dep: Any, within: str) -> Pattern:
 
 def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int]]] | None:
     """Split `8*d0 + d1 + 3` in an offset and (stride, size); None: it is of another form."""
+    from sympy import Add
+
     offset, dims = 0, []
-    for term in sympy.Add.make_args(index):
+    for term in Add.make_args(index):
         factor, variable = term.as_coeff_Mul()
         if not factor.is_Integer:
             return None
