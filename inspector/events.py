@@ -293,7 +293,8 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | DangerFound | Listing | CompileStarted | BreakReported | GraphMade | GraphEvent | BytecodeSeen | Measured
-    | GuardEvent | PassEvent | FusionDone | KernelMade | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent
-    | Counted | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | DangerFound | Listing | CompileStarted | BreakReported
+    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelMade
+    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted
+    | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
