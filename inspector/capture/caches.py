@@ -41,18 +41,24 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
 
     Triton and Inductor ask the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py).
     """
-    before = os.environ.get(_TRITON_CACHE)
-    with ExitStack() as folders:
+    with ExitStack() as replaced:
 
         def install(_triton: ModuleType) -> None:
             folder = tempfile.TemporaryDirectory(prefix="ctrace-triton-", ignore_cleanup_errors=True)
-            os.environ[_TRITON_CACHE] = folders.enter_context(folder)
+            replaced.enter_context(_environment(_TRITON_CACHE, replaced.enter_context(folder)))
 
         when("triton", install)
-        try:
-            yield
-        finally:
-            if before is None:
-                os.environ.pop(_TRITON_CACHE, None)
-            else:
-                os.environ[_TRITON_CACHE] = before
+        yield
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before

@@ -105,6 +105,10 @@ def last_session(folder: Path) -> Session:
     return build(read(log))
 
 
+def generated(folder: Path) -> set[str]:
+    return {file.name for kind in ("*.py", "*.cpp") for file in (folder / "cache").rglob(kind)}
+
+
 def has_gpu() -> bool:
     import torch
 
@@ -125,9 +129,11 @@ def run(folder: Path, *words: str) -> str:
 def test_a_program_computes_what_it_computes_without_ctrace(ctrace: Command) -> None:
     ctrace.write("program.py", PROGRAM)
     plain = run(ctrace.folder, "program.py")
+    code = generated(ctrace.folder)
     result = ctrace("run", "--build", "program.py")
     assert result.code == 0, result.err
     assert result.out == plain
+    assert generated(ctrace.folder) == code != set()  # files are named by what they hold: Inductor wrote the same
     session = last_session(ctrace.folder)
     assert not session.problems
     timed = {each.kernel for each in session.timed}
