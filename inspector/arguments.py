@@ -57,7 +57,7 @@ class Names:
         return _argument(name, replace(whole, shape=shape, stride=stride, offset=offset))
 
     def _value(self, node: ast.expr) -> Argument:
-        text = ast.unparse(node)
+        text = _text(node)
         number = self.number(node)
         return Argument(name=text, tensor=False, value=text if number is None else str(number))
 
@@ -83,6 +83,14 @@ class Names:
             case ast.BinOp(left=left, op=operator, right=right):
                 return _calculated(operator, self.number(left, depth + 1), self.number(right, depth + 1))
         return None
+
+
+def _text(node: ast.expr) -> str:
+    """Give an expression as Python writes it; one that no compiler would emit is cut short."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "..."
 
 
 def _argument(name: str, layout: Layout) -> Argument:

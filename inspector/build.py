@@ -9,8 +9,10 @@ from ctrace.inspector.crosschecks import disagreements
 from ctrace.inspector.dangers import dangers_of
 from ctrace.inspector.findings import CacheUse, Limit, Owner
 from ctrace.inspector.functions import functions_of, total, with_coverage
+from ctrace.inspector.fused import fusions_of
 from ctrace.inspector.guards import GuardText
-from ctrace.inspector.kernels import Generated, generated_of
+from ctrace.inspector.kernelcheck import unbalanced
+from ctrace.inspector.kernels import generated_of
 from ctrace.inspector.model import (
     Bytecode,
     Compilation,
@@ -67,7 +69,9 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
     breaks = breaks_of(raw, reports)
     breaks, skips = with_costs(raw, codes, reports, breaks, skips_of(raw, codes, reports, breaks, failure))
     scenarios = with_coverage(raw, _scenarios(raw))
-    generated = generated_of(raw)
+    fusions = fusions_of(raw.fusions, raw.prefixes)
+    generated = generated_of(raw, fusions)
+    unequal = (*generated.problems, *unbalanced(generated.kernels, fusions))
     return Session(
         environment=_environment(raw),
         target=target,
@@ -84,12 +88,12 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         shapes=shapes_of(raw),
         passes=passes_of(raw),
         attention=attention_of(raw),
-        fusions=tuple(raw.fusions),
+        fusions=fusions,
         kernels=generated.kernels,
         code=generated.code,
         time=_time(raw, seconds),
         failure=failure,
-        problems=(*raw.problems, *_problems(raw, reports, generated, failure)),
+        problems=(*raw.problems, *_problems(raw, reports, failure, unequal)),
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
@@ -226,7 +230,7 @@ def _time(raw: Raw, seconds: float | None) -> Time:
 
 
 def _problems(
-    raw: Raw, reports: tuple[Report, ...], generated: Generated, failure: Failure | None
+    raw: Raw, reports: tuple[Report, ...], failure: Failure | None, unequal: Iterable[str]
 ) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
@@ -235,5 +239,5 @@ def _problems(
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
         yield Problem("the log ends before the run did; what came after is not shown")
-    for what in (*generated.problems, *disagreements(raw, reports)):
+    for what in (*unequal, *disagreements(raw, reports)):
         yield Problem(what)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.breaks import Report
 from ctrace.inspector.guardcheck import unexplained
+from ctrace.inspector.kernelcheck import miscounted_kernels
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.transformed import miscounted
@@ -27,6 +28,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     yield from _failures_and_frames(raw)
     yield from unexplained(raw)
     yield from miscounted(raw)
+    yield from miscounted_kernels(raw)
 
 
 def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:

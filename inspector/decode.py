@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ctrace.inspector import (
     decode_bytecode,
+    decode_fusion,
     decode_graphs,
     decode_guards,
     decode_kernels,
@@ -19,7 +20,6 @@ from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.findings import Owner
-from ctrace.inspector.fusion import Fusion, FusionRound
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.reader import Entry
@@ -140,23 +140,6 @@ def _graph(entry: Entry) -> ev.GraphMade:
     return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
 
 
-def _fusion(entry: Entry) -> ev.FusionDone:
-    data = _payload(entry)
-    rounds = (
-        FusionRound(each.integer("before"), each.integer("after"), each.pairs("fused"))
-        for each in data.objects("rounds")
-    )
-    fusion = Fusion(
-        graph=_id(entry),
-        stage=_stage(data),
-        before=data.integer("before"),
-        after=data.integer("after"),
-        rounds=tuple(rounds),
-        refused=data.integer("refused"),
-    )
-    return ev.FusionDone(_id(entry), fusion)
-
-
 def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
     data = _payload(entry)
     return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
@@ -230,7 +213,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(_id(entry), _payload(entry)),
     "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
-    "artifact:ctrace_fusion": _fusion,
+    "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(_id(entry), _payload(entry)),
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
     "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
     "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),

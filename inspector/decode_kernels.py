@@ -23,6 +23,7 @@ def kernel_made(compile_id: str, data: Fields) -> KernelMade:
         operations=data.maybe_texts("operations"),
         statements=tuple(_lines(rows, known) for rows in statements),
         user=not data.is_null("user") and data.flag("user"),
+        counted=data.maybe_integer("counted"),
     )
 
 
@@ -44,6 +45,7 @@ def part_generated(compile_id: str, data: Fields) -> PartGenerated:
     return PartGenerated(
         id=compile_id,
         stage=Stage(data.text("stage")),
+        before=data.integer("before"),
         counted=data.integer("counted"),
         buffers=dict(map(_buffer, data.rows("buffers"))),
         symbols=data.maybe_counts("symbols"),

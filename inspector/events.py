@@ -1,6 +1,6 @@
 """What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode.py` makes them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.findings import Danger, Frame
@@ -215,6 +215,9 @@ class FusionDone:
 
     id: str
     fusion: Fusion
+    """Without lines; `stacks` has what they are made of."""
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Stack traces by node before fusion."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ class Fields:
         """Whether a field is null or missing."""
         return self._data.get(name) is None
 
+    def has(self, name: str) -> bool:
+        """Whether there is a field."""
+        return name in self._data
+
     def integers(self, name: str) -> tuple[int, ...]:
         """Give whole numbers."""
         return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
@@ -90,6 +94,17 @@ class Fields:
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
         """Give a table of lists of whatever they hold; a missing field is empty."""
         return self._table(name, list) if name in self._data else {}
+
+    def maybe_list(self, name: str) -> list[Any]:
+        """Give a list of whatever it holds; a missing field is empty."""
+        return list(self._get(name, list)) if name in self._data else []
+
+    def numbers(self, name: str) -> tuple[list[int], ...]:
+        """Give lists of whole numbers."""
+        rows = self.rows(name)
+        for number in (number for row in rows for number in row):
+            _checked(number, int, f"a number of {name}")
+        return rows
 
     def rows(self, name: str) -> tuple[list[Any], ...]:
         """Give lists of whatever they hold."""

@@ -46,7 +46,10 @@ class Buffer:
     stride: tuple[str, ...]
     device: str
     bytes: int | None
-    """Of its elements; symbols taken at the sizes that the graph was compiled with. None: not known."""
+    """Of its elements, dimensions of stride 0 once; symbols taken at the sizes that the graph was compiled with.
+
+    None: not known.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Access:
     """What a node moves of one buffer.
 
     Bytes of the distinct elements that it touches: an element that is read twice counts once, a dimension that is
-    broadcast does not count. Where the place depends on data (a gather) it is the most that there can be.
+    broadcast does not count. Where the place depends on data (a gather) it is the most that there can be; where a
+    size does (the buffer's `bytes` are None), torch's guess of that size is taken.
     """
 
     buffer: str
@@ -93,15 +97,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """By what the scheduler orders pairs: the first number that differs decides, higher comes first."""
+    """By what the scheduler orders pairs: the first number that differs decides, higher comes first.
+
+    Where one pair shares more than 16 times what the other shares, that comes before `kind` (2.13, choices.py:81).
+    """
 
     template: int
     kind: int
-    """1: both are reductions, or neither is."""
+    """1: both are reductions, or neither is; -1: one reduction within another."""
     shared: int
     """Bytes that both touch in the same way."""
     overlap: int
-    """Bytes of a buffer that both read, in other ways."""
+    """Bytes of a buffer that both read, in other ways; 0 before torch 2.12, which did not look."""
     proximity: int
     """Minus the distance in the order of the program."""
 
@@ -122,7 +129,7 @@ class Refusal:
     first: str
     second: str
     reason: str
-    """Torch's; empty: it gave none."""
+    """Torch's, or that a benchmark decided; empty: it gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +165,4 @@ class Fusion:
     """After the last, in the order in which they run."""
     buffers: tuple[Buffer, ...] = ()
     outputs: tuple[str, ...] = ()
-    """Buffers that the graph part gives back, without repetition."""
+    """Buffers that the graph part gives back or changes in place, without repetition; inputs can be among them."""

@@ -87,3 +87,9 @@ class OutputCode:
     graph: str
     stage: Stage
     text: str
+    counted: int | None = None
+    """Torch's own metric for it, `generated_kernel_count`; None: not known.
+
+    In Triton it is one for each call of a generated kernel. In C++ it is one for each loop nest, and one more where
+    nests share their outer loop (2.13, _inductor/codegen/cpp.py:4478). A library's kernels are not counted.
+    """

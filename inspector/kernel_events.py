@@ -23,6 +23,8 @@ class KernelMade:
     statements: tuple[Lines, ...] = ()
     """One for each kernel object: in C++ a loop nest, or what a vectorised one does with the rest."""
     user: bool = False
+    counted: int | None = None
+    """Torch's `generated_kernel_count` at that time, of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class PartGenerated:
-    """The code of a graph part is there: how many kernels torch counts in it, and what the names in it stand for."""
+    """The code of a graph part is there: what torch has counted, and what the names in it stand for."""
 
     id: str
     stage: Stage
+    before: int
+    """Torch's `generated_kernel_count` when the code was begun."""
     counted: int
+    """And when it was done."""
     buffers: Mapping[str, Layout] = field(default_factory=dict)
     symbols: Mapping[str, int] = field(default_factory=dict)
 

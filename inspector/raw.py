@@ -9,7 +9,6 @@ from ctrace.inspector import guard_events as ge
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
-from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.kernel_events import CodeWritten, KernelMade, PartGenerated
 from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
@@ -61,7 +60,7 @@ class Raw:
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
-    fusions: list[Fusion] = field(default_factory=list)
+    fusions: list[ev.FusionDone] = field(default_factory=list)
     kernels: list[KernelMade] = field(default_factory=list)
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
@@ -180,7 +179,7 @@ class Raw:
             case AttentionFound():
                 self.attention.append(event)
             case ev.FusionDone():
-                self.fusions.append(event.fusion)
+                self.fusions.append(event)
             case KernelMade():
                 self.kernels.append(event)
             case PartGenerated():

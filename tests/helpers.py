@@ -217,7 +217,7 @@ class Log:
         data = {"scenario": scenario, "eager": eager, "left": left, "functions": counted}
         return self.ctrace("ops", data if left is None else {**data, "stacks": found})
 
-    def kernel(self, at: str, name: str, stacks: Sequence[str] = (), ops: Sequence[str] = (), **more: str) -> Self:
+    def kernel(self, at: str, name: str, stacks: Sequence[str] = (), ops: Sequence[str] = (), **more: Any) -> Self:
         """Add a call of a kernel."""
         made = {"stage": "inference", "name": name, "language": "cpp", "ops": list(ops), "stacks": list(stacks)}
         return self.ctrace("kernel", {**made, **more}, at=at)

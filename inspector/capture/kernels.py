@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.origins import ops_of, origins_of
 from ctrace.inspector.capture.outputs import outputs
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
@@ -51,9 +52,11 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
+    from torch._inductor import metrics
+
     scheduled = [] if is_extern else _scheduled(schedule)
     nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
-    origins = [origin for node in nodes for origin in _origins(node, is_extern)]
+    origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
     stacks = list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
     written, beside = _indexed(statements.take(scheduled), stacks)
     return {
@@ -62,9 +65,10 @@ def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool)
         "language": _language(nodes, is_extern),
         "user": is_extern and _is_users(schedule),
         "operations": [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled],
-        "ops": list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function")),
+        "ops": ops_of(origins),
         "stacks": stacks,
         "beside": beside,
+        "counted": metrics.generated_kernel_count,
         "statements": written,
     }
 
@@ -87,19 +91,6 @@ def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[li
                 row.append([text, [numbers.setdefault(trace, len(numbers)) for trace in traces]])
         rows.append(row)
     return rows, list(numbers)[len(stacks) :]
-
-
-def _origins(node: Any, is_extern: bool) -> list[Any]:
-    exact = getattr(
-        node, "origin_node", None
-    )  # an external call computes exactly one node; a fused one has many origins
-    return [exact] if is_extern and exact is not None else list(node.origins)
-
-
-def _op(origin: Any) -> str:
-    """Name an FX node's target as `aten.add`, without its overload."""
-    packet = getattr(origin.target, "overloadpacket", origin.target)
-    return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))
 
 
 def _is_users(node: Any) -> bool:

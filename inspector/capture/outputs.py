@@ -33,7 +33,7 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
                 finally:
                     depth -= 1
                 with recorder.watching("what kernels are called with"):
-                    recorder.record("generated", _describe(graph, metrics.generated_kernel_count - before))
+                    recorder.record("generated", _describe(graph, before, metrics.generated_kernel_count))
                 if depth == 0:
                     done()
                 return result
@@ -44,11 +44,11 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
         yield
 
 
-def _describe(graph: Any, counted: int) -> dict[str, Any]:
+def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
     sizes = _Sizes(graph.sizevars)
     layouts = dict(_layouts(graph))
     rows = [[name, *row] for name, layout in layouts.items() if (row := _row(layout, sizes)) is not None]
-    return {"stage": current_stage(), "counted": counted, "buffers": rows, "symbols": sizes.table()}
+    return {"stage": current_stage(), "before": before, "counted": counted, "buffers": rows, "symbols": sizes.table()}
 
 
 def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:

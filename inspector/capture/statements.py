@@ -21,11 +21,13 @@ from ctrace.inspector.capture.sources import When
 
 _MARK = "_ctrace_origin"
 """Attribute of a node in a traced body. Not in its `meta`, whose keys C++ code generation looks at (cpp.py:3896)."""
+_SHORTEST = 3
+"""Shorter lines hold brackets only."""
 _LATE = ("index_expr",)
 """Ops that the tracer puts off until a value is used, in a function that need not have made them."""
 
-Written = dict[Any, dict[int, list[Any]]]
-"""By kernel object: the FX nodes of a line, by the checksum of its text."""
+Written = dict[Any, dict[Any, list[Any]]]
+"""By kernel object: the FX nodes of a line. A line is a text, or an object that knows its text at the end."""
 
 
 class Statements:
@@ -37,14 +39,17 @@ class Statements:
         self._written: dict[Any, Written] = {}
 
     def take(self, schedule: list[Any]) -> list[dict[int, list[Any]]]:
-        """Give, for each kernel object that was written for these scheduler nodes, its lines and their origins."""
+        """Give, for each kernel object that was written for these scheduler nodes, its lines and their origins.
+
+        A line is named by the checksum of its text without indentation.
+        """
         kernels: Written = {}
         for node in schedule:
             for kernel, lines in self._written.pop(node, {}).items():
                 merged = kernels.setdefault(kernel, {})
-                for text, origins in lines.items():
-                    known = merged.setdefault(text, [])
-                    known.extend(origin for origin in origins if origin not in known)
+                for line, origins in lines.items():
+                    text = line if isinstance(line, str) else line().strip()
+                    _join(merged.setdefault(zlib.crc32(text.encode()), []), origins)
         return list(kernels.values())
 
     def clear(self) -> None:
@@ -70,7 +75,12 @@ class Statements:
                 patches.enter_context(patched(node, "codegen", self._generating(node.codegen)))
                 patches.enter_context(patched(IndentedBuffer, "writeline", self._writing(write, recorder)))
 
+            def install_triton(triton: ModuleType) -> None:
+                name, kernel = "codegen_iteration_ranges_entry", triton.TritonKernel
+                patches.enter_context(patched(kernel, name, self._apart(getattr(kernel, name))))
+
             when("torch._inductor.ir", install_ir)
+            when("torch._inductor.codegen.triton", install_triton)
             when("torch._inductor.loop_body", install_body)
             when("torch._inductor.scheduler", install_scheduler)
             yield
@@ -132,21 +142,35 @@ class Statements:
         def writeline(buffer: Any, line: Any) -> Any:
             if self._node is not None:
                 with recorder.watching("the lines of a kernel"):
-                    self._note(V, buffer, line)
+                    self._note(V, line)
             return original(buffer, line)
 
         return writeline
 
-    def _note(self, virtualized: Any, buffer: Any, line: Any) -> None:
+    def _apart(self, original: Any) -> Any:
+        """Have what is written meanwhile belong to no node: an index serves several."""
+
+        def codegen(*args: Any, **kwargs: Any) -> Any:
+            node, self._node = self._node, None
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._node = node
+
+        return codegen
+
+    def _note(self, virtualized: Any, line: Any) -> None:
         text = (line if isinstance(line, str) else getattr(line, "line", "")).strip()
-        kernel = virtualized.kernel
-        if len(text) < 3 or buffer is getattr(kernel, "indexing_code", None):  # indices serve several nodes
+        if len(text) < _SHORTEST:
             return
         origin = _interpreted(virtualized) or _exact(self._node)
         origins = [origin] if origin is not None else list(self._node.node.origins)
-        lines = self._written.setdefault(self._node, {}).setdefault(kernel, {})
-        known = lines.setdefault(zlib.crc32(text.encode()), [])
-        known.extend(each for each in origins if each not in known)
+        lines = self._written.setdefault(self._node, {}).setdefault(virtualized.kernel, {})
+        _join(lines.setdefault(line if hasattr(line, "value_fn") else text, []), origins)
+
+
+def _join(known: list[Any], more: list[Any]) -> None:
+    known.extend(each for each in more if each not in known)
 
 
 def _interpreted(virtualized: Any) -> Any:

@@ -123,12 +123,46 @@ SPECIMENS: dict[str, Any] = {
         "conditions": ["Eq(s77, 8)"],
     },
     "artifact:ctrace_fusion": {
-        "stage": "forward", "before": 3, "after": 2, "rounds": [{"before": 3, "after": 2, "fused": [["a", "b"]]}],
-        "refused": 0,
+        "stage": "forward", "before": 2, "after": 1, "refused": 1, "names": ["op0", "op1", "op0_op1"], "reasons": ["far"],
+        "ops": ["aten.exp"], "stacks": [f'File "{MODEL}", line 9'],
+        "rounds": [
+            {"before": 2, "after": 1, "fused": [["a", "b"]]},
+            {
+                "before": 2, "after": 1, "reorder": True, "tried": 1, "pairs": [[0, 1]],
+                "candidates": [[0, 1, 2, 1, 64, 0, -1], [0, 1]], "refused": [[0, 1, 0]],
+            },
+        ],
+        "nodes": [
+            {
+                "name": name, "kind": "pointwise", "operations": [name], "loops": "8", "ops": [0], "stacks": [0],
+                "accesses": [["buf0", 32, 0]], "flops": 8,
+            }
+            for name in ("op0", "op1")
+        ],
+        "result": [
+            {
+                "name": "op0_op1", "kind": "pointwise", "operations": ["op0", "op1"], "loops": "8",
+                "accesses": [["buf0", 32, 0]], "flops": 16,
+            },
+            1,
+        ],
+        "buffers": [
+            {
+                "name": "buf0", "role": "output", "dtype": "float32", "shape": ["8"], "stride": ["1"], "device": "cpu",
+                "bytes": 32,
+            },
+        ],
+        "outputs": ["buf0"],
     },
     "artifact:ctrace_kernel": {
         "stage": "forward", "name": "k0", "language": "cpp", "ops": ["aten.exp"],
-        "stacks": [f'File "{MODEL}", line 9, in forward'],
+        "stacks": [f'File "{MODEL}", line 9, in forward'], "beside": [f'File "{MODEL}", line 8, in forward'],
+        "operations": ["op0"], "statements": [[[123, [0, 1]]]], "user": False, "counted": 1,
+    },
+    "inductor_output_code": {"filename": "", "stage": "forward"},
+    "artifact:ctrace_generated": {
+        "stage": "forward", "before": 0, "counted": 1, "buffers": [["buf0", "float32", [2, 3], [3, 1], 0, "cpu"]],
+        "symbols": {"s0": 3},
     },
     "artifact:ctrace_codegen_started": {"stage": "forward"},
     "artifact:ctrace_codegen": {"stage": "forward", "seconds": 0.5},

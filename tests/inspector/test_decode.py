@@ -11,6 +11,7 @@ from ctrace.inspector.decode import decode
 from ctrace.inspector.findings import Frame
 from ctrace.inspector.fusion import Fusion, FusionRound
 from ctrace.inspector.generated import Stage
+from ctrace.inspector.kernel_events import KernelMade
 from ctrace.inspector.model import Failure, FailurePhase, Scenario
 from ctrace.inspector.reader import Entry
 from tests.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
@@ -60,7 +61,7 @@ def event_of(log: Log) -> ev.Event:
         ),
         (
             Log().kernel("0/0", "k0", ["stack"], ["aten.exp"]),
-            ev.KernelMade("0/0", Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",)),
+            KernelMade("0/0", Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",)),
         ),
         (
             Log().counters(frames={"ok": 1}, stats={"unique_graphs": 2}, recompile_limit=4),

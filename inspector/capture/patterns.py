@@ -1,0 +1,88 @@
+"""Which elements of a buffer something touches, and how many they are.
+
+A pattern is equal for equal elements, however the loops over them are cut or ordered. Counts are exact for sums of
+`stride * variable` (also where windows overlap), and the most that there can be for what depends on data or divides.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import sympy
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Some elements of a buffer."""
+
+    key: Hashable
+    elements: int
+
+
+def hint(expr: Any) -> int:
+    """Give a size as a number: a symbol at the size that the graph was compiled with, or torch's guess for it."""
+    from torch._inductor.virtualized import V
+
+    if isinstance(expr, int | sympy.Integer):
+        return int(expr)
+    sizevars = V.graph.sizevars
+    give = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
+    return int(give(expr, fallback=0))
+
+
+def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Pattern:
+    """Give the elements of a strided tensor; dimensions with stride 0 count once."""
+    dims = [(hint(step), hint(count)) for step, count in zip(stride, size, strict=True)]
+    return _strided(hint(offset), dims)
+
+
+def of_dep(dep: Any, within: str) -> Pattern:
+    """Give the elements of a `MemoryDep`; `within` tells apart places that only the data decide."""
+    sizes = {name: hint(size) for name, size in zip(dep.var_names, dep.size, strict=True)}
+    index = sympy.sympify(dep.index)
+    symbols = index.free_symbols - set(sizes)
+    if dep.is_indirect():
+        return Pattern((within, index, dep.size), prod(sizes.values()))
+    index = index.xreplace({symbol: sympy.Integer(hint(symbol)) for symbol in symbols})
+    affine = _affine(index, sizes)
+    if affine is None:
+        used = {name: size for name, size in sizes.items() if name in index.free_symbols}
+        return Pattern((index, tuple(used.items())), prod(used.values()))
+    return _strided(*affine)
+
+
+def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int]]] | None:
+    """Split `8*d0 + d1 + 3` in an offset and (stride, size); None: it is of another form."""
+    offset, dims = 0, []
+    for term in sympy.Add.make_args(index):
+        factor, variable = term.as_coeff_Mul()
+        if not factor.is_Integer:
+            return None
+        if variable in sizes:
+            dims.append((int(factor), sizes[variable]))
+        elif variable == 1:
+            offset += int(factor)
+        else:
+            return None
+    return offset, dims
+
+
+def _strided(offset: int, dims: list[tuple[int, int]]) -> Pattern:
+    if any(size == 0 for _, size in dims):
+        return Pattern(0, 0)
+    offset += sum(stride * (size - 1) for stride, size in dims if stride < 0)
+    merged = _merged(dims)
+    return Pattern((offset, merged), prod(size for _, size in merged))
+
+
+def _merged(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Join dimensions that continue or overlap each other: 3 windows of 5 with stride 2 are 9 elements."""
+    merged: list[tuple[int, int]] = []
+    for stride, size in sorted((abs(stride), size) for stride, size in dims if stride and size > 1):
+        step, count = merged[-1] if merged else (0, 0)
+        if step and stride % step == 0 and stride <= step * count:
+            merged[-1] = (step, count + (size - 1) * (stride // step))
+        else:
+            merged.append((stride, size))
+    return tuple(merged)
