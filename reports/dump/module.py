@@ -70,7 +70,7 @@ def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
             imports.append(statement)
         elif in_header and _is_assigned(statement):
             header.append(statement)
-        elif not _is_for_torch(statement):
+        elif not is_for_torch(statement):
             kept.append(statement)
     maker = functions.get("get_args") or functions.get("benchmark_compiled_module")
     return Module(
@@ -110,7 +110,7 @@ def _is_assigned(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign) and all(isinstance(each, ast.Name) for each in statement.targets)
 
 
-def _is_for_torch(statement: ast.stmt) -> bool:
+def is_for_torch(statement: ast.stmt) -> bool:
     """Whether a statement serves torch's own timing only."""
     if isinstance(statement, ast.If):
         return ast.unparse(statement.test) == "__name__ == '__main__'"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ctrace.reports.dump.launches import Site
-from ctrace.reports.dump.module import Module, bound
+from ctrace.reports.dump.module import Module, bound, is_for_torch
 from ctrace.reports.dump.quoting import string
 from ctrace.reports.dump.texts import text
 from ctrace.reports.dump.values import Tensor, Value
@@ -72,10 +72,11 @@ def source(written: str) -> tuple[list[ast.stmt], str]:
     taken, needed = set[int](), list[ast.stmt]()
     for statement in tree.body:
         is_driver = ast.unparse(statement) == _DRIVER
-        if isinstance(statement, ast.Import | ast.ImportFrom) or is_driver:
+        is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+        if is_import or is_driver or is_for_torch(statement):
             taken.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
-            if not is_driver:
-                needed.append(statement)
+        if is_import:
+            needed.append(statement)
     lines = [line.replace("filename=__file__", "filename=_TUNED") for line in lines]
     rest = "\n".join(line for number, line in enumerate(lines, 1) if number not in taken).strip("\n")
     is_gpu = _DRIVER in written

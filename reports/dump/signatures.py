@@ -24,7 +24,6 @@ _POINTER = re.compile(r"\b(?:in|out|in_out)_ptr\d+\b")
 _CHECK = re.compile(r"index out of bounds: 0 <= (tmp\d+) < (\d+)")
 _CONSTANT = re.compile(r"(?:tl\.full\([^,]*(?:\[[^\]]*\])?, |static_cast<\w+>\(|c10::convert<\w+>\()?(\d+)L?\b[^+*/]*$")
 _SUM = re.compile(r"(?:\w+\()?(tmp\d+) \+ (tmp\d+)\)?;?")
-_DEEPEST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +131,28 @@ def _wrapped(source: str, values: dict[str, list[str]]) -> list[tuple[str, str]]
     return pairs
 
 
-def _constants(name: str, values: dict[str, list[str]], deep: int = 0) -> list[str]:
-    found = []
-    for text in values.get(name, ()):
-        inner = _VALUE.search(text)
-        if inner and deep < _DEEPEST:
-            found += _constants(inner[0], values, deep + 1)
-        elif match := _CONSTANT.search(text):
-            found.append(match[1])
+def _constants(name: str, values: dict[str, list[str]]) -> list[str]:
+    """Find the number that a value is, be it converted on the way."""
+    seen, todo, found = {name}, [name], list[str]()
+    while todo:
+        for text in values.get(todo.pop(), ()):
+            inner = _VALUE.search(text)
+            if inner and inner[0] not in seen:
+                seen.add(inner[0])
+                todo.append(inner[0])
+            elif not inner and (match := _CONSTANT.search(text)):
+                found.append(match[1])
     return [each for each in found if int(each[:18]) > 1]
 
 
-def _loaded(name: str, values: dict[str, list[str]], deep: int = 0) -> set[str]:
+def _loaded(name: str, values: dict[str, list[str]]) -> set[str]:
     """Find the pointers that a value was loaded from, at any remove; a load ends the way."""
-    found: set[str] = set()
-    for text in values.get(name, ()):
-        pointers = _POINTER.findall(text)
-        if pointers:
+    seen, todo, found = {name}, [name], set[str]()
+    while todo:
+        for text in values.get(todo.pop(), ()):
+            pointers = _POINTER.findall(text)
             found.update(pointers[:1])
-        elif deep < _DEEPEST:
-            for inner in set(_VALUE.findall(text)) - {name}:
-                found |= _loaded(inner, values, deep + 1)
+            new = set() if pointers else set(_VALUE.findall(text)) - seen
+            seen |= new
+            todo += new
     return found

@@ -247,3 +247,12 @@ def test_readme_and_index(small: Dumped):
 def test_screen(small: Dumped, width: int):
     shown = Dumped(Path("kernels"), small.files, small.parts)
     assert_golden(f"dump-{width}.txt", drawn(dump_screen(shown), width))
+
+
+def test_torchs_own_timing_is_left_out(tmp_path: Path):
+    body = "def other_1(x): pass\n\nif __name__ == '__main__':\n    raise SystemExit(3)\n"
+    code = SMALL.replace("async_compile.metal('other_1', 'source')", f"async_compile.triton('other_1', {body!r})")
+    dumped = dump(session(code.replace("other_1(buf3)", "other_1.run(buf1)")), tmp_path / "d")
+    text = read(dumped, "other_1.py")
+    assert "def other_1(x): pass" in text
+    assert "SystemExit(3)" not in text
