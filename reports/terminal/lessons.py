@@ -21,7 +21,7 @@ def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
     if entry is not None:
         yield from _taught(entry)
     for case, special in lesson.cases:
-        yield section(f"Where it is {_CASES.get(case, case)}")
+        yield section(f"Where it is {_CASES.get(case, fmt.plain(special.title))}")
         yield from _taught(special)
     if told is not None:
         yield from _told(told)

@@ -57,9 +57,12 @@ def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_pat
 @pytest.mark.parametrize(
     ("asked", "what"),
     [
-        ({"kernel": "a", "line": "1"}, "--kernel and --line"),
-        ({"kernel": "a", "wrapper": True}, "--kernel and --wrapper"),
+        ({"kernel": "a", "line": "1"}, "--line and --kernel"),
+        ({"kernel": "a", "wrapper": True}, "--wrapper and --kernel"),
         ({"source": True, "wrapper": True}, "--wrapper and --source"),
+        ({"dump": "d", "ir": "ptx"}, "--dump and --ir"),
+        ({"dump": "d", "graph": "0/0"}, "--dump and --graph"),
+        ({"ir": "ptx", "stage": "forward"}, "--ir and --stage"),
     ],
 )
 def test_what_excludes_each_other(asked: dict[str, object], what: str) -> None:

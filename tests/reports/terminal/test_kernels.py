@@ -124,7 +124,8 @@ class TestExplain:
         shown = drawn(explain_screen(made.KERNELS, width), width)
         kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
         assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
-        first = [line.split()[0] for line in kernels.splitlines()[2:]]
+        rows = kernels.partition("\nkernel ")[2].splitlines()[1:]
+        first = [row.split()[0] for row in rows]
         assert [name[:6] for name in first] == ["mm", "triton", "triton", "cpp_fu", "scale_"]
 
     def test_more_than_fit_are_counted(self) -> None:
