@@ -25,6 +25,7 @@ _SHORTEST = 3
 """Shorter lines hold brackets only."""
 _LATE = ("index_expr",)
 """Ops that the tracer puts off until a value is used, in a function that need not have made them."""
+_STORES = ("store", "store_reduction")
 
 Written = dict[Any, dict[Any, list[Any]]]
 """By kernel object: the FX nodes of a line. A line is a text, or an object that knows its text at the end."""
@@ -174,8 +175,14 @@ def _join(known: list[Any], more: list[Any]) -> None:
 
 
 def _interpreted(virtualized: Any) -> Any:
-    """Give the origin of the body's node that is being interpreted."""
-    return getattr(getattr(virtualized.interpreter, "current_node", None), _MARK, None)
+    """Give the origin of the body's node that is being interpreted.
+
+    A store is of the line that made its value: the buffer may be known by a later view of it.
+    """
+    node = getattr(virtualized.interpreter, "current_node", None)
+    if getattr(node, "target", None) in _STORES:
+        node = next((each for each in reversed(node.all_input_nodes) if hasattr(each, _MARK)), node)
+    return getattr(node, _MARK, None)
 
 
 def _exact(node: Any) -> Any:

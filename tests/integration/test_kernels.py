@@ -126,3 +126,19 @@ def _codes(log: Path) -> list[str]:
     """Give the emitted code of a log, without the number that torch gives each graph."""
     entries = (entry for entry in read(log) if isinstance(entry, Entry) and entry.kind == "inductor_output_code")
     return sorted(re.sub(r"# AOT ID: .*", "", entry.payload) for entry in entries)
+
+
+def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
+    ctrace.write(
+        "model.py",
+        "import torch\n"
+        "def model(x, y):\n"
+        "    shares = x / y\n"
+        "    return shares.expand(2, 64, 64) @ y\n"
+        "inputs = (torch.rand(1, 64, 64), torch.rand(2, 64, 64))\n",
+    )
+    for kernel in generated(explained(ctrace, "model.py")):
+        text = kernel.source.split("\n")
+        stores = [each for each in kernel.statements if ".store(" in text[each.line - 1]]
+        assert stores
+        assert all(place.endswith(":3") for each in stores for place in each.lines)
