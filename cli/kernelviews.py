@@ -74,7 +74,7 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
     if asked.dump:
         return _dump_screen(session, asked.dump)
     if asked.ir:
-        return _ir_screen(session, asked, width)
+        return _ir_screen(session, asked)
     if asked.wrapper:
         return one.wrapper_screen(_wrappers(session, asked))
     found = _parts(session, asked)
@@ -112,10 +112,10 @@ def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
     return dump_screen(_dumped(session, folder))
 
 
-def _ir_screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
+def _ir_screen(session: "Session", asked: Asked) -> "Iterable[RenderableType]":
     from ctrace.reports.terminal.built import ir_screen
 
-    return ir_screen(session, str(asked.ir), asked.kernel, width, asked.graph)
+    return ir_screen(session, str(asked.ir), asked.kernel, asked.graph)
 
 
 def _parts(session: "Session", asked: Asked) -> "tuple[Part, ...]":

@@ -32,6 +32,7 @@ def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: Abo
     elif site.kernel.language == "triton":
         own, written = source(site.kernel.source)
         _refuse_ours(written)
+        written += _named(site.kernel, written)
         language = "triton"
     else:
         own, written, language = list(_ASYNC), _cpp(site.kernel), "cpp"
@@ -89,6 +90,16 @@ def _refuse_ours(written: str) -> None:
     clash = sorted(taken_names(written) & _OURS)
     if clash:
         raise CannotDumpError(f"its source defines {clash[0]}, a name that the harness has")
+
+
+def _named(kernel: Defined, written: str) -> str:
+    """Give a kernel the name that the wrapper calls it by."""
+    there = taken_names(written)
+    if kernel.name in there:
+        return ""
+    if kernel.function not in there:
+        raise CannotDumpError("its source does not define it")
+    return f"\n{kernel.name} = {kernel.function}\n"
 
 
 def _cpp(kernel: Defined) -> str:

@@ -17,6 +17,8 @@ class Defined:
     language: str
     """`triton` or `cpp`."""
     source: str
+    function: str = ""
+    """Of a Triton kernel: what it is called in its source; a kernel that the user wrote has another name outside."""
     types: tuple[str, ...] = ()
     """Of a C++ kernel: the types of its arguments."""
 
@@ -98,11 +100,11 @@ def _compiled(statement: ast.stmt) -> tuple[str, str, ast.Call] | None:
 def _defined(name: str, kind: str, call: ast.Call) -> Defined | None:
     language = _KINDS.get(kind)
     match language, call.args:
-        case "triton", [ast.Constant(value=str()), ast.Constant(value=str() as source), *_]:
-            return Defined(name, "triton", source)
+        case "triton", [ast.Constant(value=str() as function), ast.Constant(value=str() as source), *_]:
+            return Defined(name, "triton", source, function)
         case "cpp", [ast.List(elts=types), ast.Constant(value=str() as source), *_]:
             texts = [each.value for each in types if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-            return Defined(name, "cpp", source, tuple(texts)) if len(texts) == len(types) else None
+            return Defined(name, "cpp", source, types=tuple(texts)) if len(texts) == len(types) else None
     return None
 
 

@@ -40,10 +40,10 @@ def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
     yield ""
     yield _HOW
     for part in dumped.parts:
-        yield from _part(part)
+        yield from _part(part, session.environment.cwd)
 
 
-def _part(part: DumpedPart) -> Iterator[str]:
+def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
     yield f"## Graph {_cell(part.graph)}, {part.stage}: `{part.folder}/`"
     yield ""
     if part.why_not:
@@ -55,7 +55,7 @@ def _part(part: DumpedPart) -> Iterator[str]:
     yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
     yield "|---|---|---:|---:|---:|---|---|"
     for each in part.kernels:
-        yield f"| {' | '.join(_row(each))} |"
+        yield f"| {' | '.join(_row(each, cwd))} |"
     yield ""
     for each in part.kernels:
         if each.why_not:
@@ -63,7 +63,7 @@ def _part(part: DumpedPart) -> Iterator[str]:
             yield ""
 
 
-def _row(each: DumpedKernel) -> list[str]:
+def _row(each: DumpedKernel, cwd: str) -> list[str]:
     file = each.file.rpartition("/")[2]
     return [
         f"[{_cell(each.name)}]({each.file})" if file else _cell(each.name),
@@ -72,7 +72,7 @@ def _row(each: DumpedKernel) -> list[str]:
         "not known" if each.bytes is None else fmt.memory(each.bytes),
         "not known" if each.flops is None else str(each.flops),
         _cell(", ".join(each.ops)) or "not known",
-        _cell(", ".join(each.lines)) or "not known",
+        _cell(", ".join(fmt.path(line, cwd) for line in each.lines)) or "not known",
     ]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -12,10 +11,12 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Limit, Occupancy
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP, section
+from ctrace.reports.terminal.code import highlighted
+from ctrace.reports.terminal.parts import GAP, Verbatim, section
 
-_THEME = "ansi_dark"
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
+_COMMENTS = {"llir": ";"}
+"""What begins a comment where it is not `//`."""
 _UNKNOWN = "not known"
 _WIDE = 100
 _SHORTEST = 14
@@ -126,29 +127,26 @@ def _notes(session: Session) -> Iterator[RenderableType]:
         yield Text(f"A kernel that does nothing takes {_micro(gpu.empty)}, measured in the same way.", style="dim")
 
 
-def ir_screen(
-    session: Session, stage: str, kernel: str | None, width: int, graph: str | None = None
-) -> Iterator[RenderableType]:
+def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | None = None) -> Iterator[RenderableType]:
     """Show the code of a stage, of one kernel or of all.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
     """
-    return _codes(codes(session, stage, kernel, graph), width)
+    return _codes(codes(session, stage, kernel, graph))
 
 
-def _codes(found: Iterable[Code], width: int) -> Iterator[RenderableType]:
+def _codes(found: Iterable[Code]) -> Iterator[RenderableType]:
     for each in found:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"
-        yield section(fmt.one_line(f"{head}  {_configuration(built, _WIDE)}", width))
+        mark = _COMMENTS.get(each.stage, "//")
+        yield Verbatim(Text(f"{mark} {head}, {_configuration(built, _WIDE)}", style="bold"))
         if each.text is None:
             yield Text("The log is damaged here: the code cannot be read.", style="yellow")
         else:
             text = fmt.plain(each.text).expandtabs(4)
-            yield Syntax(
-                text, _LEXERS.get(each.stage, "text"), theme=_THEME, background_color="default", word_wrap=True
-            )
+            yield highlighted(text, _LEXERS.get(each.stage, "text"))
 
 
 def _configuration(built: Built, width: int) -> str:

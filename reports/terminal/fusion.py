@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.fusion import Fusion, FusionRound
@@ -95,7 +96,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
     for kind in shown:
         yield missed_item(fusion, kind, verbose=verbose)
     for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
-        yield Text(f"{'':12}{line}", style="dim")
+        yield Padding(Text(line, style="dim"), (0, 0, 0, 12))
 
 
 def _left_out(missed: tuple[Missed, ...], more: int, hidden: int, *, all_of_it: bool) -> Iterator[str]:

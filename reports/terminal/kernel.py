@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -29,10 +28,10 @@ from ctrace.reports.kerneltext import (
     source_text,
     work_text,
 )
+from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels import part_title, share_text
 from ctrace.reports.terminal.parts import Verbatim, item, section, table
 
-_THEME = "ansi_dark"
 _LEXERS = {"cpp": "cpp"}
 """Everything else is Python."""
 _MOST = 12
@@ -189,7 +188,7 @@ def source_screen(session: Session, found: Iterable[Part]) -> Iterator[Renderabl
             if not kernel.statements:
                 yield Verbatim(Text(f"{mark} torch does not say which of your lines each statement is of", style="dim"))
             code = source_text(kernel, session.listings, session.environment.cwd)
-            yield _code(f"{code.rstrip()}\n", _LEXERS.get(kernel.language, "python"))
+            yield highlighted(f"{code.rstrip()}\n", _LEXERS.get(kernel.language, "python"))
 
 
 def _no_source(written_in: str) -> str:
@@ -202,9 +201,4 @@ def wrapper_screen(found: Iterable[tuple[OutputCode, str]]) -> Iterator[Renderab
     """Print the function of each graph part that calls its kernels."""
     for code, text in found:
         yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}", style="bold"))
-        yield _code(f"{fmt.plain(text).rstrip()}\n", "python")
-
-
-def _code(text: str, lexer: str) -> Verbatim:
-    code = Syntax(text, lexer, theme=_THEME, background_color="default").highlight(text)
-    return Verbatim(code)
+        yield highlighted(f"{fmt.plain(text).rstrip()}\n", "python")

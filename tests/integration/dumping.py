@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ctrace.inspector.session import load
@@ -11,6 +13,8 @@ from ctrace.inspector.store import Store
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.dump.dumping import dump
 from tests.integration.conftest import Command
+
+AT_ONCE = min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,9 @@ def run(ctrace: Command, path: Path, *words: str) -> Ran:
 def run_all(ctrace: Command, made: Dumped) -> list[Ran]:
     """Run all wrappers, whose kernels are then built, and all kernels; fail where one does."""
     files = [path for path in made.files if path.suffix == ".py" and path.name != "graph.py"]
-    ran = [run(ctrace, path) for path in sorted(files, key=lambda each: each.name != "wrapper.py")]
+    ran = [run(ctrace, path) for path in files if path.name == "wrapper.py"]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        ran += pool.map(partial(run, ctrace), [path for path in files if path.name != "wrapper.py"])
     bad = [each for each in ran if each.code]
     assert not bad, "\n".join(f"{each.file}: {each.code}\n{each.out}\n{each.err}" for each in bad)
     return ran

@@ -44,16 +44,16 @@ def test_parts_and_configurations(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_code(width: int) -> None:
-    assert_golden(f"built-ir-{width}.txt", drawn(ir_screen(SESSION, "ptx", SOFTMAX, width), width))
+    assert_golden(f"built-ir-{width}.txt", drawn(ir_screen(SESSION, "ptx", SOFTMAX), width))
 
 
 def test_code_has_colours_on_a_terminal_only() -> None:
-    assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None, 80), 80, colours=True)
+    assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None), 80, colours=True)
 
 
 def test_damaged_code_is_said_to_be_so() -> None:
     damaged = replace(SESSION, built=(replace(SESSION.built[0], ir={"ptx": Ir("?", packed=True)}),))
-    assert "cannot be read" in drawn(ir_screen(damaged, "ptx", None, 80), 80)
+    assert "cannot be read" in drawn(ir_screen(damaged, "ptx", None), 80)
 
 
 @pytest.mark.parametrize("session", [replace(SESSION, built=(), timed=()), Session()])
@@ -67,7 +67,7 @@ def test_nothing_was_built(session: Session) -> None:
 @pytest.mark.parametrize("width", [40, *WIDTHS])
 @pytest.mark.parametrize("session", [SESSION, hostile()])
 def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(session: Session, width: int) -> None:
-    shown = whole(session, width, all_of_them=True) + drawn(ir_screen(session, "ptx", None, width), width)
+    shown = whole(session, width, all_of_them=True)
     for line in shown.splitlines():
         assert len(line) <= width
         assert line == line.rstrip()
@@ -75,7 +75,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(session: Session, wi
 
 @pytest.mark.parametrize("letter", ["\x1b", "\u202e"])
 def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
-    assert letter not in whole(hostile(), 80) + drawn(ir_screen(hostile(), "ptx", None, 80), 80)
+    assert letter not in whole(hostile(), 80) + drawn(ir_screen(hostile(), "ptx", None), 80)
 
 
 def test_json() -> None:
