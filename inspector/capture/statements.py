@@ -180,7 +180,7 @@ def _interpreted(virtualized: Any) -> Any:
     A store is of the line that made its value: the buffer may be known by a later view of it.
     """
     node = getattr(virtualized.interpreter, "current_node", None)
-    if getattr(node, "target", None) in _STORES:
+    if node is not None and node.target in _STORES:
         node = next((each for each in reversed(node.all_input_nodes) if hasattr(each, _MARK)), node)
     return getattr(node, _MARK, None)
 
