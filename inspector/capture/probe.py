@@ -25,6 +25,7 @@ _WANTED = {
     "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
     "kernels and their lines": "artifact:ctrace_kernel",
+    "buffers of kernels": "artifact:ctrace_generated",
     "emitted code": "inductor_output_code",
     "counters": "artifact:ctrace_counters",
     "compilation metrics": "compilation_metrics",

@@ -9,11 +9,12 @@ from ctrace.inspector.model import FailurePhase, Session, Verdict
 from ctrace.inspector.views.attention import Answer, unfused, wrong
 from ctrace.inspector.views.breaks import lonely_skips, ranked
 from ctrace.inspector.views.recompiles import groups
+from ctrace.inspector.views.userkernels import stuck
 
 
 @dataclass(frozen=True, slots=True)
 class FusionTotals:
-    """Fusion over all graph parts: the most rounds any of them took, and all nodes before and after."""
+    """Fusion over all graph parts: the most rounds of any, without the reorder pass, and all nodes before and after."""
 
     rounds: int
     before: int
@@ -25,7 +26,7 @@ def fusion_totals(session: Session) -> FusionTotals | None:
     if not session.fusions:
         return None
     return FusionTotals(
-        max(len(fusion.rounds) for fusion in session.fusions),
+        max(sum(not each.reorder for each in fusion.rounds) for fusion in session.fusions),
         sum(fusion.before for fusion in session.fusions),
         sum(fusion.after for fusion in session.fusions),
     )
@@ -153,6 +154,7 @@ def next_steps(session: Session) -> tuple[str, ...]:
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
+    steps += [f"{kernel.kernel}: {note.todo}" for kernel, note in stuck(session)]
     steps += [f"{_line_of(each)}: {each.fix}" for each in wrong(session)]
     steps += [danger.fix for danger in session.dangers]
     breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)

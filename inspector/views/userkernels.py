@@ -63,6 +63,13 @@ def in_one_line(session: Session) -> str:
     return f"{said}; for {unwritten} no code was written" if unwritten else said
 
 
+def stuck(session: Session) -> Iterator[tuple[UserKernel, Note]]:
+    """Give the kernels for which no code could be written because of their device, and what to do."""
+    for each in calls(session):
+        if not each.names:
+            yield from ((each.kernel, note) for note in _cpu_notes(each.kernel))
+
+
 def specialised(kernel: UserKernel) -> tuple[Parameter, ...]:
     """Give the parameters whose value is in the code; before code is written, those that the call makes constant."""
     return tuple(each for each in kernel.parameters if (each.fixed or each.constexpr) and each.value)

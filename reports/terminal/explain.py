@@ -14,6 +14,7 @@ from ctrace.inspector.views.graphfates import cut_off, happened
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import guard_count, languages, next_steps
+from ctrace.inspector.views.userkernels import in_one_line, stuck
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention import attention_item, places
 from ctrace.reports.terminal.findings import break_head, skip_line
@@ -121,6 +122,10 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
         yield section(f"Kernels: {by_language}{fusion_title(session)}")
         yield from fusion_lines(session)
         yield most_moving(session, width)
+    if told := in_one_line(session):
+        yield item(Text(fmt.one_line(f"{told}: see ctrace kernels", 300), style="dim"))
+    for _, note in stuck(session):
+        yield hanging(note.text)
 
 
 def _graphs(session: Session, width: int) -> RenderableType:

@@ -31,15 +31,15 @@ def _(x):
 
 @torch.compile
 def step(x, weight, table, index):
-    table.index_add_(0, index, x @ weight)
+    table.index_copy_(0, index, x @ weight + table[index])
     weight.mul_(0.5)
     noise = torch.nn.functional.dropout(counted(x @ weight), 0.5)
     order = torch.randperm(4, device=x.device)
     return torch.softmax(noise, -1), order, torch.bernoulli(x.sigmoid())
 
 torch.manual_seed(0)
-arguments = [torch.rand(size, device=DEVICE) for size in ((8, 16), (16, 16), (4, 16))]
-index = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3], device=DEVICE)
+arguments = [torch.rand(size, device=DEVICE) for size in ((8, 16), (16, 16), (9, 16))]
+index = torch.tensor([5, 1, 2, 8, 0, 7, 4, 3], device=DEVICE)  # each once: a GPU adds in any order
 for _ in range(2):
     results = step(*arguments, index)
 for value in (*arguments, *results, torch.rand(3, device=DEVICE), torch.rand(3)):

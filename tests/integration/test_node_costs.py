@@ -73,7 +73,10 @@ def test_layer_norm(fusions: dict[str, Fusion]) -> None:
     # Sum: 1 for each of 8192; the mean: a division for each of 32 rows. Variance: subtract, square, add. Then, for each
     # element of its loops: divide, add epsilon, rsqrt; subtract, two multiplications and an addition. The same
     # subtraction of the mean is in both, in the same loops, and counts once.
-    assert node.flops == 8192 + 32 + 3 * 8192 + (3 + 4) * 8192 - 8192
+    two_steps = 8192 + 32 + 3 * 8192 + (3 + 4) * 8192 - 8192
+    # Torch 2.11 takes Welford's way to both: 6 for each element, and no subtraction that the rest could share.
+    welford = 6 * 8192 + (3 + 4) * 8192
+    assert node.flops in (two_steps, welford)
 
 
 def test_a_linear_layer_is_an_external_call(fusions: dict[str, Fusion]) -> None:

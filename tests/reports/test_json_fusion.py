@@ -66,7 +66,7 @@ def test_no_inductor_no_parts() -> None:
 
 def test_explain_sums_up() -> None:
     fusion = as_data(FUSED)["fusion"]
-    assert (fusion["rounds"], fusion["nodes_before"], fusion["nodes_after"]) == (3, 5, 4)
+    assert (fusion["rounds"], fusion["nodes_before"], fusion["nodes_after"]) == (2, 5, 4)
     assert (fusion["bytes_unfused"], fusion["bytes_fused"], fusion["bytes_least"]) == (
         10 * SIZE + 2 * ROW,
         9 * SIZE + 2 * ROW,
