@@ -4,8 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ctrace.inspector.fusion import Fusion, FusionRound
+from ctrace.inspector.model import Session
 
 _LINE = re.compile(r"^[A-Z]\d{4} [\d:.]+ (?P<process>\d+) .*?\[__fusion\] ?(?P<text>.*)$")
 _ATTEMPT = re.compile(r"===== attempting fusion \(\d+/10\): (\d+) nodes =====")
@@ -78,3 +80,10 @@ def _take(text: str, told: Told) -> None:
         told.refused[match[1], match[2], match[3]] += 1
     elif text.startswith("  ") and told.reorder:
         told.before += 1
+
+
+def assert_fused_as_logged(session: Session, log: Path) -> None:
+    """Hold a session against torch's log of the same run; graph parts that compile at the same time have no order."""
+    theirs = told_by_torch(log.read_text()) if log.exists() else []
+    ours = [told_by_us(fusion) for fusion in session.fusions]
+    assert sorted(map(repr, ours)) == sorted(map(repr, theirs))

@@ -1,15 +1,11 @@
-"""Fusion rounds are those of torch's own log, and the bytes and FLOPs of nodes those of a count by hand."""
+"""Fusion rounds of a language model are those of torch's own log; `test_samples.py` has those of the samples."""
 
 import pytest
 
 from ctrace.inspector.build import build
-from ctrace.inspector.model import Session
 from ctrace.inspector.reader import read
-from tests.fusionlog import told_by_torch, told_by_us
-from tests.integration.conftest import ROOT, Command
-
-SAMPLES = sorted(path.name for path in (ROOT / "sample_models").glob("*.py"))
-TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py"}
+from tests.fusionlog import assert_fused_as_logged
+from tests.integration.conftest import Command
 
 LLAMA = """
 import torch
@@ -35,31 +31,15 @@ def inputs():
 """
 
 
-def explained(ctrace: Command, *words: str, **environment: str) -> Session:
-    """Run `ctrace explain` and read its log."""
-    result = ctrace("explain", *words, **environment)
+def test_rounds_of_llama_are_those_of_torchs_log(ctrace: Command) -> None:
+    pytest.importorskip("transformers")
+    ctrace.write("llama.py", LLAMA)
+    text = ctrace.folder / "torch.log"
+    result = ctrace("explain", "llama.py", "--train", TORCH_LOGS="fusion", TORCH_LOGS_OUT=str(text))
     assert result.code == 0, result.err
     (log,) = ctrace.folder.glob(".ctrace/*/trace.log")
-    return build(read(log))
-
-
-def compared(ctrace: Command, *words: str) -> Session:
-    """Hold our data against torch's log of the same run; graph parts that compile at the same time have no order."""
-    text = ctrace.folder / "torch.log"
-    session = explained(ctrace, *words, TORCH_LOGS="fusion", TORCH_LOGS_OUT=str(text))
-    theirs = told_by_torch(text.read_text()) if text.exists() else []
-    ours = [told_by_us(fusion) for fusion in session.fusions]
-    assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
-    assert [problem.what for problem in session.problems] == []
-    return session
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_rounds_of_a_sample_are_those_of_torchs_log(name: str, ctrace: Command) -> None:
-    compared(ctrace, str(ROOT / "sample_models" / name), *(["--train"] if name in TRAINED else []))
-
-
-def test_rounds_of_llama_are_those_of_torchs_log(ctrace: Command) -> None:
-    session = compared(ctrace, str(ctrace.write("llama.py", LLAMA)), "--train")
+    session = build(read(log))
+    assert_fused_as_logged(session, text)
+    assert session.problems == ()
     assert {fusion.stage for fusion in session.fusions} >= {"forward", "backward"}
     assert sum(len(each.refused) for fusion in session.fusions for each in fusion.rounds) > 100

@@ -1,10 +1,13 @@
-"""Every sample model shows what its docstring says."""
+"""Every sample model shows what its docstring says, and its fusion is that of torch's own log of the same run."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ctrace.inspector.build import build
+from ctrace.inspector.reader import read
+from tests.fusionlog import assert_fused_as_logged
 from tests.integration.conftest import ROOT, Command
 
 SAMPLES = ROOT / "sample_models"
@@ -37,7 +40,9 @@ def test_every_sample_is_covered() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_sample(name: str, ctrace: Command) -> None:
-    result = ctrace("explain", str(SAMPLES / name), "--json", *(["--train"] if name in TRAINED else []))
+    text = ctrace.folder / "torch.log"
+    words = (str(SAMPLES / name), "--json", *(["--train"] if name in TRAINED else []))
+    result = ctrace("explain", *words, TORCH_LOGS="fusion", TORCH_LOGS_OUT=str(text))
     assert result.code == 0, result.err
     report, expected = result.report, EXPECTED[name]
     assert report["verdict"] == expected["verdict"]
@@ -51,6 +56,8 @@ def test_sample(name: str, ctrace: Command) -> None:
     assert report["problems"] == []
     assert report["unknown"] == {}
     _assert_generated(report, trained=name in TRAINED)
+    (log,) = ctrace.folder.glob(".ctrace/*/trace.log")
+    assert_fused_as_logged(build(read(log)), text)
 
 
 def _assert_generated(report: dict[str, Any], *, trained: bool) -> None:
