@@ -139,7 +139,7 @@ def test_a_program_computes_what_it_computes_without_ctrace(ctrace: Command) -> 
     timed = {each.kernel for each in session.timed}
     assert "extern_kernels.mm" in timed
     assert not any("counted" in name for name in timed)  # it may do more than compute
-    assert all(each.seconds and each.launches >= 5 for each in session.timed), session.timed
+    assert all(each.seconds and each.launches >= 3 for each in session.timed), session.timed
 
 
 def test_a_program_that_profiles_itself_is_left_alone(ctrace: Command) -> None:

@@ -52,5 +52,5 @@ def test_each_launch_is_restored_before() -> None:
     seen: list[str] = []
     seconds, launches = timed(lambda: seen.append("launch"), lambda: seen.append("restore"), on_gpu=False)
     assert seconds >= 0
-    assert launches >= 5
+    assert launches >= 3
     assert seen == ["launch", *["restore", "launch"] * launches]
