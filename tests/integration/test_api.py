@@ -1,5 +1,7 @@
 """`ctrace.trace()` and `ctrace.explain()` inside a running process."""
 
+import pytest
+
 from tests.integration.conftest import ROOT, Command
 
 HEAD = f"""\
@@ -30,6 +32,7 @@ def test_explain_gives_the_session(ctrace: Command) -> None:
     assert _run(ctrace, body) == "partial 2 [('GB0059',)] 4 ()\n"
 
 
+@pytest.mark.slow
 def test_what_was_emitted_in_a_block_is_compiled_for_real_after_it(ctrace: Command) -> None:
     body = (
         "g = torch.compile(f)\n"

@@ -90,6 +90,7 @@ def test_code_that_a_project_owns_is_the_users_wherever_it_lies(ctrace: Command)
     assert (owned["owner"], owned["line"]) == ("user", 3)
 
 
+@pytest.mark.slow
 def test_a_mode_that_ignores_what_is_compiled_adds_no_recompile(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     report = ctrace("explain", "model.py", "--json").report

@@ -142,6 +142,7 @@ def test_a_program_computes_what_it_computes_without_ctrace(ctrace: Command) -> 
     assert all(each.seconds and each.launches >= 3 for each in session.timed), session.timed
 
 
+@pytest.mark.slow
 def test_a_program_that_profiles_itself_is_left_alone(ctrace: Command) -> None:
     program = """\
         import torch

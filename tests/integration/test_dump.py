@@ -27,7 +27,12 @@ def inputs():
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "words", [("attention.py",), ("mlp.py",), ("embedding_loss.py", "--train")], ids=lambda words: words[0]
+    "words",
+    [
+        pytest.param(("attention.py",), id="attention"),
+        pytest.param(("mlp.py",), id="mlp", marks=pytest.mark.slow),
+        pytest.param(("embedding_loss.py", "--train"), id="embedding_loss", marks=pytest.mark.slow),
+    ],
 )
 def test_all_files_run_and_match(ctrace: Command, words: tuple[str, ...]):
     made = dumped(ctrace, str(SAMPLES / words[0]), *words[1:])
@@ -43,6 +48,7 @@ def test_all_files_run_and_match(ctrace: Command, words: tuple[str, ...]):
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_a_changed_kernel_is_what_the_wrapper_runs(ctrace: Command):
     made = dumped(ctrace, str(SAMPLES / "mlp.py"))
     file = next(path for path in made.files if path.name.startswith("cpp_fused_gelu"))
@@ -56,6 +62,7 @@ def test_a_changed_kernel_is_what_the_wrapper_runs(ctrace: Command):
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_dynamic_sizes_indices_and_chance(ctrace: Command):
     made = dumped(ctrace, str(ctrace.write("m.py", DYNAMIC)), "--dynamic")
     assert made.left_out == ()
@@ -75,7 +82,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
 """
 
 
-@pytest.mark.parametrize("triton", ["yes", "no"])
+@pytest.mark.parametrize("triton", ["yes", pytest.param("no", marks=pytest.mark.slow)])
 def test_gpu_files_import_without_a_gpu(ctrace: Command, triton: str):
     import torch
 

@@ -206,6 +206,7 @@ for n in (2, 3, 4):
 """
 
 
+@pytest.mark.slow
 def test_what_is_fixed_is_not_to_be_marked(ctrace: Command) -> None:
     ctrace.write("script.py", HEAD + FIXED)
     report = ctrace("shapes", "script.py", "--json").report

@@ -182,6 +182,7 @@ def code(log: Path) -> list[str]:
     return sorted(entry.payload for entry in read(log) if getattr(entry, "kind", "") == "inductor_output_code")
 
 
+@pytest.mark.slow
 def test_the_code_is_the_same_without_our_hook(tmp_path: Path) -> None:
     logs = [tmp_path / "with", tmp_path / "without"]
     for log in logs:

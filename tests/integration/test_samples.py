@@ -31,6 +31,8 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "embedding_loss.py": {**COMPILED, "graphs": 1},
     "item_sync.py": {"verdict": "partial", "breaks": ["GB0124"], "skipped": []},
 }
+SLOW = {"transformer_stack.py", "step_counter.py", "batch_sizes.py", "conv_net.py", "mlp.py", "item_sync.py"}
+"""What they show, other tests look at too."""
 TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py", "triton_op.py"}
 
 
@@ -38,7 +40,9 @@ def test_every_sample_is_covered() -> None:
     assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EXPECTED]
+)
 def test_sample(name: str, ctrace: Command) -> None:
     text = ctrace.folder / "torch.log"
     words = (str(SAMPLES / name), "--json", *(["--train"] if name in TRAINED else []))

@@ -13,6 +13,7 @@ ROOT = HERE.parents[2]
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_reconstructed_codes_do_what_dynamos_do():
     done = subprocess.run(
         [sys.executable, str(HERE / "dynamo.py")],
