@@ -27,6 +27,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
     """Record each kernel of each graph part, in the order of their calls, and what the code around them uses."""
     ours: set[Any] = set()
     statements = Statements()
+    told: list[Any] = []
     with ExitStack() as patches:
         patches.enter_context(statements.collected(recorder, when))
         patches.enter_context(outputs(recorder, when, statements.clear))
@@ -39,6 +40,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
                 return
 
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
+                told.append(node_schedule)
                 with recorder.watching("a kernel"):
                     recorder.record("kernel", _describe(statements, node_schedule, kernel_name, is_extern))
                 return original(node_schedule, kernel_name, is_extern)
@@ -46,8 +48,24 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             ours.add(traced)
             patches.enter_context(patched(module, _HOOK, traced))
 
+        def install_calls(scheduler: ModuleType) -> None:
+            original = scheduler.Scheduler.codegen_extern_call
+
+            def codegen_extern_call(self: Any, node: Any) -> Any:
+                told.clear()
+                result = original(self, node)
+                name = getattr(node.node, "python_kernel_name", None)
+                if not told and name:  # a few, such as index_put, are written without a word of provenance
+                    with recorder.watching("a kernel"):
+                        recorder.record("kernel", _describe(statements, node.node, name, is_extern=True))
+                return result
+
+            with recorder.watching("calls of libraries"):
+                patches.enter_context(patched(scheduler.Scheduler, "codegen_extern_call", codegen_extern_call))
+
         for name in _USERS:
             when(name, install)
+        when("torch._inductor.scheduler", install_calls)
         yield
 
 

@@ -142,3 +142,18 @@ def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
         stores = [each for each in kernel.statements if ".store(" in text[each.line - 1]]
         assert stores
         assert all(place.endswith(":3") for each in stores for place in each.lines)
+
+
+def test_a_call_that_torch_says_nothing_of_is_there_too(ctrace: Command) -> None:
+    ctrace.write(
+        "model.py",
+        "import torch\n"
+        "def model(x, i, v):\n"
+        "    return (x * 2).scatter_reduce(0, i[:, None].expand(8, 8), v, 'prod').sin()\n"
+        "inputs = (torch.rand(16, 8), torch.arange(8), torch.rand(8, 8))\n",
+    )
+    session = explained(ctrace, "model.py")
+    (call,) = (kernel for kernel in session.kernels if kernel.language == "external")
+    assert "scatter_reduce" in call.name
+    assert call.lines[0].endswith("model.py:3")
+    assert session.problems == ()  # such as bytes that no kernel moves
