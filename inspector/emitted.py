@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 _COMPILERS = "async_compile."
+_BODIES = ("body", "orelse", "handlers", "finalbody")
+"""Where a statement holds others; a handler holds them as a statement does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,19 @@ def parse(text: str, kernels: Collection[str]) -> Emitted:
         warnings.simplefilter("ignore")  # about escapes in a kernel's text
         module = ast.parse(text)
     calls: dict[str, list[Call]] = {}
-    for call in _calls(module, text.split("\n"), kernels):
+    statements = list(_statements(module.body))
+    for call in _calls(statements, text.split("\n"), kernels):
         calls.setdefault(call.kernel, []).append(call)
-    return Emitted(dict(_sources(module)), calls, dict(_assigned(module)))
+    return Emitted(dict(_sources(module)), calls, dict(_assigned(statements)))
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.Expr | ast.Assign]:
+    """Give the expressions and assignments in the order of the text, those inside of functions and blocks too."""
+    for statement in body:
+        if isinstance(statement, ast.Expr | ast.Assign):
+            yield statement
+        for name in _BODIES:
+            yield from _statements(getattr(statement, name, ()))
 
 
 def _sources(module: ast.Module) -> Iterator[tuple[str, str]]:
@@ -59,16 +71,15 @@ def _sources(module: ast.Module) -> Iterator[tuple[str, str]]:
                     yield from ((name, text.strip("\n")) for text in texts[-1:] if isinstance(text, str))
 
 
-def _assigned(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(module):
-        match node:
+def _assigned(statements: list[ast.Expr | ast.Assign]) -> Iterator[tuple[str, ast.expr]]:
+    for statement in statements:
+        match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 yield name, value
 
 
-def _calls(module: ast.Module, lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
-    statements = (node for node in ast.walk(module) if isinstance(node, ast.Expr | ast.Assign))
-    for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
+def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
+    for statement in statements:
         for node in ast.walk(statement.value):
             if isinstance(node, ast.Call) and (name := _kernel(dotted(node.func), kernels)):
                 line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()

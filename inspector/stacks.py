@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
@@ -14,12 +15,20 @@ def user_lines(stacks: Iterable[str], prefixes: Mapping[str, str]) -> tuple[str,
 
     A stack without one is of a library's model, and gives that model's line; torch's own lines are never taken.
     """
-    lines = (_line(stack, prefixes) for stack in stacks)
+    known = tuple(prefixes.items())
+    lines = (_line(stack, known) for stack in stacks)
     return tuple(dict.fromkeys(line for line in lines if line is not None))
 
 
-def _line(stack: str, prefixes: Mapping[str, str]) -> str | None:
+@lru_cache(maxsize=20_000)
+def _line(stack: str, prefixes: tuple[tuple[str, str], ...]) -> str | None:
+    """Read one stack; the nodes and kernels of a graph share most of theirs."""
     by_owner: dict[Owner, str] = {}
     for match in _FRAME.finditer(stack):  # outermost first, so that the innermost of each owner stays
-        by_owner[owner_of(match["file"], prefixes)] = f"{match['file']}:{match['line']}"
+        by_owner[_owner(match["file"], prefixes)] = f"{match['file']}:{match['line']}"
     return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
+
+
+@lru_cache(maxsize=20_000)
+def _owner(file: str, prefixes: tuple[tuple[str, str], ...]) -> Owner:
+    return owner_of(file, dict(prefixes))
