@@ -28,16 +28,26 @@ def kernel_made(compile_id: str, data: Fields) -> KernelMade:
 
 
 def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
-    return dict(_line(row, known) for row in rows)
-
-
-def _line(row: Any, known: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    match row:
-        case [int(text), [*numbers]] if all(type(each) is int and 0 <= each < len(known) for each in numbers):
-            return text, tuple(known[number] for number in numbers)
-        case _:
+    """Type the lines of a kernel object; a model has tens of thousands, with few different sets of stacks."""
+    lines: dict[int, tuple[str, ...]] = {}
+    sets: dict[tuple[int, ...], tuple[str, ...]] = {}
+    for row in rows:
+        text, numbers = row
+        if type(text) is not int or type(numbers) is not list:
             msg = f"not a line with its stacks: {row!r:.80}"
             raise TypeError(msg)
+        key = tuple(numbers)
+        if key not in sets:
+            sets[key] = _stacks(key, known)
+        lines[text] = sets[key]
+    return lines
+
+
+def _stacks(numbers: tuple[Any, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(type(each) is int and 0 <= each < len(known) for each in numbers):
+        msg = f"not the numbers of stacks: {numbers!r:.80}"
+        raise TypeError(msg)
+    return tuple(known[number] for number in numbers)
 
 
 def part_generated(compile_id: str, data: Fields) -> PartGenerated:

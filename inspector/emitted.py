@@ -6,6 +6,7 @@ cpp.py), and called as `name.run(...)`, `name(...)`, or, a library's, by its own
 """
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -79,10 +80,14 @@ def _assigned(statements: list[ast.Expr | ast.Assign]) -> Iterator[tuple[str, as
 
 
 def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
+    # Most statements allocate and free: a look at their text spares a walk through them.
+    named = re.compile("|".join(map(re.escape, kernels)))
     for statement in statements:
+        line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()
+        if named.search(line) is None:
+            continue
         for node in ast.walk(statement.value):
             if isinstance(node, ast.Call) and (name := _kernel(dotted(node.func), kernels)):
-                line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()
                 yield Call(name, line, _arguments(node))
                 break
 
