@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ctrace.inspector.fusion import Fusion, Node, Score
+from ctrace.inspector.fusion import Fusion, Node, NodeKind, Score
 from ctrace.inspector.views.fusion import Called, called, kinds
 from ctrace.inspector.views.fusionmissed import Missed
 from ctrace.inspector.views.fusionorder import Ranked
@@ -24,9 +24,13 @@ def ops_text(each: Called) -> str:
     return fmt.one_line(fmt.listed(map(fmt.short_op, each.ops), _OPS), 60) or short_name(each.name)
 
 
+_CALLED = {NodeKind.NOTHING: "without code", NodeKind.USER: "of your own"}
+"""Kinds whose name does not say enough beside a number."""
+
+
 def kinds_text(nodes: tuple[Node, ...]) -> str:
     """Count nodes by kind: `3 pointwise, 1 reduction`."""
-    return ", ".join(f"{number} {kind}" for kind, number in kinds(nodes).items())
+    return ", ".join(f"{number} {_CALLED.get(kind, kind)}" for kind, number in kinds(nodes).items())
 
 
 def totals_text(found: Totals) -> str:
