@@ -8,7 +8,7 @@ cpp.py), and called as `name.run(...)`, `name(...)`, or, a library's, by its own
 import ast
 import re
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 _COMPILERS = "async_compile."
@@ -54,7 +54,7 @@ def parse(text: str, kernels: Collection[str]) -> Emitted:
     return Emitted(dict(_sources(module)), calls, dict(_assigned(statements)))
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.Expr | ast.Assign]:
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.Expr | ast.Assign]:
     """Give the expressions and assignments in the order of the text, those inside of functions and blocks too."""
     for statement in body:
         if isinstance(statement, ast.Expr | ast.Assign):
