@@ -46,6 +46,7 @@ def _parameters(
     fullgraph: opt.Fullgraph = False,
     backend: opt.Backend = None,
     build: opt.Build = False,
+    gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
 ) -> Request:
     options = {
@@ -58,6 +59,7 @@ def _parameters(
         "fullgraph": fullgraph,
         "backend": backend,
         "build": build,
+        "target": gpu,
     }
     return Request(target, tuple(args or ()), timeout, options)
 

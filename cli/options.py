@@ -43,5 +43,11 @@ Mode = Annotated[str | None, typer.Option("--mode", metavar="MODE", help="torch.
 Dynamic = Annotated[
     bool | None, typer.Option("--dynamic/--no-dynamic", help="torch.compile's dynamic; by default torch decides.")
 ]
+TargetGpu = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="GPU", help="Emit code for a GPU that need not be there: h100; see ctrace targets."
+    ),
+]
 Fullgraph = Annotated[bool, typer.Option("--fullgraph", help="torch.compile's fullgraph: a break is an error.")]
 Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="torch.compile's backend.")]

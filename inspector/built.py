@@ -83,3 +83,11 @@ class Gpu:
     """Seconds that a kernel which does nothing takes, measured as all others are."""
     tf32: tuple[str, ...] = ()
     """Libraries that may compute products of float32 with fewer bits: `matmul`, `convolution`."""
+    target: str = ""
+    """The name of a GPU that is not there: code was emitted for it (`--target`); empty: kernels ran on it."""
+    l2: int | None = None
+    """Bytes."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Peak operations a second by format, as its maker tells; empty: computed from its units."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where these facts are from, by field; empty: the driver."""

@@ -17,6 +17,7 @@ from ctrace.inspector import (
     decode_scenarios,
     decode_shapes,
     decode_userkernels,
+    decode_virtual,
 )
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
@@ -228,6 +229,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
     "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
     "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
+    "artifact:ctrace_undecided": lambda entry: decode_virtual.undecided(_id(entry), _payload(entry)),
+    "artifact:ctrace_asked": lambda entry: decode_virtual.asked(_payload(entry)),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,

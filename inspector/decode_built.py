@@ -74,5 +74,9 @@ def gpu(data: Fields) -> GpuSeen:
             copied=data.maybe_number("copied"),
             empty=data.maybe_number("empty"),
             tf32=data.texts("tf32"),
+            target=data.maybe_text("target") or "",
+            l2=data.maybe_integer("l2"),
+            rates={name: float(rate) for name, rate in data.maybe_numbers("rates").items()},
+            sources=data.maybe_table("sources"),
         )
     )

@@ -14,6 +14,7 @@ from ctrace.inspector.pass_events import PassEvent
 from ctrace.inspector.printed import GraphEvent, Printed
 from ctrace.inspector.shape_events import ShapeEvent
 from ctrace.inspector.userkernels import UserKernelEvent
+from ctrace.inspector.virtual_events import VirtualEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +289,6 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
-    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted
+    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
     | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

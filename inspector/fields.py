@@ -75,6 +75,10 @@ class Fields:
         """Give a table of whole numbers; a missing field is empty."""
         return self._table(name, int) if name in self._data else {}
 
+    def maybe_numbers(self, name: str) -> dict[str, float]:
+        """Give a table of numbers; a missing field is empty."""
+        return self._table(name, int | float) if name in self._data else {}
+
     def table(self, name: str) -> dict[str, str]:
         """Give a table of strings."""
         return self._table(name, str)
@@ -125,7 +129,7 @@ class Fields:
     def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
         return [convert(item) for item in self._get(name, list)]
 
-    def _table(self, name: str, kind: type) -> Object:
+    def _table(self, name: str, kind: Any) -> Object:
         return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in self._get(name, dict).items()}
 
 

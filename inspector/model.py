@@ -19,6 +19,7 @@ from ctrace.inspector.guards import GuardText
 from ctrace.inspector.passes import Attention, Pass
 from ctrace.inspector.printed import Graphs
 from ctrace.inspector.userkernels import UserKernel
+from ctrace.inspector.virtual import DeviceQuestion, Undecided
 
 
 class Verdict(StrEnum):
@@ -254,6 +255,11 @@ class Session:
     timed: tuple[Timed, ...] = ()
     """Launches of kernels that were timed (`--build`), in their order."""
     gpu: Gpu | None = None
+    """The GPU that kernels ran on, or with `--target` the one that they were emitted for."""
+    undecided: tuple[Undecided, ...] = ()
+    """Choices that only the device can tell (`--target`)."""
+    asked: tuple[DeviceQuestion, ...] = ()
+    """Where the program asked what the device is (`--target`)."""
     """What they ran on."""
     time: Time = Time()
     failure: Failure | None = None

@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ctrace.inspector.gpus.gpu import TargetGpu
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -20,6 +22,8 @@ class Options:
     build: bool = False
     guard_cost: bool = False
     """Whether to measure what guards cost."""
+    target: str | None = None
+    """The GPU that code is emitted for; None: the device that the program runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class Order:
     log: str
     owned: tuple[str, ...] = ()
     """Paths whose code counts as the user's, wherever they lie."""
+    gpu: TargetGpu | None = None
+    """What `options.target` names."""
 
     def to_json(self) -> str:
         """Write the order as JSON."""
@@ -48,4 +54,6 @@ class Order:
         options = data.pop("options")
         options = Options(**{**options, "inputs": tuple(options["inputs"]), "vary": tuple(options["vary"])})
         tuples = {"args": tuple(data["args"]), "owned": tuple(data["owned"])}
-        return cls(**{**data, **tuples, "options": options})
+        gpu = data.pop("gpu")
+        target = None if gpu is None else TargetGpu(**{**gpu, "capability": tuple(gpu["capability"])})
+        return cls(**{**data, **tuples, "options": options, "gpu": target})

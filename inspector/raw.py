@@ -19,6 +19,8 @@ from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 from ctrace.inspector.userkernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.virtual import DeviceQuestion, Undecided
+from ctrace.inspector.virtual_events import ChoiceLeftOpen, DeviceAsked
 
 LOG_SCHEMA = 1
 """Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
@@ -71,6 +73,8 @@ class Raw:
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """What became of kernels that were compiled and launched."""
     gpu: Gpu | None = None
+    undecided: list[Undecided] = field(default_factory=list)
+    asked: list[DeviceQuestion] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -199,6 +203,10 @@ class Raw:
                 self.builds.append(event)
             case GpuSeen():
                 self.gpu = event.gpu
+            case ChoiceLeftOpen():
+                self.undecided.append(event.choice)
+            case DeviceAsked():
+                self.asked.append(event.question)
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))

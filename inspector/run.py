@@ -6,6 +6,8 @@ from pathlib import Path
 from ctrace.inspector.build import assemble
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.events import Event
+from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.launch import Output, launch
 from ctrace.inspector.model import FailurePhase, Session, Target
 from ctrace.inspector.order import Options, Order
@@ -35,8 +37,9 @@ def capture(
     """
     check_torch()
     settings = settings_at(Path.cwd())
+    gpu = None if options.target is None else gpu_named(options.target)
     run = store.create(_described(resolved))
-    order = _order(resolved, options, run, settings)
+    order = _order(resolved, options, run, settings, gpu)
     outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)
     failure = outcome.failure
     if failure is not None and failure.phase is FailurePhase.TARGET:
@@ -67,7 +70,7 @@ def _described(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(resolved: Resolved, options: Options, run: Run, settings: Settings) -> Order:
+def _order(resolved: Resolved, options: Options, run: Run, settings: Settings, gpu: TargetGpu | None) -> Order:
     is_program = isinstance(resolved, ProgramTarget)
     return Order(
         kind="program" if is_program else "model",
@@ -78,4 +81,5 @@ def _order(resolved: Resolved, options: Options, run: Run, settings: Settings) -
         options=options,
         log=str(run.log.resolve()),
         owned=settings.owned,
+        gpu=gpu,
     )

@@ -12,7 +12,7 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -20,19 +20,33 @@ from ctrace.inspector.capture.backward import Backwards
 from ctrace.inspector.capture.codegen import Codegen
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.sources import When
+from ctrace.inspector.capture.sources import Source, When
+from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.graphs import move
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+Context = Callable[[], AbstractContextManager[Any]]
+
+
+def emitting(gpu: TargetGpu | None) -> Source:
+    """Make the source that emits code: for `gpu`, or for the device that the program uses."""
+
+    def source(recorder: Recorder, when: When) -> AbstractContextManager[None]:
+        return _emit(recorder, when, None if gpu is None else VirtualGpu(gpu, recorder))
+
+    return source
 
 
 @contextmanager
-def emit(recorder: Recorder, when: When) -> Iterator[None]:
+def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[None]:
     """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
     codegen = Codegen(recorder)
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:
-            emitting = _emitting_config()
-            backwards = patches.enter_context(Backwards.collected(recorder, emitting))
-            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards, emitting)
+            inside = _configured(gpu)
+            backwards = patches.enter_context(Backwards.collected(recorder, inside))
+            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
             # Last, so that a graph that is not built is never one that should run.
             _build_nothing(patches, codegen)
@@ -55,13 +69,22 @@ _TUNING = (
 """Switches of torch._inductor.config that have choices timed, which only built kernels can be."""
 
 
-def _emitting_config() -> Callable[[], AbstractContextManager[Any]]:
-    """Give a context in which Inductor tunes nothing and takes the compiler to know what the processor can do."""
+def _configured(gpu: VirtualGpu | None) -> Context:
+    """Give a context in which Inductor tunes nothing and takes the compiler to know what the processor can do.
+
+    With `gpu`, it also takes that to be there.
+    """
     from torch._inductor import config
 
     overrides: dict[str, Any] = {name: False for name in _TUNING if hasattr(config, name)}
     overrides["cpp.vec_isa_ok"] = True
-    return lambda: config.patch(overrides)
+
+    @contextmanager
+    def inside() -> Iterator[None]:
+        with config.patch(overrides), nullcontext() if gpu is None else gpu.present():
+            yield
+
+    return inside
 
 
 class _Emitter:
@@ -72,28 +95,34 @@ class _Emitter:
         original: Any,
         recorder: Recorder,
         backwards: Backwards,
-        emitting: Callable[[], AbstractContextManager[Any]],
+        inside: Context,
+        gpu: VirtualGpu | None,
     ) -> None:
         self._original = original
         self._signature = inspect.signature(original)
         self._recorder = recorder
         self._backwards = backwards
-        self._emitting = emitting
-        self._inside = threading.local()
+        self._inside = inside
+        self._gpu = gpu
+        self._own = threading.local()
 
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._inside, "active", False):  # compile_fx calls itself to apply configuration
+        if getattr(self._own, "active", False):  # compile_fx calls itself to apply configuration
             return self._original(model, example_inputs, *args, **kwargs)
         eager = _copied(model)  # compile_fx owns, and changes, what it is given
-        self._inside.active = True
+        self._own.active = True
         try:
-            call = self._signature.bind(model, example_inputs, *args, **kwargs)
-            call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
-            with _paused_collector(), self._emitting(), self._backwards.of_one_graph() as pending:
-                self._original(*call.args, **call.kwargs)
+            with _paused_collector(), self._inside(), self._backwards.of_one_graph() as pending:
+                self._emit(model, example_inputs, *args, **kwargs)
         finally:
-            self._inside.active = False
+            self._own.active = False
         return self._backwards.triggering(eager.forward, pending)
+
+    def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
+        given = example_inputs if self._gpu is None else move(model, example_inputs)
+        call = self._signature.bind(model, given, *args, **kwargs)
+        call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+        self._original(*call.args, **call.kwargs)
 
     def _without_tuning(self, patches: dict[str, Any]) -> dict[str, Any]:
         from torch._inductor import config

@@ -10,7 +10,7 @@ from ctrace.inspector.capture.builtkernels import built_kernels
 from ctrace.inspector.capture.bytecode import bytecode
 from ctrace.inspector.capture.caches import no_caches, own_triton_cache
 from ctrace.inspector.capture.counters import counters
-from ctrace.inspector.capture.emit import emit
+from ctrace.inspector.capture.emit import emitting
 from ctrace.inspector.capture.environment import environment
 from ctrace.inspector.capture.frames import frames
 from ctrace.inspector.capture.fusion import fusion
@@ -29,16 +29,24 @@ from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks
 from ctrace.inspector.capture.structured import structured
 from ctrace.inspector.capture.userkernels import userkernels
+from ctrace.inspector.gpus.gpu import TargetGpu
 
 
 @contextmanager
 def capturing(
-    log: Path, *, build: bool, cost: bool = False, ops: OpCounter | None = None, owned: Iterable[str] = ()
+    log: Path,
+    *,
+    build: bool,
+    cost: bool = False,
+    ops: OpCounter | None = None,
+    owned: Iterable[str] = (),
+    gpu: TargetGpu | None = None,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
     With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
     With `cost`, the time that guards take is measured, some seconds for each compilation.
+    With `gpu`, code is emitted for that GPU, which need not be there, instead of for the device that the program uses.
     `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
     """
     recorder = Recorder(TraceLog(log))
@@ -46,7 +54,7 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build})
-            for source in _sources(build=build, cost=cost, ops=ops, owned=owned):
+            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu):
                 active.enter_context(source(recorder, when))
             yield recorder
         recorder.record("end", {})
@@ -67,9 +75,11 @@ def _guarded(when: When, recorder: Recorder) -> When:
     return guarded
 
 
-def _sources(*, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str]) -> Iterator[Source]:
+def _sources(
+    *, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str], gpu: TargetGpu | None
+) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     yield userkernels
-    yield from (own_triton_cache, built_kernels) if build else (emit,)
+    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu),)

@@ -1,0 +1,207 @@
+"""A GPU that is not there: while it is presented, torch, Inductor and Triton are told what they ask about it.
+
+Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which keeps
+functions of `torch.cuda` under names of its own; both are answered. Nothing can be run on this device: tensors on it
+are fake, and what would launch or time a kernel is left out by who presents it (`emit.py`).
+"""
+
+import importlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.virtual.constants import folded_on_cpu
+from ctrace.inspector.capture.virtual.driver import Driver
+from ctrace.inspector.capture.virtual.shim import show
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+_CACHED = {
+    "torch.utils._triton": (
+        "has_triton",
+        "_device_supports_tma",
+        "has_triton_experimental_host_tma",
+        "has_triton_tensor_descriptor_host_tma",
+        "has_triton_tma",
+        "has_triton_tma_device",
+        "has_datacenter_blackwell_tma_device",
+        "has_triton_stable_tma_api",
+    ),
+    "torch._inductor.utils": ("get_gpu_type", "is_big_gpu", "get_num_sms", "use_blackwell_max_autotune_configs"),
+    "torch._inductor.fx_passes.joint_graph": (),
+}
+"""Functions that remember what they were once told about the device, by module."""
+
+
+class VirtualGpu:
+    """Presents one GPU to torch, as often as needed."""
+
+    def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
+        record_target(recorder, gpu)
+        self._properties = properties_of(gpu)
+        self._capability = gpu.capability
+        self._driver = Driver(gpu)
+        self._depth = 0
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Answer as the GPU would until the end of the block; blocks may be nested."""
+        if self._depth:
+            yield
+            return
+        self._depth += 1
+        try:
+            with ExitStack() as patches:
+                self._install(patches)
+                yield
+        finally:
+            self._depth -= 1
+
+    def _install(self, patches: ExitStack) -> None:
+        patches.enter_context(self._shown())
+        patches.enter_context(_forgetting())
+        for owner, name, value in self._answers():
+            patches.enter_context(patched(owner, name, value))
+        patches.enter_context(self._driver.active())
+        patches.enter_context(folded_on_cpu())
+
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        show(True)
+        try:
+            yield
+        finally:
+            show(False)
+
+    def _answers(self) -> Iterator[tuple[Any, str, Any]]:
+        import torch
+        from torch._dynamo.device_interface import CudaInterface
+        from torch._inductor.runtime import triton_helpers
+        from torch._subclasses import fake_tensor
+
+        cuda: Any = torch.cuda
+        yield from ((cuda, name, value) for name, value in self._of_cuda().items())
+        for name, value in self._of_interface().items():
+            yield CudaInterface, name, staticmethod(value)
+        yield CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: self._properties)
+        yield CudaInterface.Worker, "current_device", staticmethod(lambda: 0)
+        # A fake tensor would make a real one first, to have a context (fake_tensor.py, `init_gpu_context`).
+        yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
+        yield fake_tensor, "init_gpu_context", lambda _device: None
+        yield triton_helpers, "set_driver_to_gpu", lambda: None
+
+    def _of_cuda(self) -> dict[str, Any]:
+        return {
+            **self._of_interface(),
+            "is_initialized": lambda: False,
+            "get_device_capability": lambda _device=None: self._capability,
+            "get_device_name": lambda _device=None: self._properties.name,
+            "is_tf32_supported": lambda: self._capability >= (8, 0),
+            "device": _Nothing,
+            "get_rng_state": lambda _device=None: _rng_state(),
+            "set_rng_state": lambda _state, _device=None: None,
+            "mem_get_info": lambda _device=None: (self._properties.total_memory, self._properties.total_memory),
+        }
+
+    def _of_interface(self) -> dict[str, Any]:
+        return {
+            "is_available": lambda: True,
+            "device_count": lambda: 1,
+            "current_device": lambda: 0,
+            "set_device": lambda _device: None,
+            "synchronize": lambda _device=None: None,
+            "get_device_properties": lambda _device=None: self._properties,
+            "is_bf16_supported": lambda including_emulation=True: including_emulation or self._capability >= (8, 0),
+            "memory_allocated": lambda _device=None: 0,
+        }
+
+
+class _Nothing:
+    """Stands in for `torch.cuda.device`: there is no other device to go to."""
+
+    def __init__(self, *_args: Any) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_error: Any) -> None:
+        return None
+
+
+def _rng_state() -> Any:
+    """Give a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
+    import torch
+
+    with torch.utils._python_dispatch._disable_current_modes():
+        return torch.zeros(16, dtype=torch.uint8)
+
+
+def properties_of(gpu: TargetGpu) -> Any:
+    """Give what `torch.cuda.get_device_properties` gives for this GPU: its names and units."""
+    return SimpleNamespace(
+        name=gpu.title,
+        major=gpu.capability[0],
+        minor=gpu.capability[1],
+        multi_processor_count=gpu.processors,
+        regs_per_multiprocessor=gpu.registers,
+        max_threads_per_multi_processor=gpu.threads,
+        max_threads_per_block=gpu.threads_per_block,
+        warp_size=gpu.warp,
+        total_memory=gpu.memory,
+        shared_memory_per_block=gpu.shared_per_block,
+        shared_memory_per_block_optin=gpu.shared_per_block_optin,
+        shared_memory_per_multiprocessor=gpu.shared,
+        L2_cache_size=gpu.l2,
+        gcnArchName="",
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
+    """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
+    recorder.record(
+        "gpu",
+        {
+            "name": gpu.title,
+            "target": gpu.name,
+            "capability": list(gpu.capability),
+            "processors": gpu.processors,
+            "registers": gpu.registers,
+            "threads": gpu.threads,
+            "shared": gpu.shared,
+            "warp": gpu.warp,
+            "clock": gpu.clock,
+            "bandwidth": gpu.bandwidth,
+            "copied": None,
+            "empty": None,
+            "tf32": [],
+            "l2": gpu.l2,
+            "rates": dict(gpu.rates),
+            "sources": dict(gpu.sources),
+        },
+    )
+
+
+@contextmanager
+def _forgetting() -> Iterator[None]:
+    """Have cached answers about the device forgotten before the block and after it."""
+    _forget()
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for module, names in _CACHED.items():
+        for name in names:
+            cached = getattr(importlib.import_module(module), name, None)
+            if hasattr(cached, "cache_clear"):
+                cached.cache_clear()
+    from torch._inductor.runtime.hints import DeviceProperties
+
+    DeviceProperties.create.cache_clear()
