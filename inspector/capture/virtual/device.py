@@ -15,6 +15,7 @@ from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import folded_on_cpu
 from ctrace.inspector.capture.virtual.driver import Driver
+from ctrace.inspector.capture.virtual.sdpa import attention_as_on
 from ctrace.inspector.capture.virtual.shim import show
 from ctrace.inspector.gpus.gpu import TargetGpu
 
@@ -66,6 +67,7 @@ class VirtualGpu:
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(folded_on_cpu())
+        patches.enter_context(attention_as_on(self._capability))
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
