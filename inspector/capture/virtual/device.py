@@ -6,17 +6,20 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import folded_on_cpu
+from ctrace.inspector.capture.virtual.convolution import convolved_as_on
 from ctrace.inspector.capture.virtual.driver import Driver
+from ctrace.inspector.capture.virtual.padding import padding_left_open
 from ctrace.inspector.capture.virtual.sdpa import attention_as_on
 from ctrace.inspector.capture.virtual.shim import show
+from ctrace.inspector.capture.virtual.speed import as_fast_as
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _CACHED = {
@@ -30,8 +33,14 @@ _CACHED = {
         "has_datacenter_blackwell_tma_device",
         "has_triton_stable_tma_api",
     ),
-    "torch._inductor.utils": ("get_gpu_type", "is_big_gpu", "get_num_sms", "use_blackwell_max_autotune_configs"),
-    "torch._inductor.fx_passes.joint_graph": (),
+    "torch._inductor.utils": (
+        "get_gpu_type",
+        "is_big_gpu",
+        "get_num_sms",
+        "use_blackwell_max_autotune_configs",
+        "get_device_tflops",
+        "get_gpu_dram_gbps",
+    ),
 }
 """Functions that remember what they were once told about the device, by module."""
 
@@ -41,6 +50,8 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self._recorder = recorder
+        self._gpu = gpu
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -67,7 +78,18 @@ class VirtualGpu:
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(folded_on_cpu())
-        patches.enter_context(attention_as_on(self._capability))
+        for what, part in self._parts().items():
+            with self._recorder.watching(what):
+                patches.enter_context(part())
+
+    def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Give what stands in for the device where torch chooses by it, and what a failure to put it there is of."""
+        return {
+            "attention for the target": lambda: attention_as_on(self._capability),
+            "convolutions for the target": lambda: convolved_as_on(self._capability),
+            "the speed of the target": lambda: as_fast_as(self._gpu),
+            "choices of padding": lambda: padding_left_open(self._recorder),
+        }
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
