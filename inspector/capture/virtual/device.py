@@ -16,6 +16,7 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import folded_on_cpu
 from ctrace.inspector.capture.virtual.convolution import convolved_as_on
 from ctrace.inspector.capture.virtual.driver import Driver
+from ctrace.inspector.capture.virtual.generators import one_generator
 from ctrace.inspector.capture.virtual.padding import padding_left_open
 from ctrace.inspector.capture.virtual.sdpa import attention_as_on
 from ctrace.inspector.capture.virtual.shim import show
@@ -88,6 +89,7 @@ class VirtualGpu:
             "attention for the target": lambda: attention_as_on(self._capability),
             "convolutions for the target": lambda: convolved_as_on(self._capability),
             "the speed of the target": lambda: as_fast_as(self._gpu),
+            "random generators": one_generator,
             "choices of padding": lambda: padding_left_open(self._recorder),
         }
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ctrace.inspector.capture import attentionchoice
+from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.virtual.sdpachoice import CUDNN, EFFICIENT, FLASH, Call, chosen
 
 _FLASH_ALIGNMENT = 8
@@ -23,7 +25,10 @@ def attention_as_on(capability: tuple[int, int]) -> Iterator[None]:
     import torch
 
     op = torch.ops.aten.scaled_dot_product_attention.default
-    with _kernel(op, torch.DispatchKey.CompositeImplicitAutograd, _Attention(capability)):
+    with (
+        _kernel(op, torch.DispatchKey.CompositeImplicitAutograd, _Attention(capability)),
+        patched(attentionchoice, "chosen_kernel", lambda call: _answered(call, capability)),
+    ):
         yield
 
 
@@ -40,6 +45,12 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
         if before is not None:
             op.py_kernels[key] = before
         op._dispatch_cache.clear()
+
+
+def _answered(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
+    """Answer for the target, where our own views ask why there is no fused kernel."""
+    tensors = (call.query, call.key, call.value, call.attn_mask)
+    return chosen(Call(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))
 
 
 class _Attention:
