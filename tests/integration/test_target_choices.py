@@ -1,0 +1,123 @@
+"""What torch asks of a device while it lowers, answered for one that is not there."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.functional import conv2d, scaled_dot_product_attention
+
+from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.gpus.table import gpu_named
+
+LAST = torch.channels_last
+
+
+class Records:
+    """What a recorder was told."""
+
+    def __init__(self) -> None:
+        self.undecided = []
+        self.problems = []
+
+    def record(self, name, payload, _at=None):
+        if name == "undecided":
+            self.undecided.append(payload)
+
+    def problem(self, what):
+        self.problems.append(what)
+
+    @contextmanager
+    def watching(self, _what):
+        yield
+
+
+@contextmanager
+def on(name):
+    with VirtualGpu(gpu_named(name), Records()).present(), FakeTensorMode(), enable_python_dispatcher():
+        yield
+
+
+def image(dtype=torch.float32, form=LAST):
+    return torch.empty(2, 8, 16, 16, dtype=dtype, device="cuda").to(memory_format=form)
+
+
+def weight(dtype=torch.float32):
+    return torch.empty(8, 8, 3, 3, dtype=dtype, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "form", "last"),
+    [
+        ("h100", torch.float32, LAST, True),
+        ("h100", torch.float32, torch.contiguous_format, False),
+        ("h100", torch.float64, LAST, False),
+        ("h100", torch.bfloat16, LAST, True),
+        ("t4", torch.bfloat16, LAST, False),
+        ("t4", torch.float16, LAST, True),
+    ],
+)
+def test_a_convolution_lays_out_its_result_as_cudnn_does(gpu, dtype, form, last):
+    with on(gpu):
+        assert conv2d(image(dtype, form), weight(dtype)).is_contiguous(memory_format=LAST) is last
+
+
+def test_without_cudnn_the_result_is_contiguous():
+    with on("h100"), torch.backends.cudnn.flags(enabled=False):
+        assert conv2d(image(), weight()).is_contiguous()
+
+
+def attention(width=64, mask=None, dtype=torch.float32):
+    """Trace a call; give the ops that it became."""
+    query = torch.empty(2, 4, 100, width, dtype=dtype, device="cuda")
+    graph = make_fx(lambda q: scaled_dot_product_attention(q, q, q, mask))(query).graph
+    return [str(node.target) for node in graph.nodes if node.op == "call_function"]
+
+
+def test_a_call_becomes_the_op_of_the_kernel():
+    with on("h100"):
+        assert attention()[0] == "aten._scaled_dot_product_efficient_attention.default"
+        assert attention(dtype=torch.bfloat16)[0] == "aten._scaled_dot_product_cudnn_attention.default"
+    with on("a100"):
+        assert attention(dtype=torch.bfloat16)[0] == "aten._scaled_dot_product_flash_attention.default"
+
+
+def test_a_width_is_padded_for_flash_attention():
+    with on("h100"):
+        found = attention(20, dtype=torch.bfloat16)
+    assert found.count("aten.constant_pad_nd.default") == 3
+    assert found[-1] == "aten.slice.Tensor"
+
+
+def test_a_mask_is_made_additive_and_aligned_for_efficient_attention():
+    with on("h100"):
+        mask = torch.empty(100, 100, dtype=torch.bool, device="cuda")
+        found = attention(mask=mask)
+    assert [name for name in found if "where" in name or "pad" in name or "expand" in name] == [
+        "aten.where.self", "aten.constant_pad_nd.default", "aten.expand.default",
+    ]  # fmt: skip
+
+
+def test_afterwards_torch_is_as_it_was():
+    op = torch.ops.aten.scaled_dot_product_attention.default
+    before = dict(op.py_kernels), torch._C._select_conv_backend, torch.cuda.default_generators
+    with on("h100"):
+        pass
+    assert (dict(op.py_kernels), torch._C._select_conv_backend, torch.cuda.default_generators) == before
+
+
+LINEAR = """
+import torch
+model = torch.nn.Linear(1023, 1021)
+def inputs():
+    return (torch.rand(513, 1023),)
+"""
+
+
+def test_a_padding_that_torch_would_time_is_left_open(ctrace, tmp_path):
+    (tmp_path / "linear.py").write_text(LINEAR)
+    assert ctrace("explain", "linear.py", "--target", "h100").code == 0
+    log = next(tmp_path.glob(".ctrace/*/trace.log")).read_text()
+    assert '"kind": "padding", "subject": "addmm(513x1023, 1023x1021) float32", "taken": "not padded"' in log

@@ -1,0 +1,86 @@
+"""Attention under `--target`: the kernel that an H100 took, and the op that comes of it."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from ctrace.inspector.capture.virtual.sdpachoice import CUDNN, EFFICIENT, FLASH, MATH, Call, chosen
+
+H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
+TABLE = (Path(__file__).parents[1] / "data" / "sdp_h100.txt").read_text().splitlines()
+"""What torch 2.11 chose on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
+
+
+def ask(
+    dtype=torch.bfloat16, queries=128, keys=None, width=64, *, heads=4, mask=None, grad=False, on=H100, **given
+) -> int:
+    lengths = (queries, keys or queries, keys or queries)
+    counts = (4, heads, heads)
+    tensors = [
+        torch.empty(2, count, length, width, dtype=dtype, requires_grad=grad)
+        for count, length in zip(counts, lengths, strict=True)
+    ]
+    options = {"dropout": 0.0, "causal": False, "gqa": False} | given
+    return chosen(Call(*tensors, mask, **options, capability=on))
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_an_h100_chose_the_same(line):
+    dtype, mask, causal, width, grad, keys, choice, *_ = line.split()
+    tensor = None if mask == "None" else torch.zeros(128, int(keys), dtype=getattr(torch, dtype))
+    found = ask(
+        getattr(torch, dtype), 128, int(keys), int(width), mask=tensor, grad=grad == "True", causal=causal == "True"
+    )
+    assert found == int(choice)
+
+
+def test_older_gpus_have_fewer_kernels():
+    half, brain, single = torch.float16, torch.bfloat16, torch.float32
+    assert [ask(dtype, on=A100) for dtype in (half, brain, single)] == [FLASH, FLASH, EFFICIENT]
+    assert [ask(dtype, on=T4) for dtype in (half, brain, single)] == [EFFICIENT, MATH, EFFICIENT]
+    assert ask(torch.float32, width=7, on=T4) == EFFICIENT
+    assert ask(torch.float32, width=7, on=A100) == MATH
+
+
+def test_what_only_some_kernels_can():
+    assert ask(dropout=0.1) == FLASH
+    assert ask(dropout=0.125) == CUDNN
+    assert ask(heads=2, gqa=True) == CUDNN
+    assert ask(torch.float32, heads=2, gqa=True) == MATH
+    assert ask(heads=2) == MATH
+    assert ask(torch.float64) == MATH
+    trained = torch.zeros(128, 128, dtype=torch.bfloat16, requires_grad=True)
+    assert ask(mask=trained) == EFFICIENT
+
+
+def test_a_width_that_the_backward_pass_has_no_memory_for():
+    assert [ask(width=width, grad=True, on=L4) for width in (192, 200, 256)] == [FLASH, EFFICIENT, FLASH]
+    assert ask(width=200, on=L4) == FLASH
+
+
+def test_the_user_s_switches_hold():
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        assert ask() == EFFICIENT
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        assert ask() == MATH
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match="No available kernel"):
+        ask(torch.float32)
+    assert ask() == CUDNN
+
+
+def test_deterministic_algorithms_leave_out_cudnn():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert ask() == FLASH
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(("width", "keys"), list(product((64, 20), (128, 77))))
+def test_an_empty_call_takes_no_fused_kernel(width, keys):
+    empty = torch.empty(2, 4, 0, width)
+    full = torch.empty(2, 4, keys, width)
+    assert chosen(Call(empty, full, full, None, 0.0, causal=False, gqa=False, capability=H100)) == MATH
