@@ -13,7 +13,7 @@ from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.virtual.constants import folded_on_cpu
+from ctrace.inspector.capture.virtual.constants import constants_on_cpu
 from ctrace.inspector.capture.virtual.driver import Driver
 from ctrace.inspector.capture.virtual.shim import show
 from ctrace.inspector.gpus.gpu import TargetGpu
@@ -65,7 +65,7 @@ class VirtualGpu:
         for owner, name, value in self._answers():
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
-        patches.enter_context(folded_on_cpu())
+        patches.enter_context(constants_on_cpu())
 
     @contextmanager
     def _shown(self) -> Iterator[None]:
