@@ -17,7 +17,6 @@ from ctrace.inspector.capture.program import run_program
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.capture.virtual import shim
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.order import Order
@@ -35,8 +34,6 @@ def main() -> None:
     order = Order.from_file(Path(sys.argv[1]))
     ops = OpCounter() if order.kind == "model" else None
     options = order.options
-    if order.gpu is not None:
-        shim.load(Path.home() / ".cache" / "ctrace" / "shim.so")
     with capturing(
         Path(order.log), build=options.build, cost=options.guard_cost, ops=ops, owned=order.owned, gpu=order.gpu
     ) as recorder:

@@ -15,7 +15,7 @@ from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import constants_on_cpu
 from ctrace.inspector.capture.virtual.driver import Driver
-from ctrace.inspector.capture.virtual.shim import show
+from ctrace.inspector.capture.virtual.hooks import Hooks
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _CACHED = {
@@ -43,6 +43,7 @@ class VirtualGpu:
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
+        self.hooks = Hooks(gpu.capability)
         self._depth = 0
 
     @contextmanager
@@ -60,20 +61,12 @@ class VirtualGpu:
             self._depth -= 1
 
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self._shown())
+        patches.enter_context(self.hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(constants_on_cpu())
-
-    @contextmanager
-    def _shown(self) -> Iterator[None]:
-        show(True)
-        try:
-            yield
-        finally:
-            show(False)
 
     def _answers(self) -> Iterator[tuple[Any, str, Any]]:
         import torch
