@@ -23,6 +23,7 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.tuning import Tuning, listed, unmeasured
 from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
 from ctrace.inspector.gpus.gpu import TargetGpu
 
@@ -53,6 +54,8 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
             # Last, so that a graph that is not built is never one that should run.
             _build_nothing(patches, codegen)
 
+        if gpu is not None:
+            patches.enter_context(trainable(recorder, when))
         when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
         when("torch._inductor.compile_fx", install)
         try:

@@ -7,6 +7,8 @@ from what Dynamo knows of each (`example_value`, with symbolic sizes), so that i
 import copy
 from typing import Any
 
+from ctrace.inspector.capture.virtual.flex import save_for_backward
+
 GPU = "cuda:0"
 
 
@@ -44,6 +46,7 @@ def _move_module(module: Any) -> None:
         if node.target != "cpu":
             node.args = torch.fx.node.map_aggregate(node.args, _moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, _moved)
+    save_for_backward(module.graph)
     module.recompile()
 
 
