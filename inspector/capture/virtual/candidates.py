@@ -28,6 +28,11 @@ def taken_of(choices: list[Any]) -> Any:
 def subject_of(name: str, choice: Any) -> str:
     """Name an operation by the shapes that it is given and their type: `mm(128x64, 64x256) bfloat16`."""
     nodes = choice.input_nodes
-    shapes = ["x".join(map(str, node.get_size())) for node in nodes[:_SHOWN]]
+    shapes = ["x".join(map(_factor, node.get_size())) for node in nodes[:_SHOWN]]
     more = ["..."] if len(nodes) > _SHOWN else []
     return f"{name}({', '.join(shapes + more)}) {str(nodes[0].get_dtype()).removeprefix('torch.')}"
+
+
+def _factor(size: Any) -> str:
+    text = str(size)
+    return text if text.isalnum() else f"({text})"
