@@ -29,10 +29,19 @@ _CACHED = {
         "has_datacenter_blackwell_tma_device",
         "has_triton_stable_tma_api",
     ),
-    "torch._inductor.utils": ("get_gpu_type", "is_big_gpu", "get_num_sms", "use_blackwell_max_autotune_configs"),
-    "torch._inductor.fx_passes.joint_graph": (),
+    "torch._inductor.utils": (
+        "get_gpu_type",
+        "is_big_gpu",
+        "get_max_num_sms",
+        "using_b200",
+        "get_device_tflops",
+        "get_gpu_dram_gbps",
+        "_triton_supported_fp8_dtypes",
+    ),
+    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
 """Functions that remember what they were once told about the device, by module."""
+_ALLOCATOR = "check_caching_allocator_for_cudagraphs"
 
 
 class VirtualGpu:
@@ -71,6 +80,7 @@ class VirtualGpu:
     def _answers(self) -> Iterator[tuple[Any, str, Any]]:
         import torch
         from torch._dynamo.device_interface import CudaInterface
+        from torch._inductor import cudagraph_utils
         from torch._inductor.runtime import triton_helpers
         from torch._subclasses import fake_tensor
 
@@ -84,6 +94,9 @@ class VirtualGpu:
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
+        # CUDA graphs want the caching allocator, which is on by default (2.13, cudagraph_utils.py; 2.11 does not ask).
+        if hasattr(cudagraph_utils, _ALLOCATOR):
+            yield cudagraph_utils, _ALLOCATOR, lambda: None
 
     def _of_cuda(self) -> dict[str, Any]:
         return {

@@ -8,6 +8,8 @@ import copy
 from collections import Counter
 from typing import Any
 
+from ctrace.inspector.capture.virtual.flex import save_for_backward
+
 GPU = "cuda:0"
 _MARKS = ("_dynamo_static_input_type",)
 """Attributes of an input that AOTAutograd looks at (2.11 to 2.13, _functorch/_aot_autograd/frontend_utils.py)."""
@@ -145,6 +147,7 @@ def _move_constants(module: Any) -> None:
         if node.target != "cpu":  # `x.cpu()` goes to the CPU from wherever x is
             node.args = torch.fx.node.map_aggregate(node.args, _moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, _moved)
+    save_for_backward(module.graph)
     module.recompile()
 
 
