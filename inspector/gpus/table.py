@@ -36,10 +36,19 @@ def gpu_named(name: str, files: Sequence[str] = ()) -> TargetGpu:
     Raises:
         TargetError: there is none of that name, or a file of GPUs is wrong.
     """
+    return listed(name, files).gpu
+
+
+def listed(name: str, files: Sequence[str] = ()) -> Listed:
+    """Find a GPU as `gpu_named` does, and say where it is from.
+
+    Raises:
+        TargetError: there is none of that name, or a file of GPUs is wrong.
+    """
     asked = _A_FILE.fullmatch(name)
     if asked is not None:
-        return _in_file(Path(asked["file"]), asked["name"], files)
-    return found(name, gpus(files)).gpu
+        return Listed(_in_file(Path(asked["file"]), asked["name"], files), asked["file"])
+    return found(name, gpus(files))
 
 
 def found(name: str, table: Mapping[str, Listed]) -> Listed:
@@ -72,8 +81,14 @@ def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:
     return table
 
 
+def same_device(table: Mapping[str, Listed], title: str, processors: int | None) -> TargetGpu | None:
+    """Find the GPU of the table that a driver calls so, and that has as many multiprocessors."""
+    alike = (each.gpu for each in table.values() if _bare(each.gpu.title) == _bare(title))
+    return next((gpu for gpu in alike if processors in (None, gpu.processors)), None)
+
+
 def _in_file(file: Path, name: str | None, files: Sequence[str]) -> TargetGpu:
-    below = {each: listed.gpu for each, listed in gpus(files).items()}
+    below = {each: there.gpu for each, there in gpus(files).items()}
     there = _built(file, below)
     if not name and len(there) > 1:
         todo = f"pick one: --target {file}:{next(iter(there))}"
