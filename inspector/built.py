@@ -88,6 +88,8 @@ class Gpu:
     l2: int | None = None
     """Bytes."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations a second by format, as its maker tells; empty: computed from its units."""
+    """Peak operations a second of units for products of matrices, by format, as its maker tells (`gpus/gpu.py`)."""
+    vector_rates: Mapping[str, float] = field(default_factory=dict)
+    """The same of its ordinary units. Formats that neither names are computed from units and clock (`rates.py`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where these facts are from, by field; empty: the driver."""

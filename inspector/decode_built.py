@@ -77,6 +77,7 @@ def gpu(data: Fields) -> GpuSeen:
             target=data.maybe_text("target") or "",
             l2=data.maybe_integer("l2"),
             rates={name: float(rate) for name, rate in data.maybe_numbers("rates").items()},
+            vector_rates={name: float(rate) for name, rate in data.maybe_numbers("vector_rates").items()},
             sources=data.maybe_table("sources"),
         )
     )

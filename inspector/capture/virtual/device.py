@@ -187,6 +187,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "tf32": [],
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
+            "vector_rates": dict(gpu.vector_rates),
             "sources": dict(gpu.sources),
         },
     )
