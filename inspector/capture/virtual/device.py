@@ -6,16 +6,21 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import constants_on_cpu
+from ctrace.inspector.capture.virtual.convolution import convolved_as_on
 from ctrace.inspector.capture.virtual.driver import Driver
+from ctrace.inspector.capture.virtual.generators import one_generator
 from ctrace.inspector.capture.virtual.hooks import Hooks
+from ctrace.inspector.capture.virtual.padding import padding_left_open
+from ctrace.inspector.capture.virtual.sdpa import attention_as_on
+from ctrace.inspector.capture.virtual.speed import as_fast_as
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _CACHED = {
@@ -34,6 +39,8 @@ _CACHED = {
         "is_big_gpu",
         "get_max_num_sms",
         "using_b200",
+        "get_num_sms",
+        "use_blackwell_max_autotune_configs",
         "get_device_tflops",
         "get_gpu_dram_gbps",
         "_triton_supported_fp8_dtypes",
@@ -49,6 +56,8 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self._recorder = recorder
+        self._gpu = gpu
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -76,6 +85,19 @@ class VirtualGpu:
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(constants_on_cpu())
+        for what, part in self._parts().items():
+            with self._recorder.watching(what):
+                patches.enter_context(part())
+
+    def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Give what stands in for the device where torch chooses by it, and what a failure to put it there is of."""
+        return {
+            "attention for the target": lambda: attention_as_on(self._capability),
+            "convolutions for the target": lambda: convolved_as_on(self._capability),
+            "the speed of the target": lambda: as_fast_as(self._gpu),
+            "random generators": one_generator,
+            "choices of padding": lambda: padding_left_open(self._recorder),
+        }
 
     def _answers(self) -> Iterator[tuple[Any, str, Any]]:
         import torch
