@@ -35,8 +35,10 @@ class _Heard:
 class TritonBuilds:
     """Collects what was compiled, and records it when it belongs to a graph part."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, on_device: bool = True) -> None:
+        """Without a device nobody will say which of several configurations is launched: the code of all is kept."""
         self._recorder = recorder
+        self._on_device = on_device
         self._heard: dict[str, _Heard] = {}
         self._results: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
         self._parts: WeakKeyDictionary[Any, list[Part]] = WeakKeyDictionary()
@@ -63,8 +65,9 @@ class TritonBuilds:
             parts.append(part)
         results = self._results.get(kernel) or list(kernel.compile_results)
         self._record(kernel, part, results, only=len(results) == 1)
-        if len(results) == 1:
-            self._keep(_hash(results[0]))
+        if len(results) == 1 or not self._on_device:
+            for result in results:
+                self._keep(_hash(result))
 
     def launched(self, kernel: Any) -> None:
         """Record which configuration of a kernel is launched."""

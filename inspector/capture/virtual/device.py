@@ -40,6 +40,7 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self.facts = gpu
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
