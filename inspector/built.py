@@ -45,8 +45,25 @@ class Built:
     """Compile time by stage, in order; empty: not measured, as it came from a cache or another process."""
     chosen: bool = False
     """Whether it is the configuration that is launched."""
+    open: bool = False
+    """Whether torch would time it on the device against others, to choose, and there is none (`--target`)."""
+    cached: bool = False
+    """Whether it was compiled by an earlier run, and `seconds` are what it took then."""
     ir: Mapping[str, Ir] = field(default_factory=dict)
-    """Code by stage; kept of the configuration that is launched."""
+    """Code by stage; kept of the configuration that is launched, or of each where that is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A configuration of a Triton kernel that cannot be compiled, or does not fit on the GPU; torch leaves it out."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    configuration: str
+    """Such as `XBLOCK=1, num_warps=8, num_stages=1`."""
+    reason: str
+    """As Triton words it."""
 
 
 @dataclass(frozen=True, slots=True)

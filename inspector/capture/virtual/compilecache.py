@@ -90,7 +90,7 @@ class CompileCache:
 
 def _identity(path: str | None) -> tuple[str, float, int] | None:
     try:
-        found = os.stat(path or "")
+        found = Path(path or "").stat()
     except OSError:
         return None
     return str(path), found.st_mtime, found.st_size

@@ -94,7 +94,7 @@ class Metal:
     @cached_property
     def _compiler(self) -> TritonCompiler:
         """Make the compiler of a worker; there the first use changes what torch and Triton do."""
-        return TritonCompiler(self._gpu.facts, str(self._folder))
+        return TritonCompiler(self._gpu.facts, self._folder)
 
     @cached_property
     def _can_compile(self) -> bool:
@@ -111,9 +111,10 @@ class Metal:
         return found
 
     def _record(self, outcome: Outcome, users: list[tuple[Part, str]], *, cached: bool) -> None:
+        several = sum(name == "built" for name, _ in outcome["records"]) > 1
         for part, kernel in users:
             for name, payload in outcome["records"]:
-                about = {"kernel": kernel, "cached": cached} if name == "built" else {}
+                about = {"kernel": kernel, "cached": cached, "open": several} if name == "built" else {}
                 part.record(self._recorder, name, {**payload, **about, "stage": part.stage})
             for refused in outcome["refused"]:
                 part.record(self._recorder, "refused", {"kernel": kernel, **refused})

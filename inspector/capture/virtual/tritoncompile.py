@@ -9,6 +9,7 @@ To be called in a fork: what is replaced here is not put back.
 import logging
 import os
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,13 +27,13 @@ _TENSOR_MEMORY = 512
 class TritonCompiler:
     """Compiles kernels in this process, which is from then on good for nothing else."""
 
-    def __init__(self, gpu: TargetGpu, folder: str) -> None:
+    def __init__(self, gpu: TargetGpu, folder: Path) -> None:
         from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 
         self._gpu = gpu
         # The user's caches stay as they are, and tell nothing: torch keeps there which configuration was best.
-        os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+        os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         _set_triton_ptxas_path()
         self._replace()
 
@@ -56,7 +57,7 @@ class TritonCompiler:
         from torch._inductor.runtime import triton_heuristics as heuristics
         from triton import knobs
 
-        device_interface.DeviceGuard = nullcontext_of_any  # type: ignore[assignment,misc]
+        device_interface.DeviceGuard = _no_guard  # type: ignore[assignment,misc]
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)  # type: ignore[assignment]
         heuristics.TritonCompileResult.make_launcher = self._make_launcher  # type: ignore[method-assign]
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)  # type: ignore[method-assign]
@@ -102,7 +103,7 @@ class TritonCompiler:
         return SimpleNamespace(config=result.config)
 
 
-def nullcontext_of_any(*_args: Any) -> Any:
+def _no_guard(*_args: Any) -> Any:
     """Stand in for a context manager that is about a device."""
     return nullcontext()
 
