@@ -8,6 +8,8 @@ from ctrace.inspector.occupancy import Multiprocessor
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """What Triton makes of a kernel for an NVIDIA GPU, in its order; the last is read from the binary."""
+BINARY = "cubin"
+"""The stage whose code is no text; kept where the last of those above was not read from it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Ir:
 
     text: str
     packed: bool = False
-    """Whether `text` is zlib's output in base64."""
+    """Whether `text` is zlib's output in base64; so of a binary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 from ctrace.inspector.built import Gpu, Refused
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy
-from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, times
+from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, stages_of, times
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _resources(each: Resources) -> dict[str, Any]:
         "occupancy": None if each.occupancy is None else _occupancy(each.occupancy),
         "seconds": dict(built.seconds) or None,
         "cached": built.cached,
-        "ir": list(built.ir),
+        "ir": list(stages_of(built)),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ctrace.inspector.cachedir import cache_dir
 from ctrace.inspector.gpus.gpu import TargetGpu
 
-_FORMAT = 1
+_FORMAT = 2
 """Of what is kept; to be counted up when that changes."""
 _MOST = 1 << 30
 """Bytes that are kept."""
