@@ -18,6 +18,7 @@ from typing import Any
 
 from ctrace.inspector.capture.backward import Backwards
 from ctrace.inspector.capture.codegen import Codegen
+from ctrace.inspector.capture.cores import Cores
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
@@ -25,6 +26,7 @@ from ctrace.inspector.capture.tuning import Tuning, listed, unmeasured
 from ctrace.inspector.capture.virtual.device import VirtualGpu
 from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
+from ctrace.inspector.capture.virtual.metal import Metal
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -42,7 +44,8 @@ def emitting(gpu: TargetGpu | None) -> Source:
 @contextmanager
 def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[None]:
     """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
-    codegen = Codegen(recorder)
+    cores = Cores()
+    codegen = Codegen(recorder, cores, None if gpu is None else Metal(recorder, gpu, cores))
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:

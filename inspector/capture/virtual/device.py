@@ -39,8 +39,6 @@ _CACHED = {
         "is_big_gpu",
         "get_max_num_sms",
         "using_b200",
-        "get_num_sms",
-        "use_blackwell_max_autotune_configs",
         "get_device_tflops",
         "get_gpu_dram_gbps",
         "_triton_supported_fp8_dtypes",
@@ -56,8 +54,8 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self.facts = gpu
         self._recorder = recorder
-        self._gpu = gpu
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -94,7 +92,7 @@ class VirtualGpu:
         return {
             "attention for the target": lambda: attention_as_on(self._capability),
             "convolutions for the target": lambda: convolved_as_on(self._capability),
-            "the speed of the target": lambda: as_fast_as(self._gpu),
+            "the speed of the target": lambda: as_fast_as(self.facts),
             "random generators": one_generator,
             "choices of padding": lambda: padding_left_open(self._recorder),
         }
