@@ -7,6 +7,8 @@ from what Dynamo knows of each (`example_value`, with symbolic sizes), so that i
 import copy
 from typing import Any
 
+from ctrace.inspector.capture.virtual.devices import CPU, Literal
+
 GPU = "cuda:0"
 
 
@@ -48,8 +50,11 @@ def _move_module(module: Any) -> None:
 
 
 def _moved(value: Any) -> Any:
+    """Move a device; "cpu" that the program wrote out is one on the GPU too."""
     import torch
 
+    if isinstance(value, Literal):
+        return CPU
     if isinstance(value, torch.device) and value.type == "cpu":
         return torch.device(GPU)
     return GPU if value == "cpu" and isinstance(value, str) else value
