@@ -4,7 +4,7 @@ import linecache
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.capture.callers import OURS, folder_of_torch
+from ctrace.inspector.capture.callers import OURS, folder_of_torch, folder_of_triton
 from ctrace.inspector.capture.environment import library_prefixes
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.findings import Owner
@@ -16,10 +16,19 @@ _LONG = 120
 class Asked:
     """Records questions; torch's own, and ours, are none of the program's."""
 
+    _latest: "Asked | None" = None
+
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._known: set[tuple[str, int, str, str]] = set()
         self._prefixes: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, recorder: Recorder) -> "Asked":
+        """Give the one of a capture, so that a place is recorded once."""
+        if cls._latest is None or cls._latest._recorder is not recorder:
+            cls._latest = cls(recorder)
+        return cls._latest
 
     def in_frame(self, frame: Any, asked: str, answer: Any, *, as_target: bool) -> None:
         """Record what a frame of the running program asks."""
@@ -35,7 +44,7 @@ class Asked:
     def _record(
         self, code: CodeType, line: int, position: Any, asked: str, answer: Any, *, as_target: bool
     ) -> None:
-        if self._is_torchs(code.co_filename):
+        if self.is_torchs(code.co_filename):
             return
         words = _words(code.co_filename, position) or asked
         key = (code.co_filename, line, words, str(answer))
@@ -45,11 +54,14 @@ class Asked:
         about = {"file": code.co_filename, "line": line, "function": code.co_name, "asked": words}
         self._recorder.record("asked", {**about, "answer": str(answer), "as_target": as_target}, at={})
 
-    def _is_torchs(self, file: str) -> bool:
+    def is_torchs(self, file: str) -> bool:
+        """Whether a file is torch's, Triton's, or ours."""
         if not self._prefixes:
             folder = folder_of_torch().rstrip("/")
             self._prefixes = {**library_prefixes(), folder: "torch"}
-        return file.startswith(OURS) or owner_of(file, self._prefixes) is Owner.TORCH
+        if file.startswith((OURS, folder_of_triton())):
+            return True
+        return owner_of(file, self._prefixes) is Owner.TORCH
 
 
 def _position(code: CodeType, at: int) -> tuple[int | None, ...] | None:

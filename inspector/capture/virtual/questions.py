@@ -22,24 +22,12 @@ from ctrace.inspector.capture.virtual.whereabouts import stays_on_cpu
 _ATTRIBUTES = {"type", "index"}
 _COMPARISONS = ("==", "!=", "in", "not in")
 _AVAILABLE = ("torch.cuda", "torch.accelerator")
-_FACTS = (
-    "device_count",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "is_bf16_supported",
-    "current_device",
-    "is_initialized",
-    "get_arch_list",
-    "mem_get_info",
-)
-"""Questions to torch.cuda that Dynamo gives to the running program, or asks there: answered as on the CPU."""
 
 
 @contextmanager
 def questions(recorder: Recorder, when: When) -> Iterator[None]:
     """Have Dynamo answer as the GPU, and record what was asked."""
-    asked = Asked(recorder)
+    asked = Asked.of(recorder)
     with ExitStack() as patches:
 
         def install(_dynamo: ModuleType) -> None:
@@ -63,7 +51,6 @@ def _hooks(asked: Asked) -> Iterator[_Hook]:
 
     yield TensorVariable, "var_getattr", lambda original: _attribute(original, asked)
     yield TensorVariable, "call_method", lambda original: _method(original, asked)
-    yield ConstantVariable, "__init__", _given
     yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, asked)
     yield ConstantVariable, "const_getattr", lambda original: _of_device(original, asked)
     yield PyCodegen, "__call__", _into_bytecode
@@ -115,7 +102,6 @@ def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
             asked.traced(tx, "Tensor.get_device()", 0)
             return _constant(0)
         if name == "cuda" and not args and not kwargs:
-            asked.traced(tx, "Tensor.cuda()", "the target")
             return original(self, tx, "to", [_constant(the_gpu())], {})
         if name == "cpu":
             asked.traced(tx, "Tensor.cpu()", "stays on the CPU")
@@ -124,26 +110,15 @@ def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
     return call_method
 
 
-def _given(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Take a device that comes from outside of the traced code (`self.device`) as that of the program's tensors."""
-
-    def init(self: Any, value: Any, **kwargs: Any) -> None:
-        original(self, value, **kwargs)
-        if kwargs.get("source") is not None and not isinstance(value, str) and is_cpu(value):
-            self.value = the_gpu()
-
-    return init
-
-
 def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.device(name)`, where the name comes from outside of the traced code."""
+    """`torch.device(name)`, where the name comes from outside of the traced code: no literal, so its index says."""
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
         given = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
-        return _constant(the_gpu()) if given and is_cpu(_device(found)) else found
+        return _constant(torch.device(CPU, 0)) if given and is_cpu(_device(found)) else found
 
     return call_function
 
@@ -155,6 +130,8 @@ def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any
         value = original(self)
         if is_gpu(value):
             return on_cpu(value)
+        if not isinstance(value, str) and is_cpu(value) and value.index is not None:
+            return type(value)(CPU)
         if self.source is None and is_cpu(value):
             tx = _tracing(sys._getframe(1))
             if tx is not None:
@@ -205,8 +182,6 @@ def _function(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
         if module in _AVAILABLE and name == "is_available":
             asked.traced(tx, f"{module}.{name}()", True)
             return _constant(True)
-        if module == "torch.cuda" and name in _FACTS:
-            asked.traced(tx, f"{module}.{name}()", "as on a CPU", as_target=False)
         return original(self, tx, args, kwargs)
 
     return call_function
