@@ -8,6 +8,7 @@ import copy
 from collections import Counter
 from typing import Any
 
+from ctrace.inspector.capture.virtual.devices import CPU, Literal
 from ctrace.inspector.capture.virtual.flex import save_for_backward
 
 GPU = "cuda:0"
@@ -152,8 +153,11 @@ def _move_constants(module: Any) -> None:
 
 
 def _moved(value: Any) -> Any:
+    """Move a device; "cpu" that the program wrote out is one on the GPU too."""
     import torch
 
+    if isinstance(value, Literal):
+        return CPU
     if isinstance(value, torch.device) and value.type == "cpu":
         return torch.device(GPU)
     return GPU.partition(":")[0] if isinstance(value, str) and value == "cpu" else value
