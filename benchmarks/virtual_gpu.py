@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from _compare import compared
-from _models import MODELS
 from _tables import Emitted, Row, emitted_table, good_enough, table, write
 
 from ctrace.inspector.errors import CtraceError
@@ -146,6 +144,8 @@ def emit(bench: Bench, model: str, mode: str, target: str) -> Emitted:
 
 def main() -> int:
     """Measure, and print; 1 when a goal is missed."""
+    import torch  # here, so that reading saved runs needs none
+
     asked = _asked()
     comparing = not asked.emit_only and (torch.cuda.is_available() or asked.saved)
     kept = asked.saved or asked.keep
@@ -187,13 +187,17 @@ def _each(asked: argparse.Namespace, targets: list[str], work: Callable[[str, st
 
 
 def _about() -> str:
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    import torch
     import triton
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
 
     return f"{device}, torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}"
 
 
 def _asked() -> argparse.Namespace:
+    from _models import MODELS
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", type=_names, default=["h100"], help="of the GPU at hand; several with --emit-only")
     parser.add_argument("--emit-only", action="store_true")
