@@ -155,7 +155,9 @@ class _Part:
         ptx, resources, found = Share(), Share(), []
         compiled = {_configuration(each): each for each in self._of(name, ours)}
         for built in self._of(name, theirs):
-            twin = compiled.get(_configuration(built))
+            twin = compiled.pop(_configuration(built), None)
+            if twin is None:
+                found.append(self._named(name, "configuration only on the GPU", _told(built)))
             at, diff = _ptx(built, twin)
             bt, told = _resources(built, twin)
             ptx, resources = ptx + at, resources + bt
@@ -163,6 +165,7 @@ class _Part:
                 found.append(self._named(name, "other PTX", _told(built), diff))
             if bt.compared > bt.equal:
                 found.append(self._named(name, "other resources", f"{_told(built)}: {told}"))
+        found += [self._named(name, "configuration only emitted", _told(each)) for each in compiled.values()]
         if not resources.compared and not resources.missing:
             return Share(missing=1), Share(missing=1), found
         return ptx, resources, found

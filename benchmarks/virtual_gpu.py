@@ -104,7 +104,8 @@ def _read(runs: Path) -> Session:
         raise Failed(f"{error.what}: {' '.join(last)[:300]}") from None
     if session.failure is not None:
         failure = session.failure
-        raise Failed(f"{runs.name}: {failure.phase}, {failure.type}: {failure.message.splitlines()[0][:300]}")
+        lines = [line for line in failure.message.splitlines() if line.strip()]
+        raise Failed(f"{runs.name}: {failure.phase}, {failure.type}: {' '.join(lines[:2])[:300]}")
     return session
 
 
@@ -174,7 +175,10 @@ def _emitted(bench: Bench, asked: argparse.Namespace) -> int:
 
 
 def _each(asked: argparse.Namespace, targets: list[str], work: Callable[[str, str, str], R]) -> list[R]:
-    """Do the work for each model and mode, several at a time, and give the results in their order."""
+    """Do the work for each model and mode, several at a time, and give the results in their order.
+
+    The last models take longest, so they begin.
+    """
     jobs = [(model, mode, target) for model in asked.models for mode in asked.modes for target in targets]
 
     def told(job: tuple[str, str, str]) -> R:
@@ -183,7 +187,7 @@ def _each(asked: argparse.Namespace, targets: list[str], work: Callable[[str, st
         return result
 
     with ThreadPoolExecutor(asked.jobs) as pool:
-        return list(pool.map(told, jobs))
+        return list(pool.map(told, reversed(jobs)))[::-1]
 
 
 def _about() -> str:

@@ -123,9 +123,11 @@ def test_what_was_not_compiled_is_missing_not_equal() -> None:
     found = compared(real, real, session(kernel(ADD)))
     assert (found.ptx, found.resources) == (Share(missing=1), Share(missing=1))
     assert str(found.ptx) == "not measured (1 missing)"
+    assert [each.what for each in found.differences] == ["configuration only on the GPU"]
     assert not good_enough([Row("m", "inference", found)])
     nothing = compared(session(kernel(ADD)), session(kernel(ADD)), real)
     assert nothing.ptx == Share(missing=1)
+    assert [each.what for each in nothing.differences] == ["configuration only emitted"]
 
 
 def test_other_code_with_build_is_not_compared() -> None:
