@@ -33,6 +33,8 @@ from ctrace.inspector.store import Store
 
 FILE = Path(__file__).resolve().parent / "_models.py"
 MODES = ("inference", "training")
+_GRACE = 60
+"""Seconds for ctrace to end a capture that ran out of time, and to read it."""
 R = TypeVar("R")
 
 
@@ -72,13 +74,17 @@ class Bench:
         train = ["--train"] if mode == "training" else []
         command = [sys.executable, "-m", "ctrace", "explain", str(FILE), *options, *train]
         with (runs / "screen.txt").open("w") as screen:
-            subprocess.run(
-                [*command, "--timeout", str(self.timeout)],
-                env=self._environment(model, mode, device, runs),
-                stdout=screen,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
+            try:
+                subprocess.run(
+                    [*command, "--timeout", str(self.timeout)],
+                    env=self._environment(model, mode, device, runs),
+                    stdout=screen,
+                    stderr=subprocess.STDOUT,
+                    timeout=self.timeout + _GRACE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{runs.name}: ctrace did not end {_GRACE} s after its --timeout") from None
         return _read(runs)
 
     def _environment(self, model: str, mode: str, device: str, runs: Path) -> dict[str, str]:
