@@ -27,6 +27,7 @@ from ctrace.inspector.capture.virtual.device import VirtualGpu
 from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
 from ctrace.inspector.capture.virtual.metal import Metal
+from ctrace.inspector.capture.virtual.mixing import mixes_named
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -119,7 +120,8 @@ class _Emitter:
         given = example_inputs if self._gpu is None else move(model, example_inputs)
         call = self._signature.bind(model, given, *args, **kwargs)
         call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
-        self._original(*call.args, **call.kwargs)
+        with nullcontext() if self._gpu is None else mixes_named(self._recorder):
+            self._original(*call.args, **call.kwargs)
 
 
 def _copied(model: Any) -> Any:

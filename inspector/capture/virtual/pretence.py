@@ -13,7 +13,7 @@ from typing import Any
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.asked import Asked
-from ctrace.inspector.capture.virtual.devices import is_gpu, on_cpu, the_gpu
+from ctrace.inspector.capture.virtual.devices import is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.capture.virtual.facts import as_the_target
 
 _ON_CPU = "put on the CPU: this machine has no such GPU"
@@ -72,25 +72,42 @@ class Pretence:
 def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
     import torch
     from torch.overrides import TorchFunctionMode
+    from torch.utils.weak import WeakIdKeyDictionary
 
     device = torch.Tensor.device.__get__  # type: ignore[attr-defined]
 
     class OnCpu(TorchFunctionMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self._stay = WeakIdKeyDictionary()
+            """Tensors that are on the CPU even where there is a GPU."""
+
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in answers and args[0].device.type == "cpu":
-                if func != device:  # which is passed on more often than it is asked for
-                    asked.in_frame(sys._getframe(1), str(func), answers[func], as_target=True)
-                return answers[func]
+                return func(*args) if args[0] in self._stay else self._answer(func, sys._getframe(1))
             given = kwargs or {}
             on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, (*args, *given.values())))
             if on_gpu and not answers:  # with answers, compiled code is told the same
                 _record(asked, sys._getframe(1))
             if func is torch.Tensor.cuda:
                 return args[0]
-            if on_gpu:
-                args = tuple(map(on_cpu, args))
-                given = {name: on_cpu(value) for name, value in given.items()}
-            return func(*args, **given)
+            result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in given.items()})
+            if answers and not on_gpu and isinstance(result, torch.Tensor):
+                self._follow(func, (*args, *given.values()), result)
+            return result
+
+        def _answer(self, func: Any, frame: FrameType) -> Any:
+            if func != device:  # which is passed on more often than it is asked for
+                asked.in_frame(frame, str(func), answers[func], as_target=True)
+            return answers[func]
+
+        def _follow(self, func: Any, given: Any, result: Any) -> None:
+            """Keep that a result is on the CPU: made there, or from what is there."""
+            tensors = [each for each in given if isinstance(each, torch.Tensor)]
+            lists = [each for each in given if isinstance(each, tuple | list)]
+            tensors += [each for several in lists for each in several if isinstance(each, torch.Tensor)]
+            if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
+                self._stay[result] = True
 
     return OnCpu()
 
