@@ -19,6 +19,7 @@ from ctrace.inspector.capture.reads import place_of
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.results import difference
 from ctrace.inspector.capture.suspects import culprits
+from ctrace.inspector.capture.virtual.interpreter import why_unknown
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.capture.world import Change, Facts, World, look
 from ctrace.inspector.errors import TargetError
@@ -89,6 +90,8 @@ class Dangers:
             self._skip(before, "the model cannot be called in eager")
         elif before.eager.random and self._built:
             self._skip(before, "built kernels draw other random numbers than eager")
+        elif unknown := why_unknown():
+            self._skip(before, unknown)
         else:
             with self._recorder.watching("the comparison with eager"):
                 what = difference(before.eager.results, compiled, built=self._built)

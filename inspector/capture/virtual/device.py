@@ -13,13 +13,13 @@ from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.virtual.constants import folded_on_cpu
+from ctrace.inspector.capture.virtual.constants import constants_on_cpu
 from ctrace.inspector.capture.virtual.convolution import convolved_as_on
 from ctrace.inspector.capture.virtual.driver import Driver
 from ctrace.inspector.capture.virtual.generators import one_generator
+from ctrace.inspector.capture.virtual.hooks import Hooks
 from ctrace.inspector.capture.virtual.padding import padding_left_open
 from ctrace.inspector.capture.virtual.sdpa import attention_as_on
-from ctrace.inspector.capture.virtual.shim import show
 from ctrace.inspector.capture.virtual.speed import as_fast_as
 from ctrace.inspector.gpus.gpu import TargetGpu
 
@@ -37,13 +37,16 @@ _CACHED = {
     "torch._inductor.utils": (
         "get_gpu_type",
         "is_big_gpu",
-        "get_num_sms",
-        "use_blackwell_max_autotune_configs",
+        "get_max_num_sms",
+        "using_b200",
         "get_device_tflops",
         "get_gpu_dram_gbps",
+        "_triton_supported_fp8_dtypes",
     ),
+    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
 """Functions that remember what they were once told about the device, by module."""
+_ALLOCATOR = "check_caching_allocator_for_cudagraphs"
 
 
 class VirtualGpu:
@@ -51,11 +54,12 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self.facts = gpu
         self._recorder = recorder
-        self._gpu = gpu
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
+        self.hooks = Hooks(gpu.capability)
         self._depth = 0
 
     @contextmanager
@@ -73,12 +77,12 @@ class VirtualGpu:
             self._depth -= 1
 
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self._shown())
+        patches.enter_context(self.hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
-        patches.enter_context(folded_on_cpu())
+        patches.enter_context(constants_on_cpu())
         for what, part in self._parts().items():
             with self._recorder.watching(what):
                 patches.enter_context(part())
@@ -88,22 +92,15 @@ class VirtualGpu:
         return {
             "attention for the target": lambda: attention_as_on(self._capability),
             "convolutions for the target": lambda: convolved_as_on(self._capability),
-            "the speed of the target": lambda: as_fast_as(self._gpu),
+            "the speed of the target": lambda: as_fast_as(self.facts),
             "random generators": one_generator,
             "choices of padding": lambda: padding_left_open(self._recorder),
         }
 
-    @contextmanager
-    def _shown(self) -> Iterator[None]:
-        show(True)
-        try:
-            yield
-        finally:
-            show(False)
-
     def _answers(self) -> Iterator[tuple[Any, str, Any]]:
         import torch
         from torch._dynamo.device_interface import CudaInterface
+        from torch._inductor import cudagraph_utils
         from torch._inductor.runtime import triton_helpers
         from torch._subclasses import fake_tensor
 
@@ -117,6 +114,9 @@ class VirtualGpu:
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
+        # CUDA graphs want the caching allocator, which is on by default (2.13, cudagraph_utils.py; 2.11 does not ask).
+        if hasattr(cudagraph_utils, _ALLOCATOR):
+            yield cudagraph_utils, _ALLOCATOR, lambda: None
 
     def _of_cuda(self) -> dict[str, Any]:
         return {
@@ -207,6 +207,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "tf32": [],
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
+            "vector_rates": dict(gpu.vector_rates),
             "sources": dict(gpu.sources),
         },
     )

@@ -1,0 +1,243 @@
+"""Hold the kernels of a run on a GPU against those that `--target` emitted for it, from the two saved runs."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ctrace.inspector.built import Built
+from ctrace.inspector.generated import Kernel
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.built import text_of
+
+Part = tuple[str, str]
+"""Graph and stage."""
+
+_ASIDE = (
+    # Of Triton's own files and of the compiler below it (torch/utils/_triton.py: `triton_hash_with_backend`).
+    re.compile(r"(?<='backend_hash': ')[0-9A-F]*(?=')"),
+    # Inductor's cache, whose folders are named by user and hash.
+    re.compile(r"/[^\s'\"]*/torchinductor[^\s'\"]*"),
+)
+_DEBUG_LINE = re.compile(r"\s*(\.loc\b|\.file\b|\$L__(tmp|func_begin|func_end|info)\w*:|//)")
+_FILE_OF_ASSERT = re.compile(r"(?<=\bassertFile_)(\d+)\[\d+\] = \{[^}]*\}")
+"""The path of the kernel's file, for the message of an assertion: a name in Inductor's cache."""
+_DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
+_EMPTY = re.compile(r"\s*([{}]\s*)?$")
+_LONGEST_DIFF = 12
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of what could be compared are equal."""
+
+    equal: int = 0
+    compared: int = 0
+    missing: int = 0
+    """Those that one side has not."""
+
+    def __add__(self, other: "Share") -> "Share":
+        return Share(self.equal + other.equal, self.compared + other.compared, self.missing + other.missing)
+
+    def __str__(self) -> str:
+        told = f"{self.equal}/{self.compared}" if self.compared else "not measured"
+        return f"{told} ({self.missing} missing)" if self.missing else told
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not equal, and why as far as the two runs tell."""
+
+    part: str
+    kernel: str
+    what: str
+    why: str = ""
+    diff: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of comparing two runs."""
+
+    parts: int = 0
+    sources: Share = Share()
+    """Of the generated kernels of either side."""
+    hashes: int = 0
+    """Kernels that are equal only with hashes put aside."""
+    ptx: Share = Share()
+    """Of the configurations of kernels with equal sources."""
+    resources: Share = Share()
+    differences: tuple[Difference, ...] = ()
+
+
+def compared(real: Session, built: Session, virtual: Session) -> Comparison:
+    """Compare what a GPU was given with what was emitted for it.
+
+    `real` was emitted on the GPU, `built` compiled and run there, `virtual` emitted elsewhere.
+    """
+    theirs, ours, in_built = _by_part(real), _by_part(virtual), _by_part(built)
+    whole = Comparison()
+    for part in dict.fromkeys((*theirs, *ours)):
+        one = _Part(part, theirs.get(part, []), ours.get(part, []), in_built.get(part, []))
+        found = one.compared(built.built, virtual)
+        whole = Comparison(
+            parts=whole.parts + 1,
+            sources=whole.sources + found.sources,
+            hashes=whole.hashes + found.hashes,
+            ptx=whole.ptx + found.ptx,
+            resources=whole.resources + found.resources,
+            differences=whole.differences + found.differences,
+        )
+    return whole
+
+
+def _by_part(session: Session) -> dict[Part, list[Kernel]]:
+    parts: dict[Part, list[Kernel]] = {}
+    for kernel in session.kernels:
+        parts.setdefault((kernel.graph, kernel.stage), []).append(kernel)
+    return parts
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One compiled part of a graph, in three runs."""
+
+    part: Part
+    real: list[Kernel]
+    virtual: list[Kernel]
+    built: list[Kernel]
+
+    def compared(self, built: Iterable[Built], virtual: Session) -> Comparison:
+        theirs, ours, in_built = (_generated(side) for side in (self.real, self.virtual, self.built))
+        names = list(dict.fromkeys((*theirs, *ours)))
+        equal = [name for name in names if name in theirs and name in ours and _same(theirs[name], ours[name])]
+        differences = list(self._differences(names, equal, theirs, ours, virtual))
+        ptx, resources = Share(), Share()
+        for name in equal:
+            if name not in in_built or not _same(in_built[name], theirs[name]):
+                ptx, resources = ptx + Share(missing=1), resources + Share(missing=1)
+                differences.append(self._named(name, "not compared", "--build on the GPU generated other code"))
+                continue
+            at, bt, found = self._configurations(name, built, virtual.built)
+            ptx, resources = ptx + at, resources + bt
+            differences += found
+        hashes = sum(theirs[name] != ours[name] for name in equal)
+        return Comparison(1, Share(len(equal), len(names)), hashes, ptx, resources, tuple(differences))
+
+    def _named(self, kernel: str, what: str, why: str = "", diff: str = "") -> Difference:
+        return Difference(" ".join(self.part), kernel, what, why, diff)
+
+    def _differences(
+        self, names: list[str], equal: list[str], theirs: dict[str, str], ours: dict[str, str], virtual: Session
+    ) -> Iterator[Difference]:
+        libraries = _libraries(self.real, self.virtual)
+        if libraries:
+            yield self._named("", "other calls of libraries", self._undecided(virtual), libraries)
+        if len(equal) == len(names) and list(theirs) != list(ours):
+            yield self._named("", "another order of kernels", self._undecided(virtual), _diff(theirs, ours))
+        for name in names:
+            if name in equal:
+                continue
+            sides = [name in theirs, name in ours]
+            what = {(True, True): "other source", (True, False): "only on the GPU"}.get(tuple(sides), "only emitted")
+            diff = _diff(theirs[name].splitlines(), ours[name].splitlines()) if all(sides) else ""
+            why = "the part calls other functions of libraries" if libraries else self._undecided(virtual)
+            yield self._named(name, what, why, diff)
+
+    def _undecided(self, virtual: Session) -> str:
+        choices = [each for each in virtual.undecided if (each.graph, each.stage) == self.part]
+        return "; ".join(f"undecided {each.kind}: {each.subject}, taken {each.taken}" for each in choices)
+
+    def _configurations(
+        self, name: str, theirs: Iterable[Built], ours: Iterable[Built]
+    ) -> tuple[Share, Share, list[Difference]]:
+        """Hold each configuration that was built on the GPU against the same one compiled elsewhere."""
+        ptx, resources, found = Share(), Share(), []
+        compiled = {_configuration(each): each for each in self._of(name, ours)}
+        for built in self._of(name, theirs):
+            twin = compiled.pop(_configuration(built), None)
+            if twin is None:
+                found.append(self._named(name, "configuration only on the GPU", _told(built)))
+            at, diff = _ptx(built, twin)
+            bt, told = _resources(built, twin)
+            ptx, resources = ptx + at, resources + bt
+            if at.compared > at.equal:
+                found.append(self._named(name, "other PTX", _told(built), diff))
+            if bt.compared > bt.equal:
+                found.append(self._named(name, "other resources", f"{_told(built)}: {told}"))
+        found += [self._named(name, "configuration only emitted", _told(each)) for each in compiled.values()]
+        if not resources.compared and not resources.missing:
+            return Share(missing=1), Share(missing=1), found
+        return ptx, resources, found
+
+    def _of(self, name: str, built: Iterable[Built]) -> list[Built]:
+        return [each for each in built if (each.graph, each.stage, each.kernel) == (*self.part, name)]
+
+
+def _generated(kernels: list[Kernel]) -> dict[str, str]:
+    """Give the source of each kernel that torch generated, in the order of the calls."""
+    return {each.name: each.source for each in kernels if each.language != "external"}
+
+
+def _libraries(theirs: list[Kernel], ours: list[Kernel]) -> str:
+    calls = [[f"{each.name} ×{each.calls}" for each in side if each.language == "external"] for side in (theirs, ours)]
+    return _diff(*calls) if calls[0] != calls[1] else ""
+
+
+def _same(one: str, other: str) -> bool:
+    return bool(one) and _put_aside(one) == _put_aside(other)
+
+
+def _put_aside(source: str) -> str:
+    for hashes in _ASIDE:
+        source = hashes.sub("", source)
+    return source
+
+
+def _configuration(built: Built) -> tuple[object, ...]:
+    return built.warps, built.stages, tuple(sorted(built.blocks.items()))
+
+
+def _told(built: Built) -> str:
+    blocks = ", ".join(f"{name}={size}" for name, size in built.blocks.items())
+    return f"{blocks or 'no block'}, {built.warps} warps, {built.stages} stages"
+
+
+def _ptx(built: Built, twin: Built | None) -> tuple[Share, str]:
+    """Compare PTX, which a log keeps of configurations that are launched."""
+    if "ptx" not in built.ir:
+        return Share(), ""
+    theirs = text_of(built.ir["ptx"])
+    ours = text_of(twin.ir["ptx"]) if twin is not None and "ptx" in twin.ir else None
+    if theirs is None or ours is None:
+        return Share(missing=1), ""
+    lines = [without_debugging(text) for text in (theirs, ours)]
+    return Share(int(lines[0] == lines[1]), 1), _diff(*lines)
+
+
+def without_debugging(ptx: str) -> list[str]:
+    """Give the lines of a kernel's PTX without those that tell of lines and files."""
+    kept: list[str] = []
+    inside = False
+    for line in ptx.splitlines():
+        inside = inside or bool(_DEBUG_SECTION.match(line))
+        if not inside and not _DEBUG_LINE.match(line) and not _EMPTY.fullmatch(line):
+            kept.append(_FILE_OF_ASSERT.sub(r"\1", line.split("//")[0].rstrip()))
+        inside = inside and not line.strip().startswith("}")
+    return kept
+
+
+def _resources(built: Built, twin: Built | None) -> tuple[Share, str]:
+    theirs = {"registers": built.registers, "spills": built.spills, "shared": built.shared}
+    if twin is None or None in theirs.values():
+        return Share(missing=1), ""
+    ours = {"registers": twin.registers, "spills": twin.spills, "shared": twin.shared}
+    other = [f"{name} {value} against {ours[name]}" for name, value in theirs.items() if value != ours[name]]
+    return Share(int(not other), 1), ", ".join(other)
+
+
+def _diff(theirs: Iterable[str], ours: Iterable[str]) -> str:
+    lines = list(difflib.unified_diff(list(theirs), list(ours), "GPU", "emitted", lineterm="", n=0))[2:]
+    changed = [line for line in lines if not line.startswith("@@")]
+    more = [f"({len(changed) - _LONGEST_DIFF} lines more)"] if len(changed) > _LONGEST_DIFF else []
+    return "\n".join([*changed[:_LONGEST_DIFF], *more])

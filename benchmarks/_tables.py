@@ -1,0 +1,113 @@
+"""The tables of virtual_gpu.py, as Markdown and as JSON, and whether its goals are met."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from _compare import Comparison, Share
+
+LEAST_EQUAL = 0.95
+"""Of the generated kernels, in source."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model in one mode: what was compared, or why it could not be."""
+
+    model: str
+    mode: str
+    comparison: Comparison | None = None
+    failure: str = ""
+    seconds: float = 0
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """One model in one mode, emitted for one target."""
+
+    model: str
+    mode: str
+    target: str
+    seconds: float
+    verdict: str = ""
+    kernels: int = 0
+    calls: int = 0
+    """Of functions of libraries."""
+    undecided: int = 0
+    problems: tuple[str, ...] = ()
+    failure: str = ""
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Give the table of what was compared, its sums, and every difference below it."""
+    heads = ("model", "mode", "graph parts", "kernels", "equal source", "equal PTX", "equal resources", "differences")
+    lines = [_line(heads), _line(["---"] * len(heads)), *(_line(_cells(row)) for row in rows)]
+    sources, ptx, resources = sums(rows)
+    kernels = str(sources.compared)
+    lines.append(_line(["all", "", "", kernels, _percent(sources), _percent(ptx), _percent(resources), ""]))
+    return "\n".join([*lines, "", *_listed(rows)])
+
+
+def _cells(row: Row) -> list[str]:
+    if row.comparison is None:
+        return [row.model, row.mode, *["-"] * 5, f"failed: {row.failure}"]
+    found = row.comparison
+    counted = [str(found.parts), str(found.sources.compared), str(found.sources.equal), str(found.ptx)]
+    kinds = ", ".join(dict.fromkeys(each.what for each in found.differences))
+    return [row.model, row.mode, *counted, str(found.resources), kinds]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |"
+
+
+def sums(rows: Iterable[Row]) -> tuple[Share, Share, Share]:
+    """Add up sources, PTX and resources."""
+    found = [row.comparison for row in rows if row.comparison is not None]
+    shares = ([each.sources for each in found], [each.ptx for each in found], [each.resources for each in found])
+    sources, ptx, resources = (reduce(add, column, Share()) for column in shares)
+    return sources, ptx, resources
+
+
+def _percent(share: Share) -> str:
+    return f"{share} = {share.equal / share.compared:.1%}" if share.compared else str(share)
+
+
+def _listed(rows: Iterable[Row]) -> Iterable[str]:
+    for row in rows:
+        found = row.comparison
+        if found is not None and found.hashes:
+            yield f"- {row.model}, {row.mode}: {found.hashes} kernels are equal only with hashes put aside"
+        for each in found.differences if found is not None else ():
+            why = f" ({each.why})" if each.why else ""
+            yield f"- {row.model}, {row.mode}, {each.part} {each.kernel}: {each.what}{why}"
+            if each.diff:
+                yield from ("", "  ```diff", *(f"  {line}" for line in each.diff.splitlines()), "  ```", "")
+
+
+def emitted_table(rows: Sequence[Emitted]) -> str:
+    """Give the table of what was only emitted."""
+    heads = ("model", "mode", "target", "verdict", "kernels", "library calls", "undecided", "seconds", "problems")
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    for row in rows:
+        told = f"failed: {row.failure}" if row.failure else "; ".join(row.problems)
+        counts = [row.verdict, str(row.kernels), str(row.calls), str(row.undecided), f"{row.seconds:.0f}"]
+        lines.append(_line([row.model, row.mode, row.target, *counts, told]))
+    return "\n".join(lines)
+
+
+def write(file: Path, rows: Sequence[Row] | Sequence[Emitted], about: dict[str, str]) -> None:
+    """Write all of it as JSON."""
+    file.write_text(json.dumps({**about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+
+
+def good_enough(rows: Sequence[Row]) -> bool:
+    """Whether the goals are met: sources nearly all equal, PTX and resources of those all, and no run failed."""
+    sources, ptx, resources = sums(rows)
+    if any(row.comparison is None for row in rows) or not sources.compared:
+        return False
+    exact = all(share.compared and share.equal == share.compared and not share.missing for share in (ptx, resources))
+    return exact and sources.equal >= LEAST_EQUAL * sources.compared

@@ -1,0 +1,229 @@
+"""Whether `--target` emits what a GPU gets: the same models compiled on the GPU at hand, and with it hidden.
+
+Each model is captured three times, in processes of its own: on the GPU, emitted (1) and built (2), and on the CPU with
+CUDA_VISIBLE_DEVICES empty and `--target` (3). The kernels of (1) and (3) are to be equal in source to the letter,
+with hashes put aside; of those that are, PTX without records of lines and files, registers, spills and shared memory
+of (2) and (3). Without a GPU, or with --emit-only, only (3) is done, and must not fail.
+
+usage: virtual_gpu.py [--target h100[,a100]] [--emit-only] [--models a,b] [--modes inference,training] [--jobs N]
+                      [--json FILE] [--keep FOLDER | --saved FOLDER]
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from _compare import compared
+from _tables import Emitted, Row, emitted_table, good_enough, table, write
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.model import Session
+from ctrace.inspector.session import load
+from ctrace.inspector.store import Store
+
+FILE = Path(__file__).resolve().parent / "_models.py"
+MODES = ("inference", "training")
+_GRACE = 60
+"""Seconds for ctrace to end a capture that ran out of time, and to read it."""
+R = TypeVar("R")
+
+
+class Failed(Exception):  # noqa: N818 - a row of the table
+    """A capture gave no session that can be compared."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Captures models, each in a process and a folder of its own."""
+
+    folder: Path
+    timeout: float
+    threads: int
+    """Of one process."""
+    saved: bool = False
+    """Whether all runs were made before."""
+
+    def on_gpu(self, model: str, mode: str, *, build: bool) -> Session:
+        """Capture on the GPU at hand."""
+        return self._captured(model, mode, "built" if build else "real", ["--build"] if build else [], "cuda")
+
+    def emitted(self, model: str, mode: str, target: str) -> Session:
+        """Capture on the CPU, without a GPU, and emit for one."""
+        return self._captured(model, mode, target, ["--target", target], "cpu")
+
+    def _captured(self, model: str, mode: str, side: str, options: list[str], device: str) -> Session:
+        """Run `ctrace explain`, and read the run that it saved.
+
+        Raises:
+            Failed: it kept none, or the model failed.
+        """
+        runs = self.folder / f"{model}-{mode}-{side}"
+        if self.saved:
+            return _read(runs)
+        runs.mkdir(parents=True)
+        train = ["--train"] if mode == "training" else []
+        command = [sys.executable, "-m", "ctrace", "explain", str(FILE), *options, *train]
+        with (runs / "screen.txt").open("w") as screen:
+            try:
+                subprocess.run(
+                    [*command, "--timeout", str(self.timeout)],
+                    env=self._environment(model, mode, device, runs),
+                    stdout=screen,
+                    stderr=subprocess.STDOUT,
+                    timeout=self.timeout + _GRACE,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{runs.name}: ctrace did not end {_GRACE} s after its --timeout") from None
+        return _read(runs)
+
+    def _environment(self, model: str, mode: str, device: str, runs: Path) -> dict[str, str]:
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {}
+        return {
+            **os.environ,
+            **hidden,
+            "CTRACE_DIR": str(runs),
+            "TORCHINDUCTOR_CACHE_DIR": str(runs / "torchinductor"),
+            "OMP_NUM_THREADS": str(self.threads),
+            "CTRACE_BENCH_MODEL": model,
+            "CTRACE_BENCH_DEVICE": device,
+            "CTRACE_BENCH_TRAIN": str(int(mode == "training")),
+        }
+
+
+def _read(runs: Path) -> Session:
+    try:
+        session = load(Store(runs).load())
+    except CtraceError as error:
+        screen = runs / "screen.txt"
+        last = screen.read_text(errors="replace").split("\n")[-4:] if screen.is_file() else []
+        raise Failed(f"{error.what}: {' '.join(last)[:300]}") from None
+    if session.failure is not None:
+        failure = session.failure
+        lines = [line for line in failure.message.splitlines() if line.strip()]
+        raise Failed(f"{runs.name}: {failure.phase}, {failure.type}: {' '.join(lines[:2])[:300]}")
+    return session
+
+
+def compare(bench: Bench, model: str, mode: str, target: str) -> Row:
+    """Capture a model three times, and compare."""
+    began = time.perf_counter()
+    try:
+        real, built = (bench.on_gpu(model, mode, build=build) for build in (False, True))
+        found = compared(real, built, bench.emitted(model, mode, target))
+    except Failed as failed:
+        return Row(model, mode, failure=str(failed), seconds=time.perf_counter() - began)
+    return Row(model, mode, found, seconds=time.perf_counter() - began)
+
+
+def emit(bench: Bench, model: str, mode: str, target: str) -> Emitted:
+    """Capture a model once, without a GPU."""
+    began = time.perf_counter()
+    try:
+        session = bench.emitted(model, mode, target)
+    except Failed as failed:
+        return Emitted(model, mode, target, time.perf_counter() - began, failure=str(failed))
+    triton = [each for each in session.kernels if each.language == "triton"]
+    other = sorted({each.language for each in session.kernels} - {"triton", "external"})
+    return Emitted(
+        model,
+        mode,
+        target,
+        seconds=time.perf_counter() - began,
+        verdict=session.verdict,
+        kernels=len(triton),
+        calls=sum(each.calls for each in session.kernels if each.language == "external"),
+        undecided=len(session.undecided),
+        problems=tuple(each.what for each in session.problems),
+        failure=f"kernels in {', '.join(other)}" if other else "" if triton else "no kernel was emitted",
+    )
+
+
+def main() -> int:
+    """Measure, and print; 1 when a goal is missed."""
+    import torch  # here, so that reading saved runs needs none
+
+    asked = _asked()
+    comparing = not asked.emit_only and (torch.cuda.is_available() or asked.saved)
+    kept = asked.saved or asked.keep
+    with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder:
+        threads = max(1, (os.cpu_count() or 1) // asked.jobs)
+        bench = Bench(Path(folder), asked.timeout, threads, saved=bool(asked.saved))
+        return _compared(bench, asked) if comparing else _emitted(bench, asked)
+
+
+def _compared(bench: Bench, asked: argparse.Namespace) -> int:
+    rows = _each(asked, [asked.target[0]], lambda *job: compare(bench, *job))
+    print(f"{_about()}, against --target {asked.target[0]} with the GPU hidden\n")
+    print(table(rows))
+    if asked.json:
+        write(asked.json, rows, {"machine": _about(), "target": asked.target[0]})
+    return 0 if good_enough(rows) else 1
+
+
+def _emitted(bench: Bench, asked: argparse.Namespace) -> int:
+    rows = _each(asked, asked.target, lambda *job: emit(bench, *job))
+    print(f"{_about()}: nothing to compare with, only emitted\n")
+    print(emitted_table(rows))
+    if asked.json:
+        write(asked.json, rows, {"machine": _about()})
+    return 1 if any(row.failure for row in rows) else 0
+
+
+def _each(asked: argparse.Namespace, targets: list[str], work: Callable[[str, str, str], R]) -> list[R]:
+    """Do the work for each model and mode, several at a time, and give the results in their order.
+
+    The last models take longest, so they begin.
+    """
+    jobs = [(model, mode, target) for model in asked.models for mode in asked.modes for target in targets]
+
+    def told(job: tuple[str, str, str]) -> R:
+        result = work(*job)
+        print(*job, "done", file=sys.stderr, flush=True)
+        return result
+
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        return list(pool.map(told, reversed(jobs)))[::-1]
+
+
+def _about() -> str:
+    import torch
+    import triton
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+
+    return f"{device}, torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}"
+
+
+def _asked() -> argparse.Namespace:
+    from _models import MODELS
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=_names, default=["h100"], help="of the GPU at hand; several with --emit-only")
+    parser.add_argument("--emit-only", action="store_true")
+    parser.add_argument("--models", type=_names, default=list(MODELS))
+    parser.add_argument("--modes", type=_names, default=list(MODES))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at a time")
+    parser.add_argument("--timeout", type=float, default=180, help="seconds for one capture")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="a new folder for the runs, which stay")
+    parser.add_argument("--saved", type=Path, help="run nothing: compare what an earlier --keep left")
+    return parser.parse_args()
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""`--target`: Triton code for a GPU that is not there, and a program that sees nothing of it."""
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.session import load
+from ctrace.inspector.store import Store
+from tests.integration.conftest import Command
+
+HEAD = """\
+import torch
+from torch import nn
+torch.manual_seed(0)
+"""
+NET = (
+    HEAD
+    + """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        return torch.softmax(x + self.down(nn.functional.gelu(self.up(self.norm(x)))), -1)
+
+model = Net()
+def inputs():
+    return (torch.rand(8, 16),)
+"""
+)
+SCENARIOS = NET + "\nscenarios = {'wide': lambda: (torch.rand(3, 8, 16),)}\n"
+BROKEN = (
+    HEAD
+    + """
+@torch.compiler.disable
+def told(x):
+    print("told", round(x.sum().item(), 4), x.device, torch.cuda.is_available(), torch.cuda.device_count(), flush=True)
+    return x
+
+def model(x, weight):
+    x = told(torch.softmax(x @ weight, -1))
+    return x.sin().sum(0) + torch.rand(16)
+
+def inputs():
+    torch.manual_seed(1)
+    return torch.rand(8, 16), torch.rand(16, 16)
+"""
+)
+CAPABILITY = {"h100": "90", "a100": "80", "t4": "75"}
+compiler = pytest.mark.skipif(
+    not (shutil.which("c++") or shutil.which("g++")), reason="training on a CPU build needs a C++ compiler, once"
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A run, and what the program printed."""
+
+    session: Session
+    said: tuple[str, ...]
+
+
+@pytest.fixture
+def explained(ctrace: Command) -> Callable[..., Explained]:
+    def run(text: str, *options: str) -> Explained:
+        ctrace.write("m.py", text)
+        done = ctrace("explain", "m.py", *options)
+        assert done.code == 0, done.err
+        session = load(Store(ctrace.folder / ".ctrace").load())
+        said = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("told"))
+        return Explained(session, said)
+
+    return run
+
+
+def check_emitted(session: Session, target: str) -> None:
+    """Each part's kernels are Triton's, for this GPU; nothing went wrong on the way."""
+    assert session.gpu is not None
+    assert session.gpu.target == target
+    generated = [each for each in session.kernels if each.language != "external"]
+    assert generated
+    assert {each.language for each in generated} == {"triton"}
+    for kernel in generated:
+        assert re.findall(r"\bcc=(\d+)", kernel.source) == [CAPABILITY[target]], kernel.name
+        assert "type='cuda'" in kernel.source
+    assert {(each.graph, each.stage) for each in session.code} == {(each.graph, each.stage) for each in session.kernels}
+    assert [each.what for each in session.problems] == []
+    assert session.dangers == ()
+
+
+@pytest.mark.parametrize("target", CAPABILITY)
+def test_inference_is_emitted_for_each(explained: Callable[..., Explained], target: str) -> None:
+    session = explained(NET.replace("Net()", "Net().eval().requires_grad_(False)"), "--target", target).session
+    check_emitted(session, target)
+    assert session.verdict is Verdict.COMPILED
+    assert {each.stage for each in session.kernels} == {"inference"}
+    assert session.compared
+
+
+CASES = {
+    "training": (NET, ("--train",), "a100"),
+    "dynamic sizes": (NET, ("--vary", "0=4,6,9", "--train"), "t4"),
+    "two scenarios": (SCENARIOS, (), "h100"),
+    "reduce-overhead": (NET, ("--mode", "reduce-overhead"), "h100"),
+    "a break": (BROKEN, (), "a100"),
+}
+
+
+@compiler
+@pytest.mark.parametrize("case", CASES)
+def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
+    text, options, target = CASES[case]
+    plain, virtual = explained(text, *options), explained(text, *options, "--target", target)
+    check_emitted(virtual.session, target)
+    for told in (lambda each: each.verdict, _parts, _ways, _breaks):
+        assert told(virtual.session) == told(plain.session)
+    assert virtual.said == plain.said
+
+
+def _parts(session: Session) -> list[tuple[str, str]]:
+    return sorted({(each.graph, str(each.stage)) for each in session.code})
+
+
+def _ways(session: Session) -> list[tuple[object, ...]]:
+    return [(each.name, each.calls, each.outcome, each.compared, each.coverage) for each in session.scenarios]
+
+
+def _breaks(session: Session) -> list[tuple[object, ...]]:
+    return [(each.line, each.times) for each in (*session.breaks, *session.skips)]
+
+
+def test_the_program_sees_no_gpu(explained: Callable[..., Explained]) -> None:
+    virtual = explained(BROKEN, "--target", "h100")
+    assert virtual.said
+    for line in virtual.said:
+        assert line.endswith("cpu False 0")
+
+
+@compiler
+def test_sizes_that_vary_are_symbolic_in_the_code(explained: Callable[..., Explained]) -> None:
+    session = explained(NET, "--vary", "0=4,6,9", "--target", "h100").session
+    check_emitted(session, "h100")
+    dynamic = [each for each in session.code if each.graph == "0/1"]
+    assert dynamic
+    assert all(re.search(r"\bs\d+ = ", each.text) for each in dynamic)
