@@ -36,6 +36,7 @@ class Records:
 
 @contextmanager
 def on(name):
+    FakeTensorMode.cache_clear()  # it keeps what an op gave on another target
     with VirtualGpu(gpu_named(name), Records()).present(), FakeTensorMode(), enable_python_dispatcher():
         yield
 

@@ -46,8 +46,9 @@ def test_older_gpus_have_fewer_kernels():
 
 
 def test_what_only_some_kernels_can():
-    assert ask(dropout=0.1) == FLASH
-    assert ask(dropout=0.125) == CUDNN
+    assert ask(dropout=0.1) == CUDNN
+    assert ask(queries=1, keys=128, dropout=0.1) == FLASH
+    assert [ask(width=width) for width in (256, 264, 100)] == [CUDNN, MATH, FLASH]
     assert ask(heads=2, gqa=True) == CUDNN
     assert ask(torch.float32, heads=2, gqa=True) == MATH
     assert ask(heads=2) == MATH

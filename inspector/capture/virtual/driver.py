@@ -15,26 +15,31 @@ class Driver:
         self._gpu = gpu
 
     def get_current_target(self) -> Any:
+        """Name the target that kernels are compiled for."""
         from triton.backends.compiler import GPUTarget
 
         major, minor = self._gpu.capability
         return GPUTarget("cuda", major * 10 + minor, self._gpu.warp)
 
     def get_current_device(self) -> int:
+        """Give the only device."""
         return 0
 
     def get_active_torch_device(self) -> Any:
+        """Give the device as torch names it."""
         import torch
 
         return torch.device("cuda", 0)
 
     def get_device_interface(self) -> Any:
+        """Give where Triton asks for the current device."""
         import torch
 
         return torch.cuda
 
     @property
     def utils(self) -> Any:
+        """Give what Triton asks for a device's properties."""
         return SimpleNamespace(get_device_properties=lambda _device: self._properties())
 
     def _properties(self) -> dict[str, int]:
@@ -45,6 +50,7 @@ class Driver:
         return known
 
     def map_python_to_cpp_type(self, type_: str) -> str:
+        """Name a kernel argument's type in C++."""
         from triton.backends.nvidia.driver import ty_to_cpp
 
         return str(ty_to_cpp(type_))

@@ -29,7 +29,7 @@ def padding_left_open(recorder: Recorder) -> Iterator[None]:
         yield
 
 
-class _WouldTime(Exception):
+class _WouldTimeError(Exception):
     """Torch has no rule, and no time that it kept."""
 
 
@@ -39,11 +39,11 @@ class _Asking:
         self._kept = kept
         self._recorder = recorder
 
-    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:  # noqa: A002
+    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
         """Stand in for `_should_pad`."""
         try:
             return bool(self._should_pad(match, mat1, mat2, op, input))
-        except _WouldTime:
+        except _WouldTimeError:
             with self._recorder.watching("a choice of padding"):
                 self._recorder.record("undecided", _choice(match, mat1, mat2, op))
             return False
@@ -52,7 +52,7 @@ class _Asking:
         """Stand in for `get_cached_should_pad`, which torch asks last before it times."""
         known = self._kept(key)
         if known is None:
-            raise _WouldTime
+            raise _WouldTimeError
         return bool(known)
 
 

@@ -89,9 +89,7 @@ def _in_c(call: Call, scale: float | None) -> Any:
 def _by_cudnn(call: Call, scale: float | None) -> Any:
     import torch
 
-    mask = call.mask
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask.logical_not(), _CUDNN_LOWEST, torch.scalar_tensor(0.0, dtype=call.query.dtype))
+    mask = _additive(call, _CUDNN_LOWEST)
     op = torch.ops.aten._scaled_dot_product_cudnn_attention.default
     return op(*call.tensors, mask, call.trains, call.dropout, call.causal, False, scale=scale)[0]
 
@@ -133,15 +131,14 @@ def _by_efficient(call: Call, scale: float | None) -> Any:
     return op(*call.tensors, mask, call.trains, call.dropout, call.causal, scale=scale)[0]
 
 
-def _additive(call: Call) -> Any:
+def _additive(call: Call, lowest: float = float("-inf")) -> Any:
     """Make what is added to the scores of a mask that says what may be seen."""
     import torch
 
     mask = call.mask
     if mask is None or mask.dtype != torch.bool:
         return mask
-    zero = torch.scalar_tensor(0.0, dtype=call.query.dtype, device=mask.device)
-    return torch.where(mask.logical_not(), float("-inf"), zero)
+    return torch.where(mask, 0.0, torch.scalar_tensor(lowest, dtype=call.query.dtype, device=mask.device))
 
 
 def _aligned(mask: Any) -> Any:

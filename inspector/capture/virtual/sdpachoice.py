@@ -5,7 +5,6 @@ A mirror of `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_uti
 of an H100 by a test.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,16 +31,19 @@ class Call:
 
     @property
     def tensors(self) -> tuple[Any, Any, Any]:
+        """Queries, keys and values."""
         return self.query, self.key, self.value
 
     @property
     def trains(self) -> bool:
+        """Whether there will be a backward pass."""
         import torch
 
         return torch.is_grad_enabled() and any(each.requires_grad for each in self.tensors)
 
     @property
     def half(self) -> bool:
+        """Whether a number has 16 bits."""
         return self.query.dtype.itemsize == 2
 
 
@@ -206,13 +208,10 @@ def _deterministic_enough(_call: Call) -> bool:
     return not torch.are_deterministic_algorithms_enabled() or torch.is_deterministic_algorithms_warn_only_enabled()
 
 
-def _sixteenths(call: Call) -> bool:
-    return math.floor(call.dropout * 16) == call.dropout * 16
-
-
 def _cudnn_width(call: Call) -> bool:
+    most = 256 if call.capability == (9, 0) else 128
     widths = [each.size(-1) for each in (call.query, call.value)]
-    return all(_known(width <= 128) and _known(width % 8 == 0) for width in widths)
+    return all(_known(width <= most) and _known(width % 8 == 0) for width in widths)
 
 
 def _cudnn_lengths(call: Call) -> bool:
@@ -251,7 +250,7 @@ _BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[Call], bool], ...
     CUDNN: (
         _flag("cudnn"),
         (
-            _four_dimensional, _deterministic_enough, _is_half, _mask_fits, _from_ampere, _sixteenths, _not_empty,
+            _four_dimensional, _deterministic_enough, _is_half, _mask_fits, _from_ampere, _not_empty,
             _dense_or_narrow, _one_batch_or_any_groups, _cudnn_width, _cudnn_lengths,
         ),
     ),
