@@ -1,5 +1,6 @@
 """Attention under `--target`: the kernel that an H100 took, and the op that comes of it."""
 
+import json
 from itertools import product
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ctrace.inspector.capture.virtual.sdpachoice import CUDNN, EFFICIENT, FLASH,
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
 TABLE = (Path(__file__).parents[1] / "data" / "sdp_h100.txt").read_text().splitlines()
 """What torch 2.11 chose on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
+FORMS = (Path(__file__).parents[1] / "data" / "sdp_h100_forms.jsonl").read_text().splitlines()
+"""The same of more forms of a call, as JSON: what it was asked, and the choice."""
 
 
 def ask(
@@ -48,7 +51,7 @@ def test_older_gpus_have_fewer_kernels():
 def test_what_only_some_kernels_can():
     assert ask(dropout=0.1) == CUDNN
     assert ask(queries=1, keys=128, dropout=0.1) == FLASH
-    assert [ask(width=width) for width in (256, 264, 100)] == [CUDNN, MATH, FLASH]
+    assert [ask(width=width) for width in (256, 264, 100)] == [CUDNN, EFFICIENT, FLASH]
     assert ask(heads=2, gqa=True) == CUDNN
     assert ask(torch.float32, heads=2, gqa=True) == MATH
     assert ask(heads=2) == MATH
@@ -85,3 +88,35 @@ def test_an_empty_call_takes_no_fused_kernel(width, keys):
     empty = torch.empty(2, 4, 0, width)
     full = torch.empty(2, 4, keys, width)
     assert chosen(Call(empty, full, full, None, 0.0, causal=False, gqa=False, capability=H100)) == MATH
+
+
+def form(shape, dtype, layout, grad) -> torch.Tensor:
+    """Make a tensor of a layout that the device was asked about."""
+    if layout == "bshd":
+        tensor = torch.empty(shape[0], shape[2], shape[1], shape[3], dtype=dtype, device="meta").transpose(1, 2)
+    elif layout == "last":
+        tensor = torch.empty(*shape[:-2], shape[-1], shape[-2], dtype=dtype, device="meta").transpose(-1, -2)
+    else:
+        tensor = torch.empty(shape, dtype=dtype, device="meta")
+    return tensor.requires_grad_(grad)
+
+
+def test_an_h100_chose_the_same_for_many_forms():
+    """Asked of torch 2.11 with cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
+    wrong = []
+    for line in FORMS:
+        asked, choice = json.loads(line)
+        dtype, grad = getattr(torch, asked["dtype"]), asked.get("grad", "")
+        keys = asked.get("k", asked["q"])
+        shapes = (asked["q"], keys, asked.get("v", keys))
+        tensors = [
+            form(shape, dtype, asked.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
+        ]
+        mask = None
+        if "mask" in asked:
+            mask = torch.empty(asked["mask"], dtype=torch.bool if "mdtype" in asked else dtype, device="meta")
+            mask.requires_grad_("mgrad" in asked)
+        with torch.set_grad_enabled("no_grad" not in asked):
+            call = Call(*tensors, mask, float(asked.get("p", 0)), "causal" in asked, "gqa" in asked, H100)
+            wrong += [asked] if chosen(call) != choice else []
+    assert not wrong
