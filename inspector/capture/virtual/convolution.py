@@ -31,7 +31,7 @@ def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Callable[..., Any]:
-    def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
 
         if input.device.type != "cuda":
@@ -43,7 +43,7 @@ def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Cal
 
 
 def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
-    def determine(input: Any, weight: Any, backend: Any) -> Any:  # noqa: A002
+    def determine(input: Any, weight: Any, backend: Any) -> Any:
         import torch
 
         if input.device.type != "cuda":
@@ -54,7 +54,7 @@ def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
     return determine
 
 
-def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[str, Any]) -> bool:  # noqa: A002
+def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[str, Any]) -> bool:
     import torch
 
     if not torch.backends.cudnn.enabled or _too_far(given):
@@ -74,7 +74,7 @@ def _too_far(given: dict[str, Any]) -> bool:
     return any(each >= least for each, least in zip(padding, map(max, stride, dilation), strict=False))
 
 
-def _suggested(input: Any, weight: Any) -> Any:  # noqa: A002
+def _suggested(input: Any, weight: Any) -> Any:
     """Give the format with the channels last where the input or the weight has it, and contiguous else."""
     import torch
     from torch._prims_common import suggest_memory_format

@@ -80,7 +80,8 @@ class VirtualGpu:
         patches.enter_context(self.hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
-            patches.enter_context(patched(owner, name, value))
+            with self._recorder.watching(f"what the target says to {getattr(owner, '__name__', owner)}.{name}"):
+                patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(constants_on_cpu())
         for what, part in self._parts().items():

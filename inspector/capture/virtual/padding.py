@@ -39,7 +39,7 @@ class _Asking:
         self._kept = kept
         self._recorder = recorder
 
-    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:  # noqa: A002
+    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
         """Stand in for `_should_pad`."""
         try:
             return bool(self._should_pad(match, mat1, mat2, op, input))

@@ -21,7 +21,6 @@ from ctrace.inspector.capture.stage import current_stage
 from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
 from ctrace.inspector.stacks import user_lines
 
-
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
 """What the scheduler calls to time a fusion."""
 
