@@ -6,11 +6,12 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from ctrace.inspector.capture.gpu import tf32_allowed
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import folded_on_cpu
@@ -40,6 +41,8 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self._recorder, self._gpu = recorder, gpu
+        self._tf32: list[str] = []
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -53,11 +56,22 @@ class VirtualGpu:
             return
         self._depth += 1
         try:
+            self._record_tf32()
             with ExitStack() as patches:
                 self._install(patches)
                 yield
         finally:
             self._depth -= 1
+
+    def _record_tf32(self) -> None:
+        """Record anew what the program lets libraries do with float32, which it may set at any time before a graph."""
+        if self._capability < (8, 0):
+            return
+        with self._recorder.watching("tf32_allowed"):
+            allowed = tf32_allowed()
+            if allowed != self._tf32:
+                record_target(self._recorder, self._gpu, allowed)
+                self._tf32 = allowed
 
     def _install(self, patches: ExitStack) -> None:
         patches.enter_context(self._shown())
@@ -161,7 +175,7 @@ def properties_of(gpu: TargetGpu) -> Any:
     )
 
 
-def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
+def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
     """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
     recorder.record(
         "gpu",
@@ -178,7 +192,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "bandwidth": gpu.bandwidth,
             "copied": None,
             "empty": None,
-            "tf32": [],
+            "tf32": list(tf32),
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
             "vector_rates": dict(gpu.vector_rates),
