@@ -61,8 +61,8 @@ def vector_rate(gpu: Gpu, format_: str) -> float | None:
 def peaks_by(gpu: Gpu) -> str:
     """Say what the most operations a second rest on."""
     if not gpu.rates and not gpu.vector_rates:
-        return "the units and clock that it has"
-    return "the data sheet; of formats that it does not name, by units and clock"
+        return "its units and clock"
+    return "the data sheet; what that does not name, by its units and clock"
 
 
 def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: str) -> float | None:

@@ -34,7 +34,7 @@ _PIECES = st.lists(
     ),
     max_size=25,
 ).map("".join)  # fmt: skip
-_FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_FUZZ = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _ends_well(file: Path, content: bytes) -> None:

@@ -68,10 +68,10 @@ class TestOfEach:
 
 
 def test_the_h100_is_as_a_driver_read_it() -> None:
-    assert H100 == TargetGpu(
+    assert TargetGpu(
         "h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 65536, 2048, 233472, 49152, 232448, 85017493504, 52428800, 1024, 32,
         1980000e3, 2 * 2619000e3 * 5120 / 8, H100.rates, H100.vector_rates, H100.sources,
-    )  # fmt: skip
+    ) == H100  # fmt: skip
 
 
 @pytest.mark.parametrize(
