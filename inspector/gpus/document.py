@@ -9,7 +9,7 @@ from ctrace.inspector.errors import TargetError
 
 Entries = dict[str, dict[str, Any]]
 """By name, what a file says of each GPU, not yet checked."""
-_LARGEST = 1 << 20
+_LARGEST = 1 << 18
 """Bytes of a file that is read."""
 WRITE = "ctrace targets h100 --json shows what an entry holds"
 

@@ -189,7 +189,7 @@ class TestAFileOfTheUser:
             ("a: 2001-99-99", "it is no YAML", ""),
             ("a: !!int", "it is no YAML", ""),
             ("a: !!bool x", "it is no YAML", ""),
-            ("[" * 100_000, "it is no YAML", ""),
+            ("[" * 5000, "it is no YAML", ""),
             ("a: " + "9" * 6000, "it is no YAML", ""),
             ("x" * (2 << 20), "too large", "another file"),
         ],
