@@ -113,12 +113,22 @@ class TestAFileOfTheUser:
         slow = gpu_named(str(file))
         assert (slow.name, slow.clock, slow.processors) == ("slow", 1.2e9, 132)
         assert slow.rates == {**H100.rates, "float16": 5e14}
-        assert slow.sources["clock"] == slow.sources["rates"] == "your gpus.yaml"
+        assert slow.sources["clock"] == "your gpus.yaml"
+        assert slow.sources["rates"] == f"float16: your gpus.yaml; others: {H100.sources['rates']}"
         assert slow.sources["l2"] == H100.sources["l2"]
 
     def test_one_extends_another_of_the_same_file(self, file: Path) -> None:
         file.write_text("b: {extends: a, l2: 1}\na: {extends: l4, processors: 7}\n")
         assert gpu_named(f"{file}:b").processors == 7
+
+    def test_what_is_extended_need_not_be_whole(self, file: Path) -> None:
+        file.write_text(
+            "a: {extends: b, title: T, capability: '9.0', processors: 7}\nb: {memory: 8589934592, l2: 9, rates: null}"
+        )
+        with pytest.raises(TargetError, match="b does not say its title"):
+            gpu_named(f"{file}:a")
+        file.write_text("a: {extends: b, rates: {tf32: 1e12}}\nb: {extends: h100, rates: null}")
+        assert gpu_named(f"{file}:a").rates == {"tf32": 1e12}
 
     def test_another_capability_brings_what_all_of_it_share(self, file: Path) -> None:
         file.write_text("old: {extends: h100, capability: 8.9, threads: 1024}")
