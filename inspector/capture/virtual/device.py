@@ -6,11 +6,12 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from ctrace.inspector.capture.gpu import tf32_allowed
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import constants_on_cpu
@@ -56,6 +57,7 @@ class VirtualGpu:
         record_target(recorder, gpu)
         self.facts = gpu
         self._recorder = recorder
+        self._tf32: list[str] = []
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -70,11 +72,22 @@ class VirtualGpu:
             return
         self._depth += 1
         try:
+            self._record_tf32()
             with ExitStack() as patches:
                 self._install(patches)
                 yield
         finally:
             self._depth -= 1
+
+    def _record_tf32(self) -> None:
+        """Record anew what the program lets libraries do with float32, which it may set at any time before a graph."""
+        if self._capability < (8, 0):
+            return
+        with self._recorder.watching("tf32_allowed"):
+            allowed = tf32_allowed()
+            if allowed != self._tf32:
+                record_target(self._recorder, self.facts, allowed)
+                self._tf32 = allowed
 
     def _install(self, patches: ExitStack) -> None:
         patches.enter_context(self.hooks.shown())
@@ -188,7 +201,7 @@ def properties_of(gpu: TargetGpu) -> Any:
     )
 
 
-def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
+def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
     """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
     recorder.record(
         "gpu",
@@ -205,7 +218,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "bandwidth": gpu.bandwidth,
             "copied": None,
             "empty": None,
-            "tf32": [],
+            "tf32": list(tf32),
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
             "vector_rates": dict(gpu.vector_rates),
