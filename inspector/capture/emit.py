@@ -119,10 +119,23 @@ class _Emitter:
         return self._backwards.triggering(eager.forward, pending)
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
-        given = example_inputs if self._gpu is None else move(model, example_inputs)
-        call = self._signature.bind(model, given, *args, **kwargs)
-        call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
-        self._original(*call.args, **call.kwargs)
+        with ExitStack() as stack:
+            given = example_inputs if self._gpu is None else self._moved(model, example_inputs, stack)
+            call = self._signature.bind(model, given, *args, **kwargs)
+            call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+            self._original(*call.args, **call.kwargs)
+
+    def _moved(self, model: Any, inputs: Any, stack: ExitStack) -> Any:
+        """Move a graph to the GPU; where autograd cannot trace there, nothing of it requires a gradient."""
+        refused = self._gpu.hooks.refused() if self._gpu else ""
+        if refused and _differentiates(inputs):
+            import torch
+
+            stack.enter_context(torch.no_grad())
+            self._recorder.problem(
+                f"no code was emitted for the backward, and that for the forward is as for inference: {refused}"
+            )
+        return move(model, inputs, grad=not refused)
 
     def _without_tuning(self, patches: dict[str, Any]) -> dict[str, Any]:
         from torch._inductor import config
@@ -130,6 +143,12 @@ class _Emitter:
         if any(patches.get(name, getattr(config, name, False)) for name in _TUNING if name != "benchmark_fusion"):
             self._recorder.problem("autotuning was not measured: choices can only be timed on built kernels (--build)")
         return {name: value for name, value in patches.items() if name not in _TUNING}
+
+
+def _differentiates(inputs: Any) -> bool:
+    import torch
+
+    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
 
 
 def _copied(model: Any) -> Any:

@@ -10,15 +10,16 @@ from typing import Any
 GPU = "cuda:0"
 
 
-def move(model: Any, inputs: Any) -> list[Any]:
+def move(model: Any, inputs: Any, *, grad: bool = True) -> list[Any]:
     """Move a graph to the GPU, in place, and give its inputs as they would be there, while a GPU is presented.
 
-    What hangs below the graph and may be shared with a copy of it is replaced, not changed.
+    What hangs below the graph and may be shared with a copy of it is replaced, not changed. Without `grad`, nothing
+    requires a gradient, so that it is traced for inference.
     """
     placeholders = [node for node in model.graph.nodes if node.op == "placeholder"]
     with _fake_mode():
-        fakes = [_moved_input(node, given) for node, given in zip(placeholders, inputs, strict=True)]
-        _move_module(model)
+        fakes = [_moved_input(node, given, grad) for node, given in zip(placeholders, inputs, strict=True)]
+        _move_module(model, grad)
     return fakes
 
 
@@ -30,16 +31,16 @@ def _fake_mode() -> Any:
     return context.fake_mode if context and context.fake_mode else FakeTensorMode()
 
 
-def _move_module(module: Any) -> None:
+def _move_module(module: Any, grad: bool) -> None:
     import torch
 
     for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
-        setattr(module, name, _fake_like(tensor, tensor))
+        setattr(module, name, _fake_like(tensor, tensor, grad))
     for name, child in list(module.named_children()):
         if isinstance(child, torch.fx.GraphModule):
             child = torch.fx.GraphModule(child, copy.deepcopy(child.graph))
             setattr(module, name, child)
-            _move_module(child)
+            _move_module(child, grad)
     for node in module.graph.nodes:
         if node.target != "cpu":
             node.args = torch.fx.node.map_aggregate(node.args, _moved)
@@ -55,21 +56,21 @@ def _moved(value: Any) -> Any:
     return GPU if value == "cpu" and isinstance(value, str) else value
 
 
-def _moved_input(node: Any, given: Any) -> Any:
+def _moved_input(node: Any, given: Any, grad: bool) -> Any:
     import torch
 
     if not isinstance(given, torch.Tensor):
         return given
-    return _fake_like(node.meta.get("example_value", given), given)
+    return _fake_like(node.meta.get("example_value", given), given, grad)
 
 
-def _fake_like(shape: Any, given: Any) -> Any:
+def _fake_like(shape: Any, given: Any, grad: bool) -> Any:
     import torch
 
     fake = torch.empty_strided(shape.size(), shape.stride(), dtype=shape.dtype, device=GPU)
     if isinstance(given, torch.nn.Parameter):
-        fake = torch.nn.Parameter(fake, requires_grad=given.requires_grad)
-    elif given.requires_grad:
+        fake = torch.nn.Parameter(fake, requires_grad=grad and given.requires_grad)
+    elif grad and given.requires_grad:
         fake.requires_grad_()
         if not given.is_leaf:
             fake = fake.view_as(fake)

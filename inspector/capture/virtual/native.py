@@ -67,6 +67,15 @@ class Native:
             yield
 
     @cached_property
+    def without_stream(self) -> str:
+        """Why the device has not even a default stream, which autograd needs; empty: it has."""
+        try:
+            default_stream()
+        except NoMachineCodeError as error:
+            return str(error)
+        return ""
+
+    @cached_property
     def _stand_in(self) -> Table:
         """Make a guard that does nothing, and gives the default stream of device 0.
 
@@ -74,12 +83,8 @@ class Native:
         beside a vector.
         """
         guard = Table.copied(word_at(self._idle()), self._guard_slots)
-        try:
-            stream = default_stream()
-        except NoMachineCodeError as error:
-            raise UnknownTorchError(str(error)) from None
-        for name in ("getStream", "getDefaultStream"):
-            guard.replace(name, stream)
+        for name in () if self.without_stream else ("getStream", "getDefaultStream"):
+            guard.replace(name, default_stream())
         return guard
 
     def _idle(self) -> int:
