@@ -34,8 +34,16 @@ def resources_screen(
     yield section("Resources of a Triton kernel, as compiled")
     yield _resources(found, width)
     yield Text("fits: the most blocks on one multiprocessor, and how full of warps that makes it", style="dim")
+    yield from _refusals(session, graph)
     yield section("Compile time")
     yield from _compiling(found, width)
+
+
+def _refusals(session: Session, graph: str | None) -> Iterator[RenderableType]:
+    for each in session.refused:
+        if graph in (None, each.graph):
+            text = f"{each.kernel}: {each.configuration}: left out: {each.reason}"
+            yield Text(fmt.one_line(text, 400), style="yellow")
 
 
 def _resources(found: tuple[Resources, ...], width: int) -> Table:
@@ -153,7 +161,7 @@ def _configuration(built: Built, width: int) -> str:
     sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
     warps = fmt.count(built.warps, "warp") if width >= _WIDE else f"{built.warps}w"
     stages = fmt.count(built.stages, "stage") if width >= _WIDE else f"{built.stages}s"
-    return " ".join(part for part in ("" if built.chosen else "unused:", warps, stages, sizes) if part)
+    return " ".join(part for part in ("" if built.chosen or built.open else "unused:", warps, stages, sizes) if part)
 
 
 def _table(width: int, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
