@@ -45,9 +45,7 @@ def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[Renderab
     for each in table.values():
         if each.file is not None:
             place = ", in place of the one of ctrace" if each.replaces else ""
-            yield Text(
-                f"{fmt.one_line(each.gpu.name, 60)}: from your {fmt.one_line(PurePath(each.file).name, 60)}{place}"
-            )
+            yield Text(f"{fmt.one_line(each.gpu.name, 60)}: from your {fmt.one_line(PurePath(each.file).name, 60)}{place}")
 
 
 def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:

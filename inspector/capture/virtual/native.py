@@ -1,7 +1,7 @@
 """Torch's C++ side by its symbols and addresses: two words of it that are exchanged for a while, and put back.
 
-One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry in
-`c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
+One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry
+in `c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
 """
 
 import ctypes
@@ -79,8 +79,8 @@ class Native:
     def _stand_in(self) -> Table:
         """Make a guard that does nothing, and gives the default stream of device 0.
 
-        Torch's own that does nothing, `NoOpDeviceGuardImpl`, gives a stream of device -1, with which autograd would read
-        beside a vector.
+        Torch's own that does nothing, `NoOpDeviceGuardImpl`, gives a stream of device -1, with which autograd would
+        read beside a vector.
         """
         guard = Table.copied(word_at(self._idle()), self._guard_slots)
         for name in () if self.without_stream else ("getStream", "getDefaultStream"):
