@@ -125,10 +125,11 @@ class _Emitter:
         return self._backwards.triggering(eager.forward, pending)
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
-        given = example_inputs if self._gpu is None else move(model, example_inputs)
-        call = self._signature.bind(model, given, *args, **kwargs)
-        call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
-        self._original(*call.args, **call.kwargs)
+        with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
+            given = example_inputs if self._gpu is None else move(model, example_inputs)
+            call = self._signature.bind(model, given, *args, **kwargs)
+            call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
+            self._original(*call.args, **call.kwargs)
 
 
 def _copied(model: Any) -> Any:

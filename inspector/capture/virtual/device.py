@@ -61,7 +61,7 @@ class VirtualGpu:
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
-        self.hooks = Hooks(gpu.capability)
+        self._hooks = Hooks(gpu.capability)
         self._depth = 0
 
     @contextmanager
@@ -89,8 +89,23 @@ class VirtualGpu:
                 record_target(self._recorder, self.facts, allowed)
                 self._tf32 = allowed
 
+    @contextmanager
+    def tracing(self, inputs: Any) -> Iterator[None]:
+        """Trace a graph of these inputs until the end of the block: for inference where no backward can be traced."""
+        import torch
+
+        refused = self._hooks.refused()
+        if not refused or not _differentiates(inputs):
+            yield
+            return
+        self._recorder.problem(
+            f"no code was emitted for the backward, and that for the forward is as for inference: {refused}"
+        )
+        with torch.no_grad():
+            yield
+
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self.hooks.shown())
+        patches.enter_context(self._hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             with self._recorder.watching(f"what the target says to {getattr(owner, '__name__', owner)}.{name}"):
@@ -156,6 +171,12 @@ class VirtualGpu:
             "is_bf16_supported": lambda including_emulation=True: including_emulation or self._capability >= (8, 0),
             "memory_allocated": lambda _device=None: 0,
         }
+
+
+def _differentiates(inputs: Any) -> bool:
+    import torch
+
+    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
 
 
 class _Nothing:
