@@ -25,6 +25,9 @@ _FILE_OF_ASSERT = re.compile(r"(?<=\bassertFile_)(\d+)\[\d+\] = \{[^}]*\}")
 _DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
 _EMPTY = re.compile(r"\s*([{}]\s*)?$")
 _LONGEST_DIFF = 12
+_MOST_CHOICES = 3
+_OF_ONE_KERNEL = "configuration"
+"""Kind of an undecided choice between configurations of a kernel, whose source is the same in all."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,16 @@ class _Part:
             yield self._named(name, what, why, diff)
 
     def _undecided(self, virtual: Session) -> str:
-        choices = [each for each in virtual.undecided if (each.graph, each.stage) == self.part]
-        return "; ".join(f"undecided {each.kind}: {each.subject}, taken {each.taken}" for each in choices)
+        """Say which choices could change the code of the part, and which ops only one side has."""
+        choices = [
+            f"undecided {each.kind}: {each.subject}, taken {each.taken}"
+            for each in virtual.undecided
+            if (each.graph, each.stage) == self.part and each.kind != _OF_ONE_KERNEL
+        ]
+        theirs, ours = ({op for kernel in side for op in kernel.ops} for side in (self.real, self.virtual))
+        sides = {"only the GPU has": theirs - ours, "only emitted code has": ours - theirs}
+        ops = [f"{who} {', '.join(sorted(found))}" for who, found in sides.items() if found]
+        return "; ".join([*ops, *choices[:_MOST_CHOICES]])
 
     def _configurations(
         self, name: str, theirs: Iterable[Built], ours: Iterable[Built]

@@ -95,6 +95,7 @@ class Bench:
             "CTRACE_DIR": str(runs),
             "TORCHINDUCTOR_CACHE_DIR": str(runs / "torchinductor"),
             "OMP_NUM_THREADS": str(self.threads),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # Inductor would start a worker a core for each of the models
             "CTRACE_BENCH_MODEL": model,
             "CTRACE_BENCH_DEVICE": device,
             "CTRACE_BENCH_TRAIN": str(int(mode == "training")),

@@ -1,5 +1,6 @@
 """Examine the machine: versions, compiler, device, and a probe of every hook, made by a child process."""
 
+import importlib.util
 import json
 import platform
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
 from ctrace.inspector.launch import HOME
 from ctrace.inspector.setup import NEWEST, OLDEST, is_untried, release_of, torch_version
@@ -16,6 +18,7 @@ _BOOT = (
     "from ctrace.inspector.capture.probe import main; sys.path.pop(0); main()"
 )
 _SECONDS = 120
+_PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything; nothing of torch is imported in this process."""
-    return [_python(), _torch(), _triton(), _compiler(), *_probed()]
+    return [_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed()]
 
 
 def _python() -> Finding:
@@ -53,7 +56,15 @@ def _triton() -> Finding:
     try:
         return Finding("triton", True, metadata.version("triton"))
     except metadata.PackageNotFoundError:
-        return Finding("triton", True, "not installed; needed only for kernels of a GPU")
+        return Finding("triton", True, "not installed; needed only for kernels of a GPU, also with --target")
+
+
+def _assembler() -> Finding:
+    """Look for the assembler that comes with Triton, which makes a kernel's last stage for a GPU of NVIDIA's."""
+    spec = importlib.util.find_spec("triton")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    found = next((path for folder in folders if (path := Path(folder) / _PTXAS).exists()), None)
+    return Finding("ptxas", True, str(found or "none; without it --target shows no registers and no machine code"))
 
 
 def _compiler() -> Finding:

@@ -58,6 +58,13 @@ def vector_rate(gpu: Gpu, format_: str) -> float | None:
     return gpu.vector_rates[format_] if format_ in gpu.vector_rates else _computed(_VECTOR, gpu, format_)
 
 
+def peaks_by(gpu: Gpu) -> str:
+    """Say what the most operations a second rest on."""
+    if not gpu.rates and not gpu.vector_rates:
+        return "its units and clock"
+    return "the data sheet; what that does not name, by its units and clock"
+
+
 def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: str) -> float | None:
     of_one = units.get(gpu.multiprocessor.capability)
     if of_one is None or gpu.clock is None:

@@ -12,7 +12,7 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,10 +24,10 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.tuning import Tuning, listed, unmeasured
 from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.failing import without_code
 from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
 from ctrace.inspector.capture.virtual.metal import Metal
-from ctrace.inspector.capture.virtual.mixing import mixes_named
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -51,7 +51,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
 
         def install(compile_fx: ModuleType) -> None:
             tuning = unmeasured(recorder) if gpu is None else listed(recorder)
-            inside = _configured(gpu, tuning)
+            inside = _configured(tuning) if gpu is None else _for_target(recorder, gpu, _configured(tuning))
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
             emitter = _Emitter(compile_fx.compile_fx, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
@@ -68,18 +68,26 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
             codegen.wait()
 
 
-def _configured(gpu: VirtualGpu | None, tuning: Tuning) -> Context:
-    """Give a context in which Inductor times nothing and takes the compiler to know what the processor can do.
-
-    With `gpu`, it also takes that to be there.
-    """
+def _configured(tuning: Tuning) -> Context:
+    """Give a context in which Inductor times nothing and takes the compiler to know what the processor can do."""
     from torch._inductor import config
 
     overrides = {**tuning.off, "cpp.vec_isa_ok": True}
 
     @contextmanager
     def inside() -> Iterator[None]:
-        with config.patch(overrides), nullcontext() if gpu is None else gpu.present(), tuning.instead():
+        with config.patch(overrides), tuning.instead():
+            yield
+
+    return inside
+
+
+def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Context:
+    """Give a context in which the GPU is there, too, and in which a failure to emit does not end the program."""
+
+    @contextmanager
+    def inside() -> Iterator[None]:
+        with gpu.present(), configured(), without_code(recorder, gpu.facts.name):
             yield
 
     return inside
@@ -117,10 +125,10 @@ class _Emitter:
         return self._backwards.triggering(eager.forward, pending)
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
-        given = example_inputs if self._gpu is None else move(model, example_inputs)
-        call = self._signature.bind(model, given, *args, **kwargs)
-        call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
-        with nullcontext() if self._gpu is None else mixes_named(self._recorder):
+        with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
+            given = example_inputs if self._gpu is None else move(model, example_inputs)
+            call = self._signature.bind(model, given, *args, **kwargs)
+            call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
             self._original(*call.args, **call.kwargs)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.capture.virtual.hooks import Hooks
 from ctrace.inspector.reader import Entry, read
 
 _WANTED = {
@@ -37,7 +38,7 @@ def main() -> None:
     """Print a JSON list of findings; what torch prints meanwhile goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    findings = [_device(), *_probe()]
+    findings = [_device(), *_probe(), _target()]
     answer.write(json.dumps(findings))
     answer.close()
     sys.stdout.flush()
@@ -48,6 +49,25 @@ def _device() -> dict[str, Any]:
 
     found = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, no GPU; kernels are C++"
     return {"name": "device", "ok": True, "found": found}
+
+
+def _target() -> dict[str, Any]:
+    """Differentiate on fake tensors of a GPU, as `--target` does: where that aborts, there is no answer at all."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    hooks = Hooks((9, 0))
+    refused = hooks.refused()
+    if not refused:
+        with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+            given = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
+            torch.autograd.grad((given @ given).sum(), [given])
+    return {
+        "name": "code for a GPU that is not there",
+        "ok": not refused,
+        "found": refused or "of the forward and the backward",
+        "todo": "--target emits no code for the backward here; report it with your torch version",
+    }
 
 
 def _probe() -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ctrace.inspector.errors import SetupError, TargetError
-from ctrace.inspector.gpus.document import canonical
+from ctrace.inspector.gpus.document import NAMES, canonical, is_name, shown
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import Listed, same_device
 from ctrace.inspector.launch import HOME
@@ -61,9 +61,9 @@ def in_units(told: Mapping[str, Any]) -> dict[str, Any]:
     """Make cycles and bytes a second of the kHz and bits that torch tells."""
     facts = {key: told[key] for key in _FACTS if told.get(key)}
     if "clock" in facts:
-        facts["clock"] = facts["clock"] * 1e3
+        facts["clock"] *= 1000
     if told.get("memory_clock") and told.get("bus"):
-        facts["bandwidth"] = 2 * told["memory_clock"] * 1e3 * told["bus"] / 8
+        facts["bandwidth"] = 2 * told["memory_clock"] * 1000 * told["bus"] // 8
     return facts
 
 
@@ -74,19 +74,20 @@ def entry(read: AtHand, table: Mapping[str, Listed], name: str | None = None) ->
         TargetError: the name is none.
     """
     known = same_device(table, read.facts["title"], read.facts.get("processors"))
-    called = canonical(name or (known.name if known is not None else _slug(read.facts["title"])))
-    if not called or not all(letter.isalnum() or letter in "-_.+" for letter in called):
-        raise TargetError(f"--read {name}: it is no name of a GPU", "letters, digits, '-', '_' and '.'")
+    called = canonical(_slug(read.facts["title"], known) if name is None else name)
+    if not is_name(called):
+        raise TargetError(f"--read {shown(name)}: it is no name of a GPU", NAMES)
     return "\n".join(_lines(called, read, known)) + "\n"
 
 
 def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
-    yield "# Written by ctrace targets --read. Use it: --target FILE, or gpus = [FILE] below [tool.ctrace]."
+    yield '# Written by ctrace targets --read. Use it: --target FILE, or gpus = ["FILE"] below [tool.ctrace].'
     yield f"{json.dumps(name)}:"
     yield from (f"  {fact}: {json.dumps(read.facts[fact])}" for fact in _FACTS if fact in read.facts)
     left_out = [fact for fact in _FACTS if fact not in read.facts]
     if left_out:
         yield f"  # torch {read.torch} and the driver do not tell: {', '.join(left_out)}"
+        yield from (f"  {fact}: {json.dumps(getattr(known, fact))}" for fact in left_out if known is not None)
     rates = {} if known is None else {"rates": known.rates, "vector_rates": known.vector_rates}
     for fact, table in rates.items():
         yield f"  {fact}: {{{', '.join(f'{key}: {value:g}' for key, value in table.items())}}}"
@@ -104,11 +105,15 @@ def _sources(read: AtHand, known: TargetGpu | None) -> Iterator[str]:
     for facts, source in ((of_torch, f"driver, as torch {read.torch} tells it"), (of_driver, "driver, asked directly")):
         if facts:
             yield f"    {json.dumps(', '.join(facts))}: {json.dumps(source)}"
-    for fact in () if known is None else ("rates", "vector_rates"):
+    if known is None:
+        return
+    for fact in (*(fact for fact in _FACTS if fact not in read.facts), "rates", "vector_rates"):
         if fact in known.sources:
             yield f"    {fact}: {json.dumps(known.sources[fact])}"
 
 
-def _slug(title: str) -> str:
+def _slug(title: str, known: TargetGpu | None) -> str:
+    if known is not None:
+        return known.name
     kept = "".join(letter if letter.isalnum() else " " for letter in title)
-    return "-".join(word for word in kept.lower().split() if word != "nvidia") or "gpu"
+    return "-".join(word for word in kept.lower().split() if word != "nvidia")[:60] or "gpu"

@@ -9,9 +9,11 @@ from ctrace.inspector.errors import TargetError
 
 Entries = dict[str, dict[str, Any]]
 """By name, what a file says of each GPU, not yet checked."""
-_LARGEST = 1 << 20
+_LARGEST = 1 << 18
 """Bytes of a file that is read."""
 WRITE = "ctrace targets h100 --json shows what an entry holds"
+
+NAMES = "name it as --target will: letters, digits, '-', '_', '+' and '.'"
 
 
 def entries_of(file: Path, *, ours: bool = False) -> Entries:
@@ -37,6 +39,11 @@ def entries_of(file: Path, *, ours: bool = False) -> Entries:
 def canonical(name: str) -> str:
     """Write a name as the table does: small letters, no spaces."""
     return "-".join(name.lower().split())
+
+
+def is_name(name: str) -> bool:
+    """Whether a canonical name can be the name of a GPU."""
+    return 0 < len(name) <= 60 and all(letter.isalnum() or letter in "-_.+" for letter in name)
 
 
 def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -92,8 +99,16 @@ def _parsed(text: str, file: Path, *, ours: bool) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
         raise TargetError(f"{file}{line}: {shown(error.problem)}", "correct the YAML there") from None
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError, AttributeError) as error:
-        # What PyYAML itself lets through: dates that are none, numbers of thousands of digits, deep nesting.
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # What PyYAML itself lets through: dates that are none, an empty !!int, thousands of digits, deep nesting.
         raise TargetError(f"{file}: it is no YAML: {shown(str(error) or type(error).__name__)}", "correct it") from None
 
 
@@ -121,7 +136,6 @@ def _tables(root: Any) -> Iterable[Any]:
 def _name(key: object, file: Path) -> str:
     """Check the name of an entry."""
     name = canonical(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else ""
-    if not name or not all(letter.isalnum() or letter in "-_.+" for letter in name) or len(name) > 60:
-        todo = "name it as --target will: letters, digits, '-', '_' and '.'"
-        raise TargetError(f"{file}: {shown(key)} is no name of a GPU", todo)
+    if not is_name(name):
+        raise TargetError(f"{file}: {shown(key)} is no name of a GPU", NAMES)
     return name

@@ -56,12 +56,15 @@ def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
     Rates are merged by format, unless the entry's are null; another compute capability brings what all of it share.
     """
-    if own.get("capability", lower["capability"]) != lower["capability"]:
+    if own.get("capability", lower.get("capability")) != lower.get("capability"):
         lower = {key: value for key, value in lower.items() if key not in _BY_CAPABILITY}
     merged = {**lower, **own}
-    for key in (*_RATES, "sources"):
-        both = own.get(key) is not None or key not in own
-        merged[key] = {**lower.get(key, {}), **(own.get(key) or {})} if both else {}
+    merged["sources"] = {**(lower.get("sources") or {}), **own["sources"]}
+    for key in (each for each in _RATES if each not in own or own[each] is not None):
+        merged[key] = {**(lower.get(key) or {}), **own.get(key, {})}
+        if own.get(key) and set(merged[key]) > set(own[key]):
+            others = (lower.get("sources") or {}).get(key, "not said")
+            merged["sources"][key] = f"{', '.join(own[key])}: {merged['sources'][key]}; others: {others}"
     return merged
 
 

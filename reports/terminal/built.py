@@ -9,6 +9,7 @@ from rich.text import Text
 from ctrace.inspector.built import Built, Timed
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Limit, Occupancy
+from ctrace.inspector.rates import peaks_by
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code import highlighted
@@ -131,6 +132,7 @@ def _notes(session: Session) -> Iterator[RenderableType]:
     copied = "" if gpu.copied is None else f"; a large copy reaches {gpu.copied / 1e9:.0f}"
     name = fmt.one_line(gpu.name, 60)
     yield Text(f"bound: the least that its bytes or operations can take on {name} ({speed}{copied})", style="dim")
+    yield Text(f"most operations a second: by {peaks_by(gpu)}", style="dim")
     if gpu.empty is not None:
         yield Text(f"A kernel that does nothing takes {_micro(gpu.empty)}, measured in the same way.", style="dim")
 

@@ -37,15 +37,15 @@ def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[Renderab
     for each in table.values():
         shown.add_row(*_row(each.gpu, wide=wide))
     yield shown
-    yield Text(
-        f"fp32: the most operations a second of ordinary units, bf16{', fp8' if wide else ''}: of units for products of "
-        f"matrices, by the data sheet (T: a million millions); {_NONE}: not known. ctrace targets NAME shows all facts.",
-        style="dim",
-    )
+    of_matrices = "bf16, fp8" if wide else "bf16"
+    yield Text(f"T: 10^12 operations a second at most, by the data sheet; {_NONE}: not known", style="dim")
+    yield Text(f"fp32: ordinary units; {of_matrices}: units for products of matrices, dense", style="dim")
     for each in table.values():
         if each.file is not None:
             place = ", in place of the one of ctrace" if each.replaces else ""
-            yield Text(f"{fmt.one_line(each.gpu.name, 60)}: from your {fmt.one_line(PurePath(each.file).name, 60)}{place}")
+            yield Text(
+                f"{fmt.one_line(each.gpu.name, 60)}: from your {fmt.one_line(PurePath(each.file).name, 60)}{place}"
+            )
 
 
 def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:

@@ -200,7 +200,7 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_gpu": {
         "name": "H100", "capability": [9, 0], "processors": 132, "registers": 65536, "threads": 2048, "shared": 233472,
         "warp": 32, "clock": 1.98e9, "bandwidth": 3.3e12, "copied": 2.9e12, "empty": 2e-6, "tf32": ["matmul"],
-        "target": "h100", "l2": 52428800, "rates": {"float32": 6.7e13}, "sources": {"rates": "a paper"},
+        "target": "h100", "l2": 52428800, "rates": {"tf32": 4.9e14}, "vector_rates": {"float32": 6.7e13}, "sources": {"rates": "a paper"},
     },
     "artifact:ctrace_undecided": {
         "stage": "forward", "kind": "autotuning", "subject": "mm(64x32, 32x64)", "taken": "mm", "lines": ["m.py:3"],

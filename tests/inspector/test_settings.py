@@ -115,6 +115,25 @@ class TestOwned:
         assert "folder or file" in error.todo
 
 
+class TestGpus:
+    def test_files_beside_the_file(self, project: Path):
+        (project / "gpus.yaml").touch()
+        write(project, 'gpus = ["gpus.yaml"]')
+        inner = project / "inner"
+        inner.mkdir()
+        assert settings_at(inner).gpus == (str(project / "gpus.yaml"),)
+
+    @pytest.mark.parametrize("name", ["no.yaml", ".", "", "\\u0000"])
+    def test_what_is_not_there(self, project: Path, name: str):
+        write(project, f'gpus = ["{name}"]')
+        assert "which is not there" in refused(project).what
+
+    @pytest.mark.parametrize("value", ['"gpus.yaml"', "3", "[1]", "{ a = 1 }"])
+    def test_no_list_of_strings(self, project: Path, value: str):
+        write(project, f"gpus = {value}")
+        assert 'gpus = ["gpus.yaml"]' in refused(project).todo
+
+
 class TestWrong:
     def test_a_key_that_is_nearly_right(self, project: Path):
         write(project, 'owner = ["lib"]')

@@ -39,12 +39,12 @@ BROKEN = (
     + """
 @torch.compiler.disable
 def told(x):
-    print("told", round(x.sum().item(), 4), x.device, torch.cuda.is_available(), torch.cuda.device_count(), flush=True)
+    print("told", round(x.square().sum().item(), 3), x.device, torch.cuda.is_available(), torch.cuda.device_count(), flush=True)
     return x
 
 def model(x, weight):
     x = told(torch.softmax(x @ weight, -1))
-    return x.sin().sum(0) + torch.rand(16)
+    return x.sin().sum(0) + torch.rand_like(x[0])
 
 def inputs():
     torch.manual_seed(1)
@@ -104,7 +104,7 @@ def test_inference_is_emitted_for_each(explained: Callable[..., Explained], targ
 
 CASES = {
     "training": (NET, ("--train",), "a100"),
-    "dynamic sizes": (NET, ("--vary", "0=4,6,9", "--train"), "t4"),
+    "dynamic sizes": (NET, ("--vary", "0=4", "--train"), "t4"),
     "two scenarios": (SCENARIOS, (), "h100"),
     "reduce-overhead": (NET, ("--mode", "reduce-overhead"), "h100"),
     "a break": (BROKEN, (), "a100"),
@@ -143,7 +143,7 @@ def test_the_program_sees_no_gpu(explained: Callable[..., Explained]) -> None:
 
 @compiler
 def test_sizes_that_vary_are_symbolic_in_the_code(explained: Callable[..., Explained]) -> None:
-    session = explained(NET, "--vary", "0=4,6,9", "--target", "h100").session
+    session = explained(NET, "--vary", "0=4", "--target", "h100").session
     check_emitted(session, "h100")
     dynamic = [each for each in session.code if each.graph == "0/1"]
     assert dynamic

@@ -1,4 +1,7 @@
-"""Describe the ways that Inductor could time: the choices of one operation (2.11 to 2.13, _inductor/ir.py `ChoiceCaller`)."""
+"""Describe the ways that Inductor would time: the choices of one operation.
+
+A choice is a `ChoiceCaller` (2.11 to 2.13, _inductor/ir.py); its classes are those of select_algorithm.py.
+"""
 
 from typing import Any
 

@@ -6,11 +6,12 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from ctrace.inspector.capture.gpu import tf32_allowed
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import constants_on_cpu
@@ -56,10 +57,11 @@ class VirtualGpu:
         record_target(recorder, gpu)
         self.facts = gpu
         self._recorder = recorder
+        self._tf32: list[str] = []
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
-        self.hooks = Hooks(gpu.capability)
+        self._hooks = Hooks(gpu.capability)
         self._depth = 0
 
     @contextmanager
@@ -70,17 +72,44 @@ class VirtualGpu:
             return
         self._depth += 1
         try:
+            self._record_tf32()
             with ExitStack() as patches:
                 self._install(patches)
                 yield
         finally:
             self._depth -= 1
 
+    def _record_tf32(self) -> None:
+        """Record anew what the program lets libraries do with float32, which it may set at any time before a graph."""
+        if self._capability < (8, 0):
+            return
+        with self._recorder.watching("tf32_allowed"):
+            allowed = tf32_allowed()
+            if allowed != self._tf32:
+                record_target(self._recorder, self.facts, allowed)
+                self._tf32 = allowed
+
+    @contextmanager
+    def tracing(self, inputs: Any) -> Iterator[None]:
+        """Trace a graph of these inputs until the end of the block: for inference where no backward can be traced."""
+        import torch
+
+        refused = self._hooks.refused()
+        if not refused or not _differentiates(inputs):
+            yield
+            return
+        self._recorder.problem(
+            f"no code was emitted for the backward, and that for the forward is as for inference: {refused}"
+        )
+        with torch.no_grad():
+            yield
+
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self.hooks.shown())
+        patches.enter_context(self._hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
-            patches.enter_context(patched(owner, name, value))
+            with self._recorder.watching(f"what the target says to {getattr(owner, '__name__', owner)}.{name}"):
+                patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(constants_on_cpu())
         for what, part in self._parts().items():
@@ -144,6 +173,12 @@ class VirtualGpu:
         }
 
 
+def _differentiates(inputs: Any) -> bool:
+    import torch
+
+    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
+
+
 class _Nothing:
     """Stands in for `torch.cuda.device`: there is no other device to go to."""
 
@@ -187,7 +222,7 @@ def properties_of(gpu: TargetGpu) -> Any:
     )
 
 
-def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
+def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
     """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
     recorder.record(
         "gpu",
@@ -204,7 +239,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "bandwidth": gpu.bandwidth,
             "copied": None,
             "empty": None,
-            "tf32": [],
+            "tf32": list(tf32),
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
             "vector_rates": dict(gpu.vector_rates),

@@ -30,7 +30,7 @@ class Hooks:
         self._refused: str | None = None
 
     def refused(self) -> str:
-        """Say why this torch cannot be answered, so that a backward cannot be traced; empty: it can be."""
+        """Say why this torch cannot be answered, so that a backward would not be traced but abort; empty: it can be."""
         if self._refused is None:
             self._refused = self._prepared()
         return self._refused
@@ -39,24 +39,25 @@ class Hooks:
     def shown(self) -> Iterator[None]:
         """Have torch's C++ side see the GPU until the end of the block, where it can be answered."""
         with ExitStack() as stack:
-            if not self.refused():
-                self._show(stack)
+            self.refused()
+            if self._native is not None:
+                self._show(self._native, stack)
             yield
 
     def _prepared(self) -> str:
         try:
-            self._native = Native()
+            native = Native()
             with ExitStack() as stack:
-                self._show(stack)
+                self._show(native, stack)
         except UnknownTorchError as error:
             return str(error)
-        return ""
+        self._native = native
+        return native.without_stream
 
-    def _show(self, stack: ExitStack) -> None:
+    def _show(self, native: Native, stack: ExitStack) -> None:
         """Answer what a GPU that is there would answer otherwise; where there is none, all that is asked."""
         import torch
 
-        native: Any = self._native
         answers = self._of_device()
         if torch.cuda.device_count():
             stack.enter_context(native.answering(answers))

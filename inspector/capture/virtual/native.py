@@ -1,7 +1,7 @@
 """Torch's C++ side by its symbols and addresses: two words of it that are exchanged for a while, and put back.
 
-One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry in
-`c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
+One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry
+in `c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
 """
 
 import ctypes
@@ -67,19 +67,24 @@ class Native:
             yield
 
     @cached_property
+    def without_stream(self) -> str:
+        """Why the device has not even a default stream, which autograd needs; empty: it has."""
+        try:
+            default_stream()
+        except NoMachineCodeError as error:
+            return str(error)
+        return ""
+
+    @cached_property
     def _stand_in(self) -> Table:
         """Make a guard that does nothing, and gives the default stream of device 0.
 
-        Torch's own that does nothing, `NoOpDeviceGuardImpl`, gives a stream of device -1, with which autograd would read
-        beside a vector.
+        Torch's own that does nothing, `NoOpDeviceGuardImpl`, gives a stream of device -1, with which autograd would
+        read beside a vector.
         """
         guard = Table.copied(word_at(self._idle()), self._guard_slots)
-        try:
-            stream = default_stream()
-        except NoMachineCodeError as error:
-            raise UnknownTorchError(str(error)) from None
-        for name in ("getStream", "getDefaultStream"):
-            guard.replace(name, stream)
+        for name in () if self.without_stream else ("getStream", "getDefaultStream"):
+            guard.replace(name, default_stream())
         return guard
 
     def _idle(self) -> int:

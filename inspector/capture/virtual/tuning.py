@@ -3,7 +3,7 @@
 Inductor makes the candidates itself (templates in each configuration, calls of libraries) and hands them to
 `AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which builds them first (`make_precompile_fn`)
 and times them then (`do_autotuning`): only these two are replaced. The scheduler times fusions of its own accord
-(`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py); they go as far as they come without the device.
+(`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py): these run until they need the device.
 """
 
 import functools
@@ -20,7 +20,6 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.stage import current_stage
 from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
 from ctrace.inspector.stacks import user_lines
-
 
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
 """What the scheduler calls to time a fusion."""
@@ -83,7 +82,7 @@ def _listed(original: Any, recorder: Recorder) -> Any:
 def _described(name: str, choices: list[Any]) -> dict[str, Any]:
     from torch._inductor.virtualized import V
 
-    node = V.graph.current_node
+    node: Any = V.graph.current_node  # typed as if it were never None
     return {
         "stage": current_stage(),
         "kind": "autotuning",

@@ -37,6 +37,8 @@ def _told(node: Any) -> bool | None:
 
 
 def _tensors(node: Any) -> list[Any]:
+    """Give the nodes that a node takes tensors from; several may come as a tuple."""
     import torch
 
-    return [each for each in node.all_input_nodes if isinstance(each.meta.get("example_value"), torch.Tensor)]
+    kinds = torch.Tensor | tuple | list
+    return [each for each in node.all_input_nodes if isinstance(each.meta.get("example_value"), kinds)]

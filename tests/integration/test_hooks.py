@@ -1,0 +1,60 @@
+"""Torch's C++ side sees a GPU that is not there, without a compiler, and only while it is shown."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.conftest import ROOT
+
+_GRAD = """
+import os, torch
+from torch._subclasses import FakeTensorMode
+from ctrace.inspector.capture.virtual import machine, native
+from ctrace.inspector.capture.virtual.hooks import Hooks
+before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
+{change}
+hooks = Hooks((9, 0))
+print("refused:", hooks.refused())
+if not hooks.refused():
+    for _ in range(2):
+        with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+            x = torch.empty_strided((4, 4), (4, 1), device="cuda:0", requires_grad=True)
+            print(torch.autograd.grad((x @ x + x).exp().sum(), [x])[0].device)
+assert before == (torch._C._accelerator_getAccelerator(), torch.cuda.is_available())
+"""
+_FORK = """
+pid = os.fork()
+if pid == 0:
+    torch.ones(2, requires_grad=True).sum().backward()
+    os._exit(0)
+print("fork:", os.waitpid(pid, 0)[1])
+"""
+
+
+def _run(code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": "/nowhere", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_autograd_differentiates_and_a_fork_still_may() -> None:
+    assert _run(_GRAD.format(change="") + _FORK) == "refused: \ncuda:0\ncuda:0\nfork: 0\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("native._HOOKS = '_ZN2at5other'", "torch has no _ZN2at5other"),
+        ("native._GUARDS = '_ZN3c105other'", "torch has no _ZN3c105other"),
+        ("native.HOOKS = native.HOOKS[:1]", "torch's headers do not describe its library"),
+        ("native.HOOKS = ('gone.h',)", "torch's headers cannot be read"),
+        ("machine._CODE.clear()", "processors of type"),
+    ],
+)
+def test_another_torch_is_refused_and_left_alone(change: str, why: str) -> None:
+    assert _run(_GRAD.format(change=change)).startswith(f"refused: {why}")

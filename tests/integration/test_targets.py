@@ -1,0 +1,69 @@
+"""GPUs of the user's own, end to end, and `--read` on a machine without a GPU."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.launch import HOME
+
+MODEL = """\
+import torch
+torch.set_float32_matmul_precision("high")
+model = torch.nn.Linear(64, 64)
+def inputs(): return (torch.rand(8, 64),)
+"""
+
+
+def ctrace(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    boot = f"import sys; sys.path.insert(0, {str(HOME)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+    return subprocess.run([sys.executable, "-c", boot, *words], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_file_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(MODEL)
+    (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: 99, vector_rates: {float32: 1e13}}")
+    done = ctrace("explain", "m.py", "--target", "mine.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    logs = [line for log in tmp_path.glob(".ctrace/*/trace.log") for line in log.read_text().splitlines()]
+    told = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_gpu"' in line]
+    assert {each["target"] for each in told} == {"mine"}
+    assert told[-1]["processors"] == 99
+    assert told[-1]["vector_rates"]["float32"] == 1e13
+    assert told[-1]["sources"]["processors"] == "your mine.yaml"
+    assert sorted(told[-1]["tf32"]) == ["convolution", "matmul"]
+
+
+def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(MODEL)
+    (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: many}")
+    done = ctrace("explain", "m.py", "--target", "mine.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "ctrace: mine.yaml: mine: its processors is many",
+        "  write a whole number from 1 to 100000",
+    ]
+    assert not list(tmp_path.glob(".ctrace/*"))
+
+
+def test_reading_where_there_is_no_gpu(tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    done = ctrace("targets", "--read", "-o", "gpu.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 2)
+    assert not (tmp_path / "gpu.yaml").exists()
+
+
+def test_reading_the_gpu_at_hand(tmp_path: Path) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    assert ctrace("targets", "--read", "-o", "gpu.yaml", cwd=tmp_path).returncode == 0
+    shown = json.loads(ctrace("targets", "gpu.yaml", "--json", cwd=tmp_path).stdout)
+    properties = torch.cuda.get_device_properties(0)
+    assert (shown["title"], shown["memory"]) == (properties.name, properties.total_memory)
