@@ -6,7 +6,6 @@ registers of others. Only loading is left out: registers are read from the binar
 To be called in a fork: what is replaced here is not put back.
 """
 
-import logging
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,13 +27,15 @@ class TritonCompiler:
     """Compiles kernels in this process, which is from then on good for nothing else."""
 
     def __init__(self, gpu: TargetGpu, folder: Path) -> None:
-        from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+        from torch._inductor.runtime import compile_tasks
 
         self._gpu = gpu
-        # The user's caches stay as they are, and tell nothing: torch keeps there which configuration was best.
+        # The user's caches stay as they are.
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-        _set_triton_ptxas_path()
+        os.environ.pop("TRITON_INTERPRET", None)
+        for name in ("_set_triton_ptxas_path", "_set_triton_libdevice_path"):  # the second since 2.12
+            getattr(compile_tasks, name, _nothing)()
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:
@@ -61,8 +62,9 @@ class TritonCompiler:
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)  # type: ignore[assignment]
         heuristics.TritonCompileResult.make_launcher = self._make_launcher  # type: ignore[method-assign]
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)  # type: ignore[method-assign]
+        # It tells which configuration was best in an earlier run on some GPU, and takes a second to open.
+        heuristics.AutotuneCache.create = staticmethod(_nothing)  # type: ignore[assignment]
         heuristics.log.disabled = True  # it prints what we record
-        logging.getLogger("torch._inductor.runtime.triton_heuristics").disabled = True
         knobs.compilation.listener = lambda **told: self._builds.listen(
             **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
         )
@@ -101,6 +103,10 @@ class TritonCompiler:
     @staticmethod
     def _make_launcher(result: Any) -> Any:
         return SimpleNamespace(config=result.config)
+
+
+def _nothing(*_args: Any) -> None:
+    """Stand in for what is not to be done."""
 
 
 def _no_guard(*_args: Any) -> Any:
