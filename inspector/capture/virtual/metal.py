@@ -43,7 +43,6 @@ class Metal:
         self._gpu = gpu
         self._cores = cores
         self._cache = CompileCache(gpu.facts)
-        self._trim = False
         self._folder = Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
 
     def jobs(self, wrapper: str, part: Part) -> list[Job]:
@@ -62,7 +61,6 @@ class Metal:
     def compile(self, jobs: Iterable[Job]) -> None:
         """Compile kernels, record what came out, and keep it; wait until that is done."""
         todo = _merged(jobs)
-        self._trim = self._trim or bool(todo)
 
         def work(number: int) -> None:
             with self._recorder.watching(f"kernel {todo[number].name}, compiled"), self._gpu.present():
@@ -77,9 +75,8 @@ class Metal:
     def end(self) -> None:
         """Keep the cache from growing for ever, and leave nothing else behind."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        if self._trim:
-            with self._recorder.watching("the size of the cache of compiled kernels"):
-                self._cache.trim()
+        with self._recorder.watching("the size of the cache of compiled kernels"):
+            self._cache.trim()
 
     def _compile(self, job: Job) -> None:
         outcome = self._compiler.compile(job.name, job.source)

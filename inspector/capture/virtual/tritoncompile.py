@@ -6,7 +6,6 @@ registers of others. Only loading is left out: registers are read from the binar
 To be called in a fork: what is replaced here is not put back.
 """
 
-import logging
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,29 +27,34 @@ class TritonCompiler:
     """Compiles kernels in this process, which is from then on good for nothing else."""
 
     def __init__(self, gpu: TargetGpu, folder: Path) -> None:
-        from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+        from torch._inductor.runtime import compile_tasks
 
         self._gpu = gpu
-        # The user's caches stay as they are, and tell nothing: torch keeps there which configuration was best.
+        # The user's caches stay as they are.
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-        _set_triton_ptxas_path()
+        os.environ.pop("TRITON_INTERPRET", None)
+        for name in ("_set_triton_ptxas_path", "_set_triton_libdevice_path"):  # the second since 2.12
+            getattr(compile_tasks, name, _nothing)()
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:
         """Compile a kernel: give `records` as they are for every graph part that calls it, `refused` and `error`."""
         records: list[list[Any]] = []
-        recorder = Recorder(_Gathered(records))  # type: ignore[arg-type]
-        self._builds = TritonBuilds(recorder, on_device=False)
-        self._refused: list[dict[str, str]] = []
+        self._builds = TritonBuilds(Recorder(_Gathered(records)), on_device=False)  # type: ignore[arg-type]
+        self._loaded: list[Any] = []
+        self._refused: dict[str, str] = {}
         error = ""
         try:
-            kernel = _loaded(name, source)
+            kernel = _kernel(name, source)
             kernel.precompile()
+            for result in self._loaded:
+                self._builds.compiled(kernel, result)
             self._builds.belongs(kernel, Part({}, ""))
         except Exception as raised:  # whatever Triton or a heuristic of torch's raises
             error = _reason(raised)
-        return {"records": records, "refused": self._refused, "error": error}
+        refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]
+        return {"records": records, "refused": refused, "error": error}
 
     def _replace(self) -> None:
         from torch._dynamo import device_interface
@@ -59,10 +63,11 @@ class TritonCompiler:
 
         device_interface.DeviceGuard = _no_guard  # type: ignore[assignment,misc]
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)  # type: ignore[assignment]
-        heuristics.TritonCompileResult.make_launcher = self._make_launcher  # type: ignore[method-assign]
+        heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)  # type: ignore[method-assign]
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)  # type: ignore[method-assign]
+        # It tells which configuration was best in an earlier run on some GPU, and takes a second to open.
+        heuristics.AutotuneCache.create = staticmethod(_nothing)  # type: ignore[assignment]
         heuristics.log.disabled = True  # it prints what we record
-        logging.getLogger("torch._inductor.runtime.triton_heuristics").disabled = True
         knobs.compilation.listener = lambda **told: self._builds.listen(
             **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
         )
@@ -72,15 +77,23 @@ class TritonCompiler:
 
         def precompile_config(kernel: Any, config: Any) -> Any:
             try:
-                result = original(kernel, config)
-                self._load(result.kernel)
+                return original(kernel, config)
             except Exception as raised:
-                self._refused.append({"configuration": configuration_of(config), "reason": _reason(raised)})
+                self._refused[configuration_of(config)] = _reason(raised)
                 raise
-            self._builds.compiled(kernel, result)
-            return result
 
         return precompile_config
+
+    def _launcher_of(self, result: Any) -> Any:
+        """Stand in for what loads and can launch; torch asks again for all when it has added a configuration."""
+        if result not in self._loaded:
+            try:
+                self._load(result.kernel)
+            except Exception as raised:
+                self._refused[configuration_of(result.config)] = _reason(raised)
+                raise
+            self._loaded.append(result)
+        return SimpleNamespace(config=result.config)
 
     def _load(self, binary: Any) -> None:
         """Check and learn what loading would; a configuration that does not fit is left out by who compiles."""
@@ -98,9 +111,9 @@ class TritonCompiler:
         binary.n_regs, binary.n_spills = found.get("registers"), found.get("spills")
         binary.shared = binary.metadata.shared
 
-    @staticmethod
-    def _make_launcher(result: Any) -> Any:
-        return SimpleNamespace(config=result.config)
+
+def _nothing(*_args: Any) -> None:
+    """Stand in for what is not to be done."""
 
 
 def _no_guard(*_args: Any) -> Any:
@@ -118,7 +131,7 @@ class _Gathered:
         self._records.append([name, payload])
 
 
-def _loaded(name: str, source: str) -> Any:
+def _kernel(name: str, source: str) -> Any:
     from torch._inductor.codecache import PyCodeCache
 
     return getattr(PyCodeCache.load(source), name)

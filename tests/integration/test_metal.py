@@ -1,0 +1,119 @@
+"""`--target`: every kernel is compiled for a GPU that is not there, once; what fails costs only its kernel."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.build import build
+from ctrace.inspector.built import IR_STAGES
+from ctrace.inspector.capture.virtual.kernelsources import sources_of
+from ctrace.inspector.model import Session
+from ctrace.inspector.reader import read
+from ctrace.inspector.views.built import codes, resources
+from tests.integration.conftest import Command
+from tests.integration.test_built import run
+
+pytest.importorskip("triton")
+
+SOFTMAX = """\
+import torch
+
+def model(x):
+    return torch.softmax(x * 2, -1)
+
+def inputs():
+    return (torch.rand(64, 256),)
+
+scenarios = {"wide": lambda: (torch.rand(32, 256),)}
+"""
+
+CRASH = """\
+import os, torch, triton
+
+compile = triton.compile
+triton.compile = lambda source, **more: os.abort() if "sum" in source.name else compile(source, **more)
+
+def model(x):
+    y = torch.relu(x)
+    torch._dynamo.graph_break()
+    return y.sum(-1)
+
+def inputs():
+    return (torch.rand(64, 256),)
+"""
+
+REFUSED = """\
+import json, sys, dataclasses
+from pathlib import Path
+from ctrace.inspector.capture.log import TraceLog
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.tritoncompile import TritonCompiler
+from ctrace.inspector.gpus.table import gpu_named
+
+gpu = dataclasses.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))
+with VirtualGpu(gpu, Recorder(TraceLog(Path("log")))).present():
+    print(json.dumps(TritonCompiler(gpu, Path("caches").absolute()).compile("softmax", Path(sys.argv[1]).read_text())))
+"""
+
+
+def sessions(folder: Path) -> list[Session]:
+    return [build(read(log)) for log in sorted(folder.glob(".ctrace/*/trace.log"))]
+
+
+@pytest.mark.parametrize(("target", "arch"), [("h100", "sm_90"), ("t4", "sm_75")])
+def test_down_to_the_metal_and_quickly_the_second_time(ctrace: Command, target: str, arch: str) -> None:
+    ctrace.write("model.py", SOFTMAX)
+    cache = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
+    for _ in range(2):  # the wide call makes a graph of dynamic shapes, whose code is generated in line
+        result = ctrace("explain", "model.py", "--target", target, "--json", **cache)
+        assert result.code == 0, result.err
+    first, second = sessions(ctrace.folder)
+    assert not first.problems
+    made = {(each.graph, each.name) for each in first.kernels if each.language == "triton"}
+    assert len(made) == 2
+    assert {(each.graph, each.kernel) for each in first.built} == made
+    for each in first.built:
+        assert 0 < (each.registers or 0) < 256
+        assert list(each.seconds) == ["source", "ttir", "ttgir", "llir", "ptx", "cubin"]
+        assert each.open != each.chosen
+    assert len(resources(first)) == len(first.built)
+    several = {(each.graph, each.kernel) for each in first.built if each.open}
+    assert {(each.graph, each.subject) for each in first.undecided if each.kind == "configuration"} == several
+    for stage in IR_STAGES:
+        assert len(codes(first, stage)) == len(first.built)
+    assert f".target {arch}" in (codes(first, "ptx")[0].text or "")
+    assert "EXIT" in (codes(first, "sass")[0].text or "")
+    assert not any(each.cached for each in first.built)
+    assert all(each.cached for each in second.built)
+    assert {each.hash for each in second.built} == {each.hash for each in first.built}
+
+
+def test_a_crash_costs_one_kernel(ctrace: Command) -> None:
+    ctrace.write("model.py", CRASH)
+    result = ctrace("explain", "model.py", "--target", "h100", "--json", CTRACE_CACHE_DIR=str(ctrace.folder / "kept"))
+    assert result.code == 0, result.err
+    (session,) = sessions(ctrace.folder)
+    (problem,) = session.problems
+    assert "sum" in problem.what
+    assert "for h100: compiling it crashed: SIGABRT" in problem.what
+    assert [each.kernel for each in session.built if "relu" in each.kernel]
+
+
+def test_configurations_that_do_not_fit_are_left_out(ctrace: Command) -> None:
+    ctrace.write("model.py", SOFTMAX.partition("scenarios")[0])
+    ctrace.write("compile.py", REFUSED)
+    kept = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
+    assert ctrace("explain", "model.py", "--target", "t4", "--json", **kept).code == 0
+    (session,) = sessions(ctrace.folder)
+    ((_, name, source),) = sources_of(session.code[0].text)
+    (ctrace.folder / "kernel.py").write_text(source.replace(name, "softmax"))
+    whole = sorted(each.shared or 0 for each in session.built)
+    some = json.loads(run(ctrace.folder, "compile.py", "kernel.py", str(whole[-1] - 1)))
+    assert not some["error"]
+    assert 0 < len(some["refused"]) < len(whole)
+    assert all("shared memory" in each["reason"] for each in some["refused"])
+    none = json.loads(run(ctrace.folder, "compile.py", "kernel.py", "-1"))
+    assert "out of resource: shared memory" in none["error"]
+    assert len(none["refused"]) >= len(whole)
