@@ -41,9 +41,7 @@ class Asked:
         position = None if positions is None else tuple(positions)
         self._record(tx.f_code, tx.lineno, position, asked, answer, as_target=as_target)
 
-    def _record(
-        self, code: CodeType, line: int, position: Any, asked: str, answer: Any, *, as_target: bool
-    ) -> None:
+    def _record(self, code: CodeType, line: int, position: Any, asked: str, answer: Any, *, as_target: bool) -> None:
         if self.is_torchs(code.co_filename):
             return
         words = _words(code.co_filename, position) or asked

@@ -96,9 +96,7 @@ def _on_cpu(values: tuple[Any, ...]) -> bool:
 
     tensors = [value for value in map(_base, values) if isinstance(value, torch.Tensor)]
     with DisableTorchFunction():
-        return bool(tensors) and all(
-            each.device.type == "cpu" and not isinstance(each, FakeTensor) for each in tensors
-        )
+        return bool(tensors) and all(each.device.type == "cpu" and not isinstance(each, FakeTensor) for each in tensors)
 
 
 def _base(value: Any) -> Any:
@@ -138,7 +136,9 @@ def _run(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
     from triton.runtime import jit
 
     copies: dict[Any, Any] = {}
-    launch = triton_interpreter.GridExecutor(_rewritten(kernel, copies), kernel.arg_names, _sizes(kernel, args, kwargs, grid))
+    launch = triton_interpreter.GridExecutor(
+        _rewritten(kernel, copies), kernel.arg_names, _sizes(kernel, args, kwargs, grid)
+    )
     builder = triton_interpreter.interpreter_builder
     with ExitStack() as patches:
         patches.enter_context(_language_kept())
