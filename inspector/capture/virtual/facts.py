@@ -28,7 +28,7 @@ def facts(gpu: TargetGpu) -> Source:
         with ExitStack() as patches:
 
             def install(cuda: ModuleType) -> None:
-                        with recorder.watching("what the program asks of torch.cuda"):
+                with recorder.watching("what the program asks of torch.cuda"):
                     told = Facts.current = Facts(gpu, Asked.of(recorder))
                     for name in told.answers:
                         told.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
