@@ -18,7 +18,6 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 
 _NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
 """What raises without a GPU: it is always answered as the target."""
-_facts: "Facts | None" = None
 
 
 def facts(gpu: TargetGpu) -> Source:
@@ -26,28 +25,28 @@ def facts(gpu: TargetGpu) -> Source:
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
-        global _facts
         with ExitStack() as patches:
 
             def install(cuda: ModuleType) -> None:
-                global _facts
                 with recorder.watching("what the program asks of torch.cuda"):
-                    _facts = Facts(gpu, Asked.of(recorder))
-                    for name in _facts.answers:
-                        _facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
+                    told = Facts.current = Facts(gpu, Asked.of(recorder))
+                    for name in told.answers:
+                        told.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
 
             when("torch.cuda", install)
             try:
                 yield
             finally:
                 patches.close()
-                _facts = None
+                Facts.current = None
 
     return source
 
 
 class Facts:
     """What is said of the device, and to whom."""
+
+    current: "Facts | None" = None
 
     def __init__(self, gpu: TargetGpu, asked: Asked) -> None:
         properties = properties_of(gpu)
@@ -84,23 +83,24 @@ def gpu_named(properties: Any) -> str:
 
 def answered(name: str, args: Any, kwargs: Any) -> Any:
     """Answer the question that the recoded `torch.cuda.<name>` was asked."""
-    if _facts is None:
+    if Facts.current is None:
         msg = f"torch.cuda.{name} was called after ctrace had put it back; please report this"
         raise RuntimeError(msg)
-    return _facts.answer(name, args, kwargs)
+    return Facts.current.answer(name, args, kwargs)
 
 
 @contextmanager
 def as_the_target() -> Iterator[None]:
     """Answer everything as the target until the end of the block."""
-    if _facts is None:
+    told = Facts.current
+    if told is None:
         yield
         return
-    before, _facts.as_target = _facts.as_target, True
+    before, told.as_target = told.as_target, True
     try:
         yield
     finally:
-        _facts.as_target = before
+        told.as_target = before
 
 
 _CODE = """

@@ -74,8 +74,6 @@ def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
     from torch.overrides import TorchFunctionMode
     from torch.utils.weak import WeakIdKeyDictionary
 
-    device = torch.Tensor.device.__get__  # type: ignore[attr-defined]
-
     class OnCpu(TorchFunctionMode):
         def __init__(self) -> None:
             super().__init__()
@@ -97,19 +95,24 @@ def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
             return result
 
         def _answer(self, func: Any, frame: FrameType) -> Any:
-            if func != device:  # which is passed on more often than it is asked for
+            if func != torch.Tensor.device.__get__:  # type: ignore[attr-defined]  # passed on more often than asked for
                 asked.in_frame(frame, str(func), answers[func], as_target=True)
             return answers[func]
 
         def _follow(self, func: Any, given: Any, result: Any) -> None:
             """Keep that a result is on the CPU: made there, or from what is there."""
-            tensors = [each for each in given if isinstance(each, torch.Tensor)]
-            lists = [each for each in given if isinstance(each, tuple | list)]
-            tensors += [each for several in lists for each in several if isinstance(each, torch.Tensor)]
+            tensors = _tensors(given)
             if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
                 self._stay[result] = True
 
     return OnCpu()
+
+
+def _tensors(given: Any) -> list[Any]:
+    import torch
+
+    flat = [each for value in given for each in (value if isinstance(value, tuple | list) else (value,))]
+    return [each for each in flat if isinstance(each, torch.Tensor)]
 
 
 def _record(asked: Asked, frame: FrameType | None) -> None:
