@@ -1,4 +1,4 @@
-"""What `--build` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
+"""What `--build` or `--target` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
 
 from typing import Any
 
@@ -6,6 +6,10 @@ from ctrace.inspector.built import Gpu
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy
 from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, times
+from ctrace.inspector.virtual import Basis
+from ctrace.reports.json_target import basis, gpu_facts
+
+_BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
@@ -29,10 +33,8 @@ def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str 
 def _gpu(gpu: Gpu) -> dict[str, Any]:
     return {
         "name": gpu.name,
-        "capability": ".".join(map(str, gpu.multiprocessor.capability)),
-        "processors": gpu.processors,
-        "clock": gpu.clock,
-        "bandwidth": gpu.bandwidth,
+        "target": gpu.target or None,
+        **gpu_facts(gpu),
         "copied": gpu.copied,
         "empty": gpu.empty,
         "tf32": list(gpu.tf32),
@@ -41,7 +43,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
 
 def _resources(each: Resources) -> dict[str, Any]:
     built = each.built
-    return {
+    data = {
         "graph": built.graph,
         "stage": str(built.stage),
         "kernel": built.kernel,
@@ -57,15 +59,19 @@ def _resources(each: Resources) -> dict[str, Any]:
         "seconds": dict(built.seconds) or None,
         "ir": list(built.ir),
     }
+    return basis(Basis.EMITTED, data, measured=(Basis.MEASURED, ("seconds",)))
 
 
 def _occupancy(held: Occupancy) -> dict[str, Any]:
-    return {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": list(map(str, held.limits))}
+    limits = list(map(str, held.limits))
+    return basis(
+        Basis.COMPUTED, {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": limits}
+    )
 
 
 def _time(each: Time) -> dict[str, Any]:
     timed = each.timed
-    return {
+    data = {
         "graph": timed.graph,
         "stage": str(timed.stage),
         "kernel": timed.kernel,
@@ -80,8 +86,17 @@ def _time(each: Time) -> dict[str, Any]:
         "reached": each.reached,
         "not_measured": timed.why or None,
     }
+    return basis(Basis.MEASURED, data, computed=(Basis.COMPUTED, _BOUNDS))
 
 
 def _code(each: Code) -> dict[str, Any]:
     of = each.built
-    return {"graph": of.graph, "stage": str(of.stage), "kernel": of.kernel, "ir": each.stage, "text": each.text}
+    data = {
+        "graph": of.graph,
+        "stage": str(of.stage),
+        "kernel": of.kernel,
+        "hash": of.hash,
+        "ir": each.stage,
+        "text": each.text,
+    }
+    return basis(Basis.EMITTED, data)

@@ -30,7 +30,7 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
             "bandwidth": _bandwidth(properties),
             "copied": _copied() if measure else None,
             "empty": _empty() if measure else None,
-            "tf32": _tf32(),
+            "tf32": tf32_allowed(),
         },
     )
 
@@ -56,7 +56,8 @@ def _empty() -> float:
     return timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0]
 
 
-def _tf32() -> list[str]:
+def tf32_allowed() -> list[str]:
+    """Name the libraries that may now compute products of float32 with fewer bits."""
     import torch
 
     allowed = {

@@ -31,6 +31,7 @@ from ctrace.reports.kerneltext import (
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels import part_title, share_text
 from ctrace.reports.terminal.parts import Verbatim, item, section, table
+from ctrace.reports.terminal.target import basis_line, code_note, emitted_for
 
 _LEXERS = {"cpp": "cpp"}
 """Everything else is Python."""
@@ -40,6 +41,7 @@ _MOST = 12
 def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show all that is known of one kernel, in each graph part that has it."""
     most = 10**9 if all_of_it else _MOST
+    yield from emitted_for(session)
     for part in found:
         for row in part.rows:
             yield part_title(session, part)
@@ -48,6 +50,7 @@ def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = 
             yield from _nodes(row.nodes if row.is_fused else (), most)
             yield from _buffers(row, most)
             yield from _launches(row.kernel.launches, most)
+    yield from basis_line(session)
 
 
 def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[RenderableType]:
@@ -148,6 +151,7 @@ def line_screen(
     session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
     """Show the kernels of some lines, each with what else is in it; of none, why there is none."""
+    yield from emitted_for(session)
     places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
     for place in sorted_places(filter(asked.has_place, places)):
         line = Text(place_text(place, session.listings, session.environment.cwd), style="bold")
@@ -160,6 +164,7 @@ def line_screen(
         yield part_title(session, part)
         for each in of_lines:
             yield from _of_line(session, each)
+    yield from basis_line(session)
 
 
 def _of_line(session: Session, each: OfLine) -> Iterator[RenderableType]:
@@ -181,6 +186,7 @@ def source_screen(session: Session, found: Iterable[Part]) -> Iterator[Renderabl
             kernel = row.kernel
             mark = "//" if kernel.language == "cpp" else "#"
             title = f"{mark} {fmt.one_line(kernel.name)}: {fmt.one_line(part.name)}, {language(kernel)}"
+            title += code_note(session) if kernel.source else ""
             if not kernel.source:
                 yield Verbatim(Text(f"{title}: {_no_source(kernel.language)}\n", style="dim"))
                 continue
@@ -197,8 +203,8 @@ def _no_source(written_in: str) -> str:
     return "its code is not in the log"
 
 
-def wrapper_screen(found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
+def wrapper_screen(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
     """Print the function of each graph part that calls its kernels."""
     for code, text in found:
-        yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}", style="bold"))
+        yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}{code_note(session)}", style="bold"))
         yield highlighted(f"{fmt.plain(text).rstrip()}\n", "python")
