@@ -1,6 +1,6 @@
 """What `ctrace kernels` shows, by what was asked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -48,6 +48,29 @@ class Asked:
         chosen += [name for name, wanted in narrowed.items() if wanted and chosen]
         if len(chosen) > 1:
             raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
+
+    @property
+    def views(self) -> dict[str, object]:
+        """Give what narrows or replaces the table of kernels, by option."""
+        return {
+            "--graph": self.graph,
+            "--stage": self.stage,
+            "--kernel": self.kernel,
+            "--line": self.line,
+            "--dump": self.dump,
+            "--ir": self.ir,
+            "--source": self.source,
+            "--wrapper": self.wrapper,
+        }
+
+
+def side_by_side(
+    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", asked: Asked, width: int
+) -> "Iterable[RenderableType]":
+    """Make a screen of several GPUs."""
+    from ctrace.reports.terminal.sidebyside import kernels_side_by_side
+
+    return kernels_side_by_side(targets, failed, width, all_of_it=asked.all_of_it)
 
 
 def data(session: "Session", asked: Asked) -> str:

@@ -16,7 +16,7 @@ def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
     """Give the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
     return {
         "gpu": None if session.gpu is None else _gpu(session.gpu),
-        "built": [_resources(each) for each in resources(session, graph, all_of_them=True)],
+        "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
         "timed": [_time(each) for each in times(session, graph)],
     }
 
@@ -41,7 +41,8 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
     }
 
 
-def _resources(each: Resources) -> dict[str, Any]:
+def resources_data(each: Resources) -> dict[str, Any]:
+    """Give what one configuration of a kernel takes."""
     built = each.built
     data = {
         "graph": built.graph,
