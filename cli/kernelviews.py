@@ -150,7 +150,7 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
     from ctrace.reports.terminal.dump import dump_screen
 
-    return dump_screen(_dumped(session, folder))
+    return dump_screen(session, _dumped(session, folder))
 
 
 def _ir_screen(session: "Session", asked: Asked) -> "Iterable[RenderableType]":

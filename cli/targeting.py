@@ -33,19 +33,15 @@ def session_for(request: Request, name: str, store: "Store") -> "tuple[Session, 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
     """
-    if request.target is None:
-        last = store.load()
-        session = _read(last)
-        if _is_for(session, name):
-            return session, False
-        return captured(*_again(request, last, name), request.timeout, store), True
     found = saved(request.target, store)
     if found is None:
         return captured(*_asked(request, name), request.timeout, store), True
-    if not _is_for(found, name):
-        what = f"{request.target} was not emitted for {name}"
-        raise TargetError(what, f"run what it is of for it: ctrace kernels model.py --target {name}")
-    return found, False
+    if _is_for(found, name):
+        return found, False
+    if request.target is None:
+        return captured(*_again(request, store.load(), name), request.timeout, store), True
+    what = f"{request.target} was not emitted for {name}"
+    raise TargetError(what, f"run what it is of for it: ctrace kernels model.py --target {name}")
 
 
 def _is_for(session: "Session", name: str) -> bool:

@@ -25,7 +25,8 @@ def kernel_facts(session: Session) -> Iterator[str]:
     least = whole(session)
     name = fmt.one_line(gpu.target, 30)
     if least is not None:
-        yield f"at least {least_text(least)} on {name}, each graph part once, with cold caches: a bound (computed), no time"
+        each = "each graph part once, with cold caches"
+        yield f"at least {least_text(least)} on {name}, {each}: a bound (computed), no time"
     yield spills_text(session)
 
 

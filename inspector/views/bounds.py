@@ -56,7 +56,7 @@ def bounds(session: Session, found: tuple[Part, ...] | None = None) -> tuple[Par
 
 
 def _part(gpu: Gpu | None, part: Part) -> PartLeast:
-    every = (_least(gpu, row) for row in part.rows)
+    every = (_of_row(gpu, row) for row in part.rows)
     return PartLeast(part.graph, part.stage, tuple(sorted(every, key=_most)))
 
 
@@ -64,7 +64,12 @@ def _most(each: Least) -> tuple[bool, float]:
     return each.seconds is None, -(each.seconds or 0)
 
 
-def _least(gpu: Gpu | None, row: Row) -> Least:
+def least_of(session: Session, row: Row) -> Least:
+    """Give the bound of one kernel."""
+    return _of_row(session.gpu, row)
+
+
+def _of_row(gpu: Gpu | None, row: Row) -> Least:
     launches = row.kernel.launches if len(row.kernel.launches) >= row.kernel.calls else ()
     return Least(row, tuple(bound_of(gpu, row.kernel, launch) for launch in launches))
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ctrace.inspector.views.built import Resources
+
 
 @dataclass(frozen=True, slots=True)
 class DumpedKernel:
@@ -19,6 +21,10 @@ class DumpedKernel:
     bytes: int | None = None
     """Read and written by the first launch; None: not known."""
     flops: int | None = None
+    built: tuple[Resources, ...] = ()
+    """Every configuration that was compiled."""
+    code: tuple[str, ...] = ()
+    """Files of what Triton made of it, from the folder of the dump."""
 
 
 @dataclass(frozen=True, slots=True)

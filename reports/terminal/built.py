@@ -13,14 +13,13 @@ from ctrace.inspector.occupancy import Limit, Occupancy
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.inspector.views.targetgpu import several, target_of
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import COMMENTS, configuration_text
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.columns import WIDE, columned, micro
 from ctrace.reports.terminal.parts import Verbatim, section
 from ctrace.reports.terminal.target import code_note
 
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
-_COMMENTS = {"llir": ";"}
-"""What begins a comment where it is not `//`."""
 _UNKNOWN = "not known"
 _LOW = 0.25
 """Share of a multiprocessor's warps below which there may be too few to hide how long memory takes."""
@@ -53,7 +52,7 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
         rows.extend(heads.before(built))
         spills = Text(_number(built.spills), style="bold red" if built.spills else "")
         resources = (_number(built.registers), spills, _memory(built.shared))
-        configuration = configuration_text(built, width, unused=each.unused)
+        configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
         rows.append((_name(built.kernel), configuration, *resources, *_fits(held)))
     return columned(width, columns, rows)
 
@@ -166,23 +165,13 @@ def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
     for each in found:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"
-        mark = _COMMENTS.get(each.stage, "//")
-        yield Verbatim(
-            Text(f"{mark} {head}, {configuration_text(built, WIDE, unused=each.unused)}{note}", style="bold")
-        )
+        mark = COMMENTS.get(each.stage, "//")
+        yield Verbatim(Text(f"{mark} {head}, {configuration_text(built, unused=each.unused)}{note}", style="bold"))
         if each.text is None:
             yield Text("The log is damaged here: the code cannot be read.", style="yellow")
         else:
             text = fmt.plain(each.text).expandtabs(4)
             yield highlighted(text, _LEXERS.get(each.stage, "text"))
-
-
-def configuration_text(built: Built, width: int, *, unused: bool = False) -> str:
-    """Write `4 warps 1 stage XBLOCK=512`; on a narrow screen in short."""
-    sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
-    warps = fmt.count(built.warps, "warp") if width >= WIDE else f"{built.warps}w"
-    stages = fmt.count(built.stages, "stage") if width >= WIDE else f"{built.stages}s"
-    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes) if part)
 
 
 class _Heads:

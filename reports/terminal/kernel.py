@@ -10,9 +10,13 @@ from rich.text import Text
 from ctrace.inspector.fusion import Buffer, Node
 from ctrace.inspector.generated import Argument, Launch, OutputCode
 from ctrace.inspector.model import Session
+from ctrace.inspector.views.bounds import least_of
+from ctrace.inspector.views.built import resources
 from ctrace.inspector.views.kernellines import OfLine, Wanted
 from ctrace.inspector.views.kernels import Part, Row, work_of_launch
+from ctrace.inspector.views.targetgpu import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import resources_text
 from ctrace.reports.kerneltext import (
     buffer_text,
     fused_text,
@@ -28,6 +32,7 @@ from ctrace.reports.kerneltext import (
     source_text,
     work_text,
 )
+from ctrace.reports.targettext import least_text
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels import part_title, share_text
 from ctrace.reports.terminal.parts import Verbatim, item, section, table
@@ -62,6 +67,23 @@ def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[Render
     yield _fact("output", outputs_text(row, most) if row.outputs else "not known")
     yield _fact("work", f"{work_text(row.work)}{share}")
     yield _fact("fused from", fused_text(row))
+    yield from _on_the_gpu(session, row)
+
+
+def _on_the_gpu(session: Session, row: Row) -> Iterator[RenderableType]:
+    """Show what the kernel takes as compiled, and its bound on the GPU that it was emitted for."""
+    kernel = row.kernel
+    every = resources(session, kernel.graph)
+    found = [each for each in every if (each.built.stage, each.built.kernel) == (kernel.stage, kernel.name)]
+    for number, each in enumerate(found):
+        yield _fact("" if number else "compiled", resources_text(each))
+    if target_of(session) is None:
+        return
+    if len(found) > 1 and not any(each.built.chosen for each in found):
+        yield _fact("", "which of these is launched, torch finds by timing on the device")
+    least = least_of(session, row)
+    told = f"{least_text(least.seconds)}, set by {', '.join(least.sets)}" if least.seconds is not None else "not known"
+    yield _fact("at least", f"{told}; a bound, computed, with cold caches; its time is {NEEDS_DEVICE}")
 
 
 def _places(session: Session, name: str, places: Sequence[str], most: int, otherwise: str) -> Iterator[RenderableType]:

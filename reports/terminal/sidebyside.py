@@ -15,9 +15,9 @@ from ctrace.inspector.views.sidebyside import Code, ComparedKernel, ComparedPart
 from ctrace.inspector.views.summary import fusion_totals, languages, sentence
 from ctrace.inspector.views.targetgpu import NEEDS_DEVICE, left_open, question_place, question_sentence, questions
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import configuration_text
 from ctrace.reports.targettext import least_text, spills_text
-from ctrace.reports.terminal.built import configuration_text
-from ctrace.reports.terminal.columns import columned
+from ctrace.reports.terminal.columns import WIDE, columned
 from ctrace.reports.terminal.parts import MOST, hanging, headline, item, more, section
 
 Targets = Mapping[str, Session]
@@ -29,7 +29,7 @@ _CODES = {
     Code.SAME: "same code",
     Code.DIFFERS: "code differs",
     Code.LIBRARY: "a library's",
-    Code.NOT_EVERYWHERE: "not on every GPU",
+    Code.NOT_EVERYWHERE: "not on all",
     Code.NOT_KNOWN: "code not known",
 }
 
@@ -117,7 +117,13 @@ def _configuration(found: Resources, width: int) -> tuple[str | Text, ...]:
     registers, spills = (_UNKNOWN if number is None else str(number) for number in numbers)
     shared = _UNKNOWN if built.shared is None else fmt.memory(built.shared)
     marked = Text(spills, style="bold red" if built.spills else "")
-    return configuration_text(built, width), registers, marked, shared, f"{held.share:.0%}" if held else _UNKNOWN
+    return (
+        configuration_text(built, short=width < WIDE),
+        registers,
+        marked,
+        shared,
+        f"{held.share:.0%}" if held else _UNKNOWN,
+    )
 
 
 def _nothing(one: One) -> tuple[str, ...]:
