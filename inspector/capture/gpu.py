@@ -30,7 +30,7 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
             "bandwidth": _bandwidth(properties),
             "copied": _copied() if measure else None,
             "empty": _empty() if measure else None,
-            "tf32": tf32_allowed(),
+            "tf32": _tf32(),
         },
     )
 
@@ -56,8 +56,7 @@ def _empty() -> float:
     return timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0]
 
 
-def tf32_allowed() -> list[str]:
-    """Name the libraries that may now compute products of float32 with fewer bits."""
+def _tf32() -> list[str]:
     import torch
 
     allowed = {

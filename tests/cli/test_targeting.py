@@ -1,7 +1,6 @@
 """`--target` on the command line: what it goes with, saved runs for a GPU, runs made anew; without torch."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def made(folder: Path, name: str | None, **options: Any) -> str:
 
 
 @pytest.fixture
-def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Any, Options]]]:
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Options]]:
     """Note what would be captured, and give a Session for it."""
     seen: list[tuple[Any, Options]] = []
 
@@ -54,7 +53,7 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[t
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ctrace.inspector.run.capture", capture)
-    yield seen
+    return seen
 
 
 def request(target: str | None, gpu: str | None, **options: Any) -> Request:

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.gpu import tf32_allowed
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.constants import folded_on_cpu
@@ -40,9 +39,6 @@ class VirtualGpu:
     """Presents one GPU to torch, as often as needed."""
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._gpu = gpu
-        self._tf32: set[str] = set()
         record_target(recorder, gpu)
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
@@ -57,20 +53,11 @@ class VirtualGpu:
             return
         self._depth += 1
         try:
-            self._notice_tf32()
             with ExitStack() as patches:
                 self._install(patches)
                 yield
         finally:
             self._depth -= 1
-
-    def _notice_tf32(self) -> None:
-        """Record it when a program lets libraries compute with fewer bits: that raises the peak that bounds rest on."""
-        with self._recorder.watching("whether TF32 is allowed"):
-            allowed = self._tf32.union(tf32_allowed())
-            if allowed != self._tf32:
-                self._tf32 = allowed
-                record_target(self._recorder, self._gpu, tuple(sorted(allowed)))
 
     def _install(self, patches: ExitStack) -> None:
         patches.enter_context(self._shown())
@@ -174,7 +161,7 @@ def properties_of(gpu: TargetGpu) -> Any:
     )
 
 
-def record_target(recorder: Recorder, gpu: TargetGpu, tf32: tuple[str, ...] = ()) -> None:
+def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
     """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
     recorder.record(
         "gpu",
@@ -191,7 +178,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu, tf32: tuple[str, ...] = ()
             "bandwidth": gpu.bandwidth,
             "copied": None,
             "empty": None,
-            "tf32": list(tf32),
+            "tf32": [],
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
             "sources": dict(gpu.sources),
