@@ -99,7 +99,7 @@ def session_of(request: Request) -> "tuple[Session, bool]":
     if names:
         from ctrace.cli.targeting import session_for
 
-        return session_for(request, names[0], store)
+        return session_for(request, *next(iter(names.items())), store)
     found = saved(request.target, store)
     if found is not None:
         return found, False
@@ -108,19 +108,21 @@ def session_of(request: Request) -> "tuple[Session, bool]":
     return captured(resolved, options, request.timeout, store), True
 
 
-def target_names(request: Request) -> tuple[str, ...]:
-    """Give the GPUs that `--target` names, each once, in their order.
+def target_names(request: Request) -> dict[str, str]:
+    """Give the GPUs that `--target` names, each once, in their order: by name, how the command line writes it.
 
     Raises:
-        TargetError: one is not known, or options exclude each other.
+        CtraceError: one is not known, options exclude each other, or the project's settings are wrong.
     """
     text = request.options.get("target")
     if text is None:
-        return ()
+        return {}
     from ctrace.inspector.gpus.table import gpu_named
+    from ctrace.inspector.settings import settings_at
 
     check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
-    return tuple(dict.fromkeys(gpu_named(name.strip()).name for name in text.split(",")))
+    files = settings_at(Path.cwd()).gpus
+    return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
 
 
 def check_target(*, build: bool = False, backend: str | None = None) -> None:

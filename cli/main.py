@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from ctrace import __version__
-from ctrace.cli import breaks, bytecode, doctor, explain, fusion, graphs, guards, kernels, recompiles, run, runs, shapes
+from ctrace.cli import (
+    breaks,
+    bytecode,
+    doctor,
+    explain,
+    fusion,
+    graphs,
+    guards,
+    kernels,
+    recompiles,
+    run,
+    runs,
+    shapes,
+    targets,
+)
 from ctrace.inspector.errors import CtraceError, Exit
 
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
@@ -32,6 +46,7 @@ _app.command(epilog=kernels.EXAMPLES)(kernels.kernels)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)
 _app.command(epilog=runs.EXAMPLES)(runs.runs)
+_app.command(epilog=targets.EXAMPLES)(targets.targets)
 _app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 
 

@@ -77,7 +77,7 @@ def _gpu(text: str | None, *, build: bool) -> str | None:
     if len(names) > 1:
         todo = "name one; ctrace kernels, explain and fusion compare several"
         raise TargetError(f"--target {text}: ctrace run takes one target", todo)
-    return names[0] if names else None
+    return next(iter(names.values()), None)
 
 
 def _target(module: str | None, words: list[str]) -> "ProgramTarget":

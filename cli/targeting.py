@@ -1,7 +1,7 @@
 """`--target`: the runs that were emitted for one GPU or for several, and those that have to be made for it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,21 +27,23 @@ class Several:
     is_new: bool = True
 
 
-def session_for(request: Request, name: str, store: "Store") -> "tuple[Session, bool]":
+def session_for(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
     """Read the saved run that is meant, if it was emitted for the GPU, or run the target; also say which.
+
+    `written` is how the command line names the GPU, perhaps by its file.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
     """
     found = saved(request.target, store)
     if found is None:
-        return captured(*_asked(request, name), request.timeout, store), True
+        return captured(*_asked(request, written), request.timeout, store), True
     if _is_for(found, name):
         return found, False
     if request.target is None:
-        return captured(*_again(request, store.load(), name), request.timeout, store), True
+        return captured(*_again(request, store.load(), written), request.timeout, store), True
     what = f"{request.target} was not emitted for {name}"
-    raise TargetError(what, f"run what it is of for it: ctrace kernels model.py --target {name}")
+    raise TargetError(what, f"run what it is of for it: ctrace kernels model.py --target {written}")
 
 
 def _is_for(session: "Session", name: str) -> bool:
@@ -75,7 +77,7 @@ def _asked(request: Request, name: str) -> "tuple[Resolved, Options]":
     return resolve(str(request.target), request.args, has_inputs=bool(options.inputs)), options
 
 
-def sessions_for(request: Request, names: tuple[str, ...]) -> Several:
+def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
     """Read the last runs, if they were emitted for these GPUs from the same, or run the target for each.
 
     Raises:
@@ -88,31 +90,32 @@ def sessions_for(request: Request, names: tuple[str, ...]) -> Several:
         if known := _last(store, names):
             return Several(known, is_new=False)
         last = store.load()
-        return _all(names, store, request.timeout, lambda name: _again(request, last, name))
+        return _all(names, store, request.timeout, lambda written: _again(request, last, written))
     if saved(request.target, store) is not None:
         raise TargetError(f"{request.target} is a saved run: it has code for one GPU at most", _ONE)
-    return _all(names, store, request.timeout, lambda name: _asked(request, name))
+    return _all(names, store, request.timeout, lambda written: _asked(request, written))
 
 
-def _last(store: "Store", names: tuple[str, ...]) -> "dict[str, Session]":
+def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
     """Read the last runs, where they are of the same, one for each GPU; else nothing."""
     from ctrace.inspector.again import order_of, same_but_for_gpu
 
-    runs = [run for run in store.runs() if not run.is_active][-len(names) :]
+    wanted = list(names)
+    runs = [run for run in store.runs() if not run.is_active][-len(wanted) :]
     try:
         orders = [order_of(run) for run in runs]
     except RunError:
         return {}
-    if {order.options.target for order in orders} != set(names) or len(orders) != len(names):
+    by_name = {order.gpu.name: run for order, run in zip(orders, runs, strict=True) if order.gpu is not None}
+    if set(by_name) != set(wanted) or len(runs) != len(wanted):
         return {}
     if not all(same_but_for_gpu(orders[0], other) for other in orders):
         return {}
-    by_name = {str(order.options.target): run for order, run in zip(orders, runs, strict=True)}
-    return {name: _read(by_name[name]) for name in names}
+    return {name: _read(by_name[name]) for name in wanted}
 
 
 def _all(
-    names: tuple[str, ...],
+    names: Mapping[str, str],
     store: "Store",
     timeout: float | None,
     what: "Callable[[str], tuple[Resolved, Options]]",
@@ -120,14 +123,14 @@ def _all(
     """Run a target for each GPU, as many at a time as there are cores; one that fails does not stop the others."""
     from concurrent.futures import ThreadPoolExecutor
 
-    wanted = [what(name) for name in names]
+    wanted = {name: what(written) for name, written in names.items()}
     several = Several()
     errors: list[CtraceError] = []
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
-        running = {name: pool.submit(captured, *one, timeout, store) for name, one in zip(names, wanted, strict=True)}
-        for name, one in running.items():
+        running = {name: pool.submit(captured, *one, timeout, store) for name, one in wanted.items()}
+        for name, result in running.items():
             try:
-                several.sessions[name] = one.result()
+                several.sessions[name] = result.result()
             except CtraceError as error:
                 errors.append(error)
                 several.failed[name] = error.what

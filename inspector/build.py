@@ -96,6 +96,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         code=generated.code,
         user_kernels=user_kernels_of(raw),
         built=built_of(raw.builds),
+        refused=tuple(dict.fromkeys(raw.refused)),
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
         gpu=raw.gpu,
         undecided=tuple(raw.undecided),

@@ -8,6 +8,8 @@ from ctrace.inspector.occupancy import Multiprocessor
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """What Triton makes of a kernel for an NVIDIA GPU, in its order; the last is read from the binary."""
+BINARY = "cubin"
+"""The stage whose code is no text; kept where the last of those above was not read from it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Ir:
 
     text: str
     packed: bool = False
-    """Whether `text` is zlib's output in base64."""
+    """Whether `text` is zlib's output in base64; so of a binary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,25 @@ class Built:
     """Compile time by stage, in order; empty: not measured, as it came from a cache or another process."""
     chosen: bool = False
     """Whether it is the configuration that is launched."""
+    open: bool = False
+    """Whether torch would time it on the device against others, to choose, and there is none (`--target`)."""
+    cached: bool = False
+    """Whether it was compiled by an earlier run, and `seconds` are what it took then."""
     ir: Mapping[str, Ir] = field(default_factory=dict)
-    """Code by stage; kept of the configuration that is launched."""
+    """Code by stage; kept of the configuration that is launched, or of each where that is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A configuration of a Triton kernel that cannot be compiled, or does not fit on the GPU; torch leaves it out."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    configuration: str
+    """Such as `XBLOCK=1, num_warps=8, num_stages=1`."""
+    reason: str
+    """As Triton words it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +107,8 @@ class Gpu:
     l2: int | None = None
     """Bytes."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations a second by format, as its maker tells; empty: computed from its units."""
+    """Peak operations a second of units for products of matrices, by format, as its maker tells (`gpus/gpu.py`)."""
+    vector_rates: Mapping[str, float] = field(default_factory=dict)
+    """The same of its ordinary units. Formats that neither names are computed from units and clock (`rates.py`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where these facts are from, by field; empty: the driver."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.built import Built, Gpu, Ir, Timed
+from ctrace.inspector.built import Built, Gpu, Ir, Refused, Timed
 from ctrace.inspector.generated import Stage
 
 
@@ -11,6 +11,13 @@ class KernelBuilt:
     """A kernel of a graph part was compiled with one configuration; its code comes in an entry of its own."""
 
     built: Built
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRefused:
+    """A configuration of a kernel was left out."""
+
+    refused: Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +52,4 @@ class GpuSeen:
     gpu: Gpu
 
 
-BuiltEvent = KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed | GpuSeen
+BuiltEvent = KernelBuilt | KernelRefused | KernelChosen | CodeBuilt | LaunchTimed | GpuSeen

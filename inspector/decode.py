@@ -225,6 +225,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
         _id(entry), _payload(entry)
     ),
     "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
+    "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
     "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(_id(entry), _payload(entry)),
     "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
     "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),

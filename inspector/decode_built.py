@@ -1,7 +1,7 @@
 """Type the entries about kernels that were built and launched."""
 
-from ctrace.inspector.built import Built, Gpu, Ir, Timed
-from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, LaunchTimed
+from ctrace.inspector.built import Built, Gpu, Ir, Refused, Timed
+from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.fields import Fields
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.occupancy import Multiprocessor
@@ -23,8 +23,16 @@ def built(graph: str, data: Fields) -> KernelBuilt:
             shared=data.maybe_integer("shared"),
             seconds={each.text("stage"): each.number("seconds") for each in data.maybe_objects("seconds")},
             chosen=data.flag("chosen"),
+            open=data.maybe_flag("open"),
+            cached=data.maybe_flag("cached"),
         )
     )
+
+
+def refused(graph: str, data: Fields) -> KernelRefused:
+    """Type a configuration that was left out."""
+    texts = (data.text("kernel"), data.text("configuration"), data.text("reason"))
+    return KernelRefused(Refused(graph, Stage(data.text("stage")), *texts))
 
 
 def chosen(graph: str, data: Fields) -> KernelChosen:
@@ -77,6 +85,7 @@ def gpu(data: Fields) -> GpuSeen:
             target=data.maybe_text("target") or "",
             l2=data.maybe_integer("l2"),
             rates={name: float(rate) for name, rate in data.maybe_numbers("rates").items()},
+            vector_rates={name: float(rate) for name, rate in data.maybe_numbers("vector_rates").items()},
             sources=data.maybe_table("sources"),
         )
     )

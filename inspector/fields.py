@@ -47,6 +47,10 @@ class Fields:
         """Give a truth value."""
         return bool(self._get(name, bool))
 
+    def maybe_flag(self, name: str) -> bool:
+        """Give a truth value; a missing field is false."""
+        return self.has(name) and self.flag(name)
+
     def is_null(self, name: str) -> bool:
         """Whether a field is null or missing."""
         return self._data.get(name) is None

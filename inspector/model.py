@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ctrace.inspector.built import Built, Gpu, Timed
+from ctrace.inspector.built import Built, Gpu, Refused, Timed
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
@@ -251,7 +251,9 @@ class Session:
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
     built: tuple[Built, ...] = ()
-    """Triton kernels that were compiled (`--build` on a GPU), each configuration of each."""
+    """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
+    refused: tuple[Refused, ...] = ()
+    """Configurations of kernels that do not compile or fit (`--target`)."""
     timed: tuple[Timed, ...] = ()
     """Launches of kernels that were timed (`--build`), in their order."""
     gpu: Gpu | None = None

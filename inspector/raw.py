@@ -6,8 +6,8 @@ from typing import Any
 
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
-from ctrace.inspector.built import Gpu
-from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, LaunchTimed
+from ctrace.inspector.built import Gpu, Refused
+from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.decode import decode
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
@@ -72,6 +72,7 @@ class Raw:
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """What became of kernels that were compiled and launched."""
+    refused: list[Refused] = field(default_factory=list)
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
     asked: list[DeviceQuestion] = field(default_factory=list)
@@ -201,6 +202,8 @@ class Raw:
                 self.user_kernels.append(event)
             case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
                 self.builds.append(event)
+            case KernelRefused():
+                self.refused.append(event.refused)
             case GpuSeen():
                 self.gpu = event.gpu
             case ChoiceLeftOpen():

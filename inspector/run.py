@@ -37,7 +37,7 @@ def capture(
     """
     check_torch()
     settings = settings_at(Path.cwd())
-    gpu = None if options.target is None else gpu_named(options.target)
+    gpu = None if options.target is None else gpu_named(options.target, settings.gpus)
     run = store.create(_described(resolved))
     order = _order(resolved, options, run, settings, gpu)
     outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ctrace.inspector.errors import SettingsError
 
-_KNOWN = ("owned",)
+_KNOWN = ("owned", "gpus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +18,17 @@ class Settings:
 
     owned: tuple[str, ...] = ()
     """Folders and files whose code counts as the user's, wherever it is installed; absolute."""
+    gpus: tuple[str, ...] = ()
+    """Files with GPUs that `--target` can name, absolute."""
 
 
 def settings_at(folder: Path) -> Settings:
     """Read the settings that hold in a folder: those of the pyproject.toml in it, or else nearest above.
 
-    `owned` names folders or files, relative to the pyproject.toml, or importable packages.
+    `owned` names folders or files, relative to the pyproject.toml, or importable packages; `gpus` names YAML files.
 
     Raises:
-        SettingsError: the file cannot be read, has a key that ctrace does not know, or owns what is not there.
+        SettingsError: the file cannot be read, has a key that ctrace does not know, or names what is not there.
     """
     file = next(
         (each / "pyproject.toml" for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
@@ -39,10 +41,28 @@ def settings_at(folder: Path) -> Settings:
             near = difflib.get_close_matches(key, _KNOWN, 1)
             todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_KNOWN)}"
             raise SettingsError(f"{file}: [tool.ctrace] knows no key {key}", todo)
-    owned = table.get("owned", [])
-    if not isinstance(owned, list) or not all(isinstance(each, str) for each in owned):
-        raise SettingsError(f"{file}: [tool.ctrace] owned is not a list of strings", 'write it as owned = ["mylib"]')
-    return Settings(tuple(place for each in owned for place in _places(each, file)))
+    places = (place for each in _texts(table, "owned", "mylib", file) for place in _places(each, file))
+    gpus = (_gpus(each, file) for each in _texts(table, "gpus", "gpus.yaml", file))
+    return Settings(tuple(places), tuple(gpus))
+
+
+def _texts(table: dict[str, Any], key: str, example: str, file: Path) -> list[str]:
+    texts = table.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise SettingsError(
+            f"{file}: [tool.ctrace] {key} is not a list of strings", f'write it as {key} = ["{example}"]'
+        )
+    return texts
+
+
+def _gpus(name: str, file: Path) -> str:
+    path = (file.parent / name).absolute()
+    if not path.is_file():
+        raise SettingsError(
+            f"{file}: [tool.ctrace] gpus names {name!r}, which is not there",
+            "name a YAML file beside the pyproject.toml",
+        )
+    return str(path)
 
 
 def _table(file: Path) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.built import Gpu
+from ctrace.inspector.built import Gpu, Refused
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy
-from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, times
+from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, stages_of, times
 from ctrace.inspector.virtual import Basis
 from ctrace.reports.json_target import basis, gpu_facts
 
@@ -17,6 +17,7 @@ def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
     return {
         "gpu": None if session.gpu is None else _gpu(session.gpu),
         "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
+        "refused": [_refused(each) for each in session.refused if graph in (None, each.graph)],
         "timed": [_time(each) for each in times(session, graph)],
     }
 
@@ -50,6 +51,7 @@ def resources_data(each: Resources) -> dict[str, Any]:
         "kernel": built.kernel,
         "hash": built.hash,
         "chosen": built.chosen,
+        "open": built.open,
         "warps": built.warps,
         "stages": built.stages,
         "blocks": dict(built.blocks),
@@ -58,9 +60,20 @@ def resources_data(each: Resources) -> dict[str, Any]:
         "shared": built.shared,
         "occupancy": None if each.occupancy is None else _occupancy(each.occupancy),
         "seconds": dict(built.seconds) or None,
-        "ir": list(built.ir),
+        "cached": built.cached,
+        "ir": list(stages_of(built)),
     }
     return basis(Basis.EMITTED, data, measured=(Basis.MEASURED, ("seconds",)))
+
+
+def _refused(each: Refused) -> dict[str, Any]:
+    return {
+        "graph": each.graph,
+        "stage": str(each.stage),
+        "kernel": each.kernel,
+        "configuration": each.configuration,
+        "reason": each.reason,
+    }
 
 
 def _occupancy(held: Occupancy) -> dict[str, Any]:

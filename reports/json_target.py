@@ -44,6 +44,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
         "bandwidth": gpu.bandwidth,
         "l2": gpu.l2,
         "rates": dict(gpu.rates),
+        "vector_rates": dict(gpu.vector_rates),
         "sources": dict(gpu.sources),
     }
 

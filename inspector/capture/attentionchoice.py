@@ -58,10 +58,10 @@ def why_math(call: Call) -> tuple[str, ...]:
         return ("math_unasked",)
     with tracing(None), unset_fake_temporarily():
         real = _each(call, _real)
-        if _chosen(real) != _MATH:
+        if chosen_kernel(real) != _MATH:
             return ("math_asked_for",)
         for code, change in _CHANGES.items():
-            if _chosen(change(real)) != _MATH:
+            if chosen_kernel(change(real)) != _MATH:
                 return (code,)
         return _together(real)
 
@@ -74,7 +74,7 @@ def _together(call: Call) -> tuple[str, ...]:
         if changed is not call:
             call = changed
             codes.append(code)
-            if _chosen(call) != _MATH:
+            if chosen_kernel(call) != _MATH:
                 return tuple(codes)
     return ("math",)
 
@@ -153,7 +153,8 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
 """What is tried, by the code that says it; a change that changes nothing gives the call itself."""
 
 
-def _chosen(call: Call) -> int:
+def chosen_kernel(call: Call) -> int:
+    """Ask torch; a target answers for itself (`virtual/sdpa.py`)."""
     import torch
 
     return int(

@@ -5,43 +5,50 @@ fixed. So a fork generates it on another core and writes it to the log. It stays
 true or not be safe: dynamic shapes (code generation may add guards), an initialised GPU, no free core.
 """
 
-import ctypes
-import gc
-import os
-import signal
 import sys
 import time
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
+from ctrace.inspector.capture.cores import Cores
+from ctrace.inspector.capture.forks import ended, fork
+from ctrace.inspector.capture.graphparts import Part
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.stage import current_stage
+from ctrace.inspector.capture.virtual.metal import Job, Metal
 
 
 class Codegen:
-    """Generates code, and keeps track of the forks that still do."""
+    """Generates code, has `metal` compile its kernels, and keeps track of the forks that still do."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, cores: Cores, metal: Metal | None) -> None:
         self._recorder = recorder
+        self._cores = cores
+        self._metal = metal
         self._forks: list[int] = []
-        self._free_cores = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else 0
+        self._later: list[Job] = []
 
     def generate(self, graph: Any) -> None:
         """Generate and record the code of `graph`, a `GraphLowering` that has run."""
-        self._forks = [pid for pid in self._forks if not _has_ended(pid)]
-        if len(self._forks) < self._free_cores and _is_static(graph) and not _gpu_in_use():
-            self._fork(graph)
+        self._forks = [pid for pid in self._forks if self._runs(pid)]
+        if _is_static(graph) and not _gpu_in_use() and self._cores.take():
+            self._generate_beside(graph)
         else:
-            self._record(graph)
+            self._compile_beside(self._record(graph))
 
     def wait(self) -> None:
-        """Wait for all forks."""
+        """Wait for all forks, and compile what no core was free for."""
+        if self._metal is not None:
+            self._metal.compile(self._later)
+        self._later = []
         for pid in self._forks:
-            _has_ended(pid, block=True)
+            self._runs(pid, block=True)
         self._forks = []
+        if self._metal is not None:
+            self._metal.end()
 
-    def _record(self, graph: Any) -> None:
+    def _record(self, graph: Any) -> list[Job]:
+        """Generate and record code, and give the kernels in it that are to be compiled."""
         from torch._logging._internal import trace_structured
 
         began = time.perf_counter()
@@ -50,49 +57,46 @@ class Codegen:
         text = code.value if hasattr(code, "value") else str(code)
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.record("codegen", {"stage": current_stage(), "seconds": seconds})
+        return [] if self._metal is None else self._metal.jobs(text, Part.under_way())
 
-    def _fork(self, graph: Any) -> None:
+    def _generate_beside(self, graph: Any) -> None:
         stage = current_stage()
         self._recorder.record("codegen_started", {"stage": stage})
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns where other threads exist; see _in_fork
-            pid = os.fork()
-        if pid == 0:
-            self._in_fork(graph)
-        self._forks.append(pid)
+        self._forks.append(fork(lambda: self._in_fork(graph)))
         graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx looks at the nodes afterwards (compile_fx.py:1660)
 
+    def _compile_beside(self, jobs: list[Job]) -> None:
+        """Compile kernels in a fork where a core is free, else at the end: nobody waits for them."""
+        if jobs and self._metal is not None and self._cores.take():
+            metal = self._metal
+            self._forks.append(fork(lambda: self._holding_a_core(lambda: metal.compile(jobs))))
+        else:
+            self._later += jobs
+
     def _in_fork(self, graph: Any) -> None:
-        """Generate, record and end without a trace: no handlers, no buffers, no exit functions of the program."""
-        status = 1
-        try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            _die_with_parent()
-            gc.disable()  # a collection would copy the parent's pages
+        def work() -> None:
             _single_threaded()
-            self._record(graph)
-            status = 0
+            jobs = self._record(graph)
+            if self._metal is not None:
+                self._metal.compile(jobs)
+
+        self._holding_a_core(work)
+
+    def _holding_a_core(self, work: Any) -> None:
+        try:
+            work()
         except BaseException as error:
             self._recorder.record(
                 "codegen_failed", {"stage": current_stage(), "error": f"{type(error).__name__}: {error}"}
             )
         finally:
-            os._exit(status)
+            self._cores.give()
 
-
-def _has_ended(pid: int, *, block: bool = False) -> bool:
-    try:
-        return os.waitpid(pid, 0 if block else os.WNOHANG)[0] != 0
-    except ChildProcessError:  # the program itself waited for any child
-        return True
-
-
-def _die_with_parent() -> None:
-    """Have Linux end this process when its parent is gone; elsewhere it ends when its code is generated."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, linux/prctl.h
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    def _runs(self, pid: int, *, block: bool = False) -> bool:
+        status = ended(pid, block=block)
+        if status is not None and status < 0:  # it was killed, with the core that it held
+            self._cores.give()
+        return status is None
 
 
 def _is_static(graph: Any) -> bool:

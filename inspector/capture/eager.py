@@ -1,6 +1,7 @@
 """Run a copy of the model without torch.compile, and leave no trace of that."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from ctrace.inspector.capture.results import taken
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.capture.world import World
 from ctrace.inspector.errors import TargetError
+
+Around = Callable[[], AbstractContextManager[Any]]
 
 
 class EagerError(Exception):
@@ -28,12 +31,13 @@ class EagerRun:
 
 
 class Eager:
-    """Calls copies of a model, each made of the model as it is then."""
+    """Calls copies of a model, each made of the model as it is then; each call is made in a context of `around`."""
 
-    def __init__(self, model: Any, recorder: Recorder, *, train: bool) -> None:
+    def __init__(self, model: Any, recorder: Recorder, *, train: bool, around: Around = nullcontext) -> None:
         self._model = model
         self._recorder = recorder
         self._train = train
+        self._around = around
         self._copier: Copier | None = Copier()
 
     def run(
@@ -50,7 +54,9 @@ class Eager:
             return None
         random = RandomStates()
         try:
-            results, counts = called(model, copied(call), way, train=self._train, counting=counting)
+            given = copied(call)
+            with self._around():
+                results, counts = called(model, given, way, train=self._train, counting=counting)
             kept = Results(taken(results.outputs), taken(results.inputs), results.gradients)
             return EagerRun(kept, counts, random.have_moved())
         except TargetError:

@@ -18,11 +18,15 @@ from typing import Any
 
 from ctrace.inspector.capture.backward import Backwards
 from ctrace.inspector.capture.codegen import Codegen
+from ctrace.inspector.capture.cores import Cores
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
+from ctrace.inspector.capture.tuning import Tuning, listed, unmeasured
 from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
+from ctrace.inspector.capture.virtual.metal import Metal
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -40,17 +44,21 @@ def emitting(gpu: TargetGpu | None) -> Source:
 @contextmanager
 def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[None]:
     """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
-    codegen = Codegen(recorder)
+    cores = Cores()
+    codegen = Codegen(recorder, cores, None if gpu is None else Metal(recorder, gpu, cores))
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:
-            inside = _configured(gpu)
+            tuning = unmeasured(recorder) if gpu is None else listed(recorder)
+            inside = _configured(gpu, tuning)
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
-            emitter = _Emitter(compile_fx.compile_fx, recorder, backwards, inside, gpu)
+            emitter = _Emitter(compile_fx.compile_fx, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
             # Last, so that a graph that is not built is never one that should run.
             _build_nothing(patches, codegen)
 
+        if gpu is not None:
+            patches.enter_context(trainable(recorder, when))
         when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
         when("torch._inductor.compile_fx", install)
         try:
@@ -59,29 +67,18 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
             codegen.wait()
 
 
-_TUNING = (
-    "max_autotune",
-    "max_autotune_gemm",
-    "max_autotune_pointwise",
-    "coordinate_descent_tuning",
-    "benchmark_fusion",
-)
-"""Switches of torch._inductor.config that have choices timed, which only built kernels can be."""
-
-
-def _configured(gpu: VirtualGpu | None) -> Context:
-    """Give a context in which Inductor tunes nothing and takes the compiler to know what the processor can do.
+def _configured(gpu: VirtualGpu | None, tuning: Tuning) -> Context:
+    """Give a context in which Inductor times nothing and takes the compiler to know what the processor can do.
 
     With `gpu`, it also takes that to be there.
     """
     from torch._inductor import config
 
-    overrides: dict[str, Any] = {name: False for name in _TUNING if hasattr(config, name)}
-    overrides["cpp.vec_isa_ok"] = True
+    overrides = {**tuning.off, "cpp.vec_isa_ok": True}
 
     @contextmanager
     def inside() -> Iterator[None]:
-        with config.patch(overrides), nullcontext() if gpu is None else gpu.present():
+        with config.patch(overrides), nullcontext() if gpu is None else gpu.present(), tuning.instead():
             yield
 
     return inside
@@ -93,14 +90,14 @@ class _Emitter:
     def __init__(
         self,
         original: Any,
-        recorder: Recorder,
+        tuning: Tuning,
         backwards: Backwards,
         inside: Context,
         gpu: VirtualGpu | None,
     ) -> None:
         self._original = original
         self._signature = inspect.signature(original)
-        self._recorder = recorder
+        self._tuning = tuning
         self._backwards = backwards
         self._inside = inside
         self._gpu = gpu
@@ -121,15 +118,8 @@ class _Emitter:
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         given = example_inputs if self._gpu is None else move(model, example_inputs)
         call = self._signature.bind(model, given, *args, **kwargs)
-        call.arguments["config_patches"] = self._without_tuning(call.arguments.get("config_patches") or {})
+        call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
         self._original(*call.args, **call.kwargs)
-
-    def _without_tuning(self, patches: dict[str, Any]) -> dict[str, Any]:
-        from torch._inductor import config
-
-        if any(patches.get(name, getattr(config, name, False)) for name in _TUNING if name != "benchmark_fusion"):
-            self._recorder.problem("autotuning was not measured: choices can only be timed on built kernels (--build)")
-        return {name: value for name, value in patches.items() if name not in _TUNING}
 
 
 def _copied(model: Any) -> Any:

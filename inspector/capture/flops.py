@@ -89,7 +89,8 @@ def _counted(call: Any) -> Any:
 def _evaluate(formula: Any, call: Any) -> int:
     import torch
 
-    args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda node: node.meta["val"])
+    # A graph among the arguments, such as a score's of FlexAttention, has no value, and no formula looks at it.
+    args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda node: node.meta.get("val"))
     count = formula(*args, **kwargs, out_val=call.meta["val"])
     return hint(count.node.expr if isinstance(count, torch.SymInt) else count)
 

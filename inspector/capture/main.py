@@ -3,21 +3,23 @@
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ctrace.inspector.capture.eager import EagerError
+from ctrace.inspector.capture.eager import Around, EagerError
 from ctrace.inspector.capture.environment import library_prefixes
-from ctrace.inspector.capture.models import load
+from ctrace.inspector.capture.models import Loaded, load
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.program import run_program
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.capture.virtual import shim
+from ctrace.inspector.capture.virtual.pretence import Pretence
+from ctrace.inspector.capture.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.order import Order
@@ -35,8 +37,6 @@ def main() -> None:
     order = Order.from_file(Path(sys.argv[1]))
     ops = OpCounter() if order.kind == "model" else None
     options = order.options
-    if order.gpu is not None:
-        shim.load(Path.home() / ".cache" / "ctrace" / "shim.so")
     with capturing(
         Path(order.log), build=options.build, cost=options.guard_cost, ops=ops, owned=order.owned, gpu=order.gpu
     ) as recorder:
@@ -58,10 +58,24 @@ def _run(order: Order, recorder: Recorder, ops: OpCounter | None) -> Any:
 
 
 def _run_model(order: Order, recorder: Recorder, ops: OpCounter) -> None:
-    with _reporting(recorder, "load"):
+    loading: Around = nullcontext
+    eagerly: Around = nullcontext
+    if order.gpu is not None:
+        pretence = Pretence(recorder)
+        loading, eagerly = pretence.loading, pretence.running
+    with _reporting(recorder, "load"), loading():
         loaded = load(order)
+    scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in loaded.scenarios.items()}
     with _reporting(recorder, "run"):
-        run_scenarios(loaded, order.options, recorder, ops)
+        run_scenarios(Loaded(loaded.model, scenarios), order.options, recorder, ops, eagerly)
+
+
+def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:
+    def within() -> Call:
+        with around():
+            return make()
+
+    return within
 
 
 class _Reported(Exception):  # noqa: N818 - not an error but the end of a run

@@ -2,11 +2,12 @@
 
 import difflib
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from ctrace.inspector.capture.calling import called
 from ctrace.inspector.capture.dangers import Dangers
-from ctrace.inspector.capture.eager import Eager, EagerError
+from ctrace.inspector.capture.eager import Around, Eager, EagerError
 from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
@@ -20,8 +21,10 @@ CALLS = 2
 _TIMED = 3
 
 
-def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter) -> None:
-    """Compile the model and call it in each scenario.
+def run_scenarios(
+    loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around = nullcontext
+) -> None:
+    """Compile the model and call it in each scenario; each call in eager is made in a context of `around_eager`.
 
     A provoked scenario that fails is recorded as such, and the next one is called.
 
@@ -35,7 +38,7 @@ def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpC
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    runs = _Runs(loaded.model, options, recorder, ops)
+    runs = _Runs(loaded.model, options, recorder, ops, around_eager)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -47,7 +50,7 @@ def run_scenarios(loaded: Loaded, options: Options, recorder: Recorder, ops: OpC
 class _Runs:
     """Calls a model, compiled and not."""
 
-    def __init__(self, model: Any, options: Options, recorder: Recorder, ops: OpCounter) -> None:
+    def __init__(self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around) -> None:
         import torch
 
         self._options = options
@@ -55,7 +58,8 @@ class _Runs:
         self._ops = ops
         self._frames_before_last = 0
         self._compiled = torch.compile(model, **_compile_arguments(options))
-        self._dangers = Dangers(model, Eager(model, recorder, train=options.train), recorder, built=options.build)
+        eager = Eager(model, recorder, train=options.train, around=around_eager)
+        self._dangers = Dangers(model, eager, recorder, built=options.build)
 
     def try_out(self, name: str, way: Way) -> None:
         """Call it in a scenario that nobody asked for: a failure is an answer."""

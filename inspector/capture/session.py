@@ -29,6 +29,8 @@ from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.stacks import GuardStacks
 from ctrace.inspector.capture.structured import structured
 from ctrace.inspector.capture.userkernels import userkernels
+from ctrace.inspector.capture.virtual.facts import facts
+from ctrace.inspector.capture.virtual.questions import questions
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 
@@ -82,4 +84,6 @@ def _sources(
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     yield userkernels
+    if gpu is not None:
+        yield from (facts(gpu), questions)
     yield from (own_triton_cache, built_kernels) if build else (emitting(gpu),)

@@ -35,8 +35,10 @@ class _Heard:
 class TritonBuilds:
     """Collects what was compiled, and records it when it belongs to a graph part."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, on_device: bool = True) -> None:
+        """Without a device nobody will say which of several configurations is launched: the code of all is kept."""
         self._recorder = recorder
+        self._on_device = on_device
         self._heard: dict[str, _Heard] = {}
         self._results: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
         self._parts: WeakKeyDictionary[Any, list[Part]] = WeakKeyDictionary()
@@ -63,8 +65,9 @@ class TritonBuilds:
             parts.append(part)
         results = self._results.get(kernel) or list(kernel.compile_results)
         self._record(kernel, part, results, only=len(results) == 1)
-        if len(results) == 1:
-            self._keep(_hash(results[0]))
+        if len(results) == 1 or not self._on_device:
+            for result in results:
+                self._keep(_hash(result))
 
     def launched(self, kernel: Any) -> None:
         """Record which configuration of a kernel is launched."""
@@ -111,11 +114,14 @@ class TritonBuilds:
             return
         self._kept.add(hash_)
         texts = {stage: text.decode("utf-8", "replace") for stage, text in heard.code.items() if stage != _BINARY}
+        binary = heard.code.get(_BINARY)
         with self._recorder.watching("the machine code of a kernel"):
-            if _BINARY in heard.code:
-                texts["sass"] = disassembled(heard.code[_BINARY])
-        packed = {stage: _packed(text) for stage, text in texts.items() if len(text) >= _PACKED_FROM}
+            if binary is not None and self._on_device:
+                texts["sass"] = disassembled(binary)
+        packed = {stage: _packed(text.encode()) for stage, text in texts.items() if len(text) >= _PACKED_FROM}
         plain = {stage: text for stage, text in texts.items() if stage not in packed}
+        if binary is not None and not self._on_device:  # reading it takes longer than compiling, for each of them
+            packed[_BINARY] = _packed(binary)
         self._recorder.record("built_code", {"hash": hash_, "texts": plain, "packed": packed})
 
 
@@ -137,5 +143,5 @@ def _code(files: dict[str, str]) -> dict[str, bytes]:
     return found
 
 
-def _packed(text: str) -> str:
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 6)).decode("ascii")
+def _packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")

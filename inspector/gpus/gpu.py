@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
+"""Numbers that units for products of matrices take; `tf32` is float32 with fewer bits."""
+VECTOR_FORMATS = ("float64", "float32")
+
 
 @dataclass(frozen=True, slots=True)
 class TargetGpu:
@@ -36,6 +40,9 @@ class TargetGpu:
     bandwidth: float | None = None
     """Of its memory; None: not known."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations a second by format (`float32`, `tf32`, `bfloat16`, ...), dense; not named: not known."""
+    """Peak operations a second of its units for products of matrices, by format (`FORMATS`): dense, sums in float32 or
+    int32, as its maker tells; not named: not known."""
+    vector_rates: Mapping[str, float] = field(default_factory=dict)
+    """The same of its ordinary units, by format (`VECTOR_FORMATS`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where the facts are from, by field or group of fields."""
+    """Where the facts are from, by field."""

@@ -1,35 +1,154 @@
 """The table of GPUs: ours, and what users add."""
 
-import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.gpus.document import canonical, entries_of, near, shown
+from ctrace.inspector.gpus.facts import checked, made, over
 from ctrace.inspector.gpus.gpu import TargetGpu
 
-_GPUS = (
-    TargetGpu(
-        "h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 65536, 2048, 233472, 49152, 232448, 85017493504, 52428800,
-        clock=1.98e9, bandwidth=3.35e12,
-    ),
-    TargetGpu(
-        "a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 65536, 2048, 167936, 49152, 166912, 85899345920, 41943040,
-        clock=1.41e9, bandwidth=2.039e12,
-    ),
-    TargetGpu(
-        "t4", "Tesla T4", (7, 5), 40, 65536, 1024, 65536, 49152, 65536, 15828320256, 4194304,
-        clock=1.59e9, bandwidth=3.2e11,
-    ),
-)  # fmt: skip
+_OURS = Path(__file__).parent / "gpus.yaml"
+_A_FILE = re.compile(r"(?P<file>.+\.ya?ml)(?::(?P<name>[^/]*))?", re.IGNORECASE)
+_VENDOR = ("nvidia", "geforce", "tesla")
 
 
-def gpu_named(name: str) -> TargetGpu:
-    """Find a GPU by the name that `--target` was given.
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A GPU of the table."""
+
+    gpu: TargetGpu
+    file: str | None = None
+    """The user's file that it is from; None: it is ours."""
+    replaces: bool = False
+    """Whether it stands in the place of one of that name."""
+
+
+def gpu_named(name: str, files: Sequence[str] = ()) -> TargetGpu:
+    """Find the GPU that `--target` was given: by name, by title, or as `gpus.yaml:name`.
+
+    `files` are those of the project's settings.
 
     Raises:
-        TargetError: there is none of that name.
+        TargetError: there is none of that name, or a file of GPUs is wrong.
     """
-    found = {gpu.name: gpu for gpu in _GPUS}
-    if name.lower() in found:
-        return found[name.lower()]
-    near = difflib.get_close_matches(name.lower(), found, 1)
-    todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(found)}; ctrace targets lists them"
-    raise TargetError(f"--target {name}: there is no such GPU", todo)
+    return listed(name, files).gpu
+
+
+def listed(name: str, files: Sequence[str] = ()) -> Listed:
+    """Find a GPU as `gpu_named` does, and say where it is from.
+
+    Raises:
+        TargetError: there is none of that name, or a file of GPUs is wrong.
+    """
+    asked = _A_FILE.fullmatch(name)
+    if asked is not None:
+        return Listed(_in_file(Path(asked["file"]), asked["name"], files), asked["file"])
+    return found(name, gpus(files))
+
+
+def found(name: str, table: Mapping[str, Listed]) -> Listed:
+    """Find a GPU of the table by name or by title.
+
+    Raises:
+        TargetError: there is none.
+    """
+    if canonical(name) in table:
+        return table[canonical(name)]
+    same = [each for each in table.values() if _bare(name) in (_bare(each.gpu.name), _bare(each.gpu.title))]
+    if same and _bare(name):
+        return same[-1]
+    meant = _meant(name, table)
+    todo = f"did you mean {meant}?" if meant else f"there are: {', '.join(table)}; ctrace targets lists them"
+    raise TargetError(f"--target {shown(name)}: there is no such GPU", todo)
+
+
+def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:
+    """Give all GPUs by name: ours, and those of users' files, which win over ours and over earlier ones.
+
+    Raises:
+        TargetError: a file is wrong.
+    """
+    table = {name: Listed(gpu) for name, gpu in _ours().items()}
+    for file in files:
+        below = {name: each.gpu for name, each in table.items()}
+        for name, gpu in _built(Path(file), below).items():
+            table[name] = Listed(gpu, file, replaces=name in below)
+    return table
+
+
+def same_device(table: Mapping[str, Listed], title: str, processors: int | None) -> TargetGpu | None:
+    """Find the GPU of the table that a driver calls so, and that has as many multiprocessors."""
+    alike = (each.gpu for each in table.values() if _bare(each.gpu.title) == _bare(title))
+    return next((gpu for gpu in alike if processors in (None, gpu.processors)), None)
+
+
+def _in_file(file: Path, name: str | None, files: Sequence[str]) -> TargetGpu:
+    below = {each: there.gpu for each, there in gpus(files).items()}
+    there = _built(file, below)
+    if not name and len(there) > 1:
+        todo = f"pick one: --target {file}:{next(iter(there))}"
+        raise TargetError(f"{file} holds {len(there)} GPUs: {', '.join(there)}", todo)
+    if name and canonical(name) not in there:
+        raise TargetError(f"{file}: there is no GPU {shown(name)} in it", near(canonical(name), there))
+    return there[canonical(name)] if name else next(iter(there.values()))
+
+
+@cache
+def _ours() -> dict[str, TargetGpu]:
+    return _built(_OURS, {}, ours=True)
+
+
+def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) -> dict[str, TargetGpu]:
+    """Make the GPUs of a file; `below` are those that its entries may extend beside each other."""
+    entries = entries_of(file, ours=ours)
+    source = "" if ours else f"your {file.name}"
+    facts = {name: checked(entry, _where(file, name), source) for name, entry in entries.items()}
+    return {name: made(name, _extended(name, facts, below, file, ()), _where(file, name)) for name in facts}
+
+
+def _where(file: Path, name: str) -> str:
+    return f"{file}: {name}"
+
+
+def _extended(
+    name: str, facts: Mapping[str, dict[str, Any]], below: Mapping[str, TargetGpu], file: Path, seen: tuple[str, ...]
+) -> dict[str, Any]:
+    """Put the facts of an entry over those of the one that it extends."""
+    own = facts[name]
+    base = own.get("extends")
+    if base is None:
+        return own
+    base = canonical(base)
+    if name in seen:
+        raise TargetError(f"{_where(file, name)} extends itself", "let one of them say all of its facts")
+    if base in facts and base != name:
+        lower = _extended(base, facts, below, file, (*seen, name))
+    elif base in below:
+        lower = _facts_of(below[base])
+    else:
+        known = [each for each in (*facts, *below) if each != name]
+        raise TargetError(f"{_where(file, name)} extends {shown(base)}, which is not there", near(base, known))
+    return over(lower, own)
+
+
+def _facts_of(gpu: TargetGpu) -> dict[str, Any]:
+    return {key: getattr(gpu, key) for key in TargetGpu.__dataclass_fields__ if key != "name"}
+
+
+def _bare(name: str) -> str:
+    """Leave of a name what tells GPUs apart: `rtx4090` of "NVIDIA GeForce RTX 4090"."""
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return "".join(word for word in words if word not in _VENDOR)
+
+
+def _meant(name: str, table: Mapping[str, Listed]) -> str | None:
+    import difflib
+
+    spelled = {_bare(text): each.gpu.name for each in table.values() for text in (each.gpu.title, each.gpu.name)}
+    near_ones = difflib.get_close_matches(_bare(name)[:100], spelled, 1)
+    return spelled[near_ones[0]] if near_ones else None

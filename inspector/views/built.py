@@ -7,7 +7,8 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ctrace.inspector.built import IR_STAGES, Built, Gpu, Ir, Timed
+from ctrace.inspector.built import BINARY, IR_STAGES, Built, Gpu, Ir, Timed
+from ctrace.inspector.disassembling import disassembled
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.generated import Kernel, Launch, Stage
 from ctrace.inspector.model import Session
@@ -15,6 +16,7 @@ from ctrace.inspector.occupancy import Occupancy, occupancy
 from ctrace.inspector.rates import most_operations
 
 NOT_BUILT = "run with --build on a GPU, or with --target"
+_SASS = IR_STAGES[-1]
 _LONGEST = 64 << 20
 """Characters of one stage of code that are unpacked at most."""
 
@@ -100,7 +102,7 @@ def _used(session: Session) -> set[tuple[str, Stage, str]]:
 
 
 def _is_unused(built: Built, used: set[tuple[str, Stage, str]]) -> bool:
-    return not built.chosen and _kernel(built) in used
+    return not built.chosen and not built.open and _kernel(built) in used
 
 
 def _kernel(of: Built | Timed) -> tuple[str, Stage, str]:
@@ -162,7 +164,7 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
         TargetError: there is no such stage or kernel, or nothing was built.
     """
     built = [each for each in session.built if graph in (None, each.graph)]
-    stages = tuple(dict.fromkeys((*IR_STAGES, *(name for each in built for name in each.ir))))
+    stages = tuple(dict.fromkeys((*IR_STAGES, *(name for each in built for name in stages_of(each)))))
     if stage not in stages:
         raise TargetError(f"--ir {stage}: there is no such stage", _near(stage, stages))
     if not built:
@@ -170,11 +172,25 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     names = dict.fromkeys(each.kernel for each in built)
     if kernel is not None and kernel not in names:
         raise TargetError(f"--ir {stage}: no kernel {kernel} was built", _near(kernel, names))
-    used = _used(session)
-    wanted = [each for each in built if kernel in (None, each.kernel) and stage in each.ir]
+    wanted = [each for each in built if kernel in (None, each.kernel) and stage in stages_of(each)]
     if not wanted:
         raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
-    return tuple(Code(each, stage, text_of(each.ir[stage]), _is_unused(each, used)) for each in wanted)
+    used, texts = _used(session), _texts(wanted, stage)
+    return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
+
+
+def stages_of(built: Built) -> tuple[str, ...]:
+    """Give the stages whose code can be shown; of a binary its instructions."""
+    return tuple(dict.fromkeys(_SASS if stage == BINARY else stage for stage in built.ir))
+
+
+def _texts(built: list[Built], stage: str) -> list[str | None]:
+    if stage != _SASS:
+        return [text_of(each.ir[stage]) for each in built]
+    binaries = {each.hash: _unpacked(each.ir[BINARY]) for each in built if _SASS not in each.ir}
+    known = [hash_ for hash_, binary in binaries.items() if binary is not None]
+    read = dict(zip(known, disassembled([binaries[hash_] or b"" for hash_ in known]) if known else (), strict=True))
+    return [text_of(each.ir[_SASS]) if _SASS in each.ir else read.get(each.hash) for each in built]
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -186,9 +202,14 @@ def text_of(ir: Ir) -> str | None:
     """Unpack code; None: it is damaged, or longer than code can be."""
     if not ir.packed:
         return ir.text
+    data = _unpacked(ir)
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _unpacked(ir: Ir) -> bytes | None:
     try:
         unpacking = zlib.decompressobj()
         data = unpacking.decompress(base64.b64decode(ir.text, validate=True), _LONGEST)
     except (zlib.error, binascii.Error, ValueError):
         return None
-    return data.decode("utf-8", "replace") if unpacking.eof else None
+    return data if unpacking.eof else None

@@ -40,6 +40,8 @@ class DumpedPart:
     """Why the wrapper is not compared with eager; empty: it is."""
     why_not: str = ""
     """Why nothing was written of it."""
+    no_instructions: str = ""
+    """Why there are no files of the instructions of its kernels, where Triton compiled them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.printed import GraphStage
 from ctrace.inspector.views.built import Resources
 from ctrace.inspector.views.graphs import compiled
-from ctrace.reports.dump.codefiles import built_of, code_files, notes
+from ctrace.reports.dump.codefiles import built_of, code_files, instructions, notes
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.folder import INDEX, Folder
 from ctrace.reports.dump.graphfile import graph_file
@@ -64,6 +64,7 @@ class _Part:
         self._names = Names("wrapper", "graph")
         self._kernels = [each for each in session.kernels if (each.graph, each.stage) == (code.graph, code.stage)]
         self._built = built_of(session, code.graph, code.stage)
+        self._last = instructions(session, code.graph)
         self._title = f"graph {code.graph}, {code.stage}"
         self.files: list[Path] = []
 
@@ -77,7 +78,15 @@ class _Part:
         why_not = self._write_graph()
         title = ", ".join((f"{self._title}: the wrapper", *notes(self._session, (), generated=True)))
         self._write("wrapper.py", wrapper_file(Parts(title, code.text, module, wrapper, by_name, why_not)))
-        return DumpedPart(code.graph, str(code.stage), self._folder, tuple(kernels), wrapper=True, compared=why_not)
+        return DumpedPart(
+            code.graph,
+            str(code.stage),
+            self._folder,
+            tuple(kernels),
+            wrapper=True,
+            compared=why_not,
+            no_instructions=self._last.why_not,
+        )
 
     def _write(self, name: str, text: str) -> str:
         file = f"{self._folder}/{name}"
@@ -116,7 +125,7 @@ class _Part:
         return dumped, by_name
 
     def _write_code(self, stem: str, found: tuple[Resources, ...]) -> tuple[str, ...]:
-        return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found))
+        return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found, self._last))
 
     def _told(self, module: Module, group: Group, about: About) -> DumpedKernel:
         site = group.site

@@ -62,6 +62,9 @@ def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
         return
     yield f"Not compared with eager: {_cell(part.compared)}." if part.compared else "`wrapper.py` compares with eager."
     yield ""
+    if part.no_instructions:
+        yield f"There are no files of instructions (SASS): {_cell(part.no_instructions)}."
+        yield ""
     yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
     yield "|---|---|---:|---:|---:|---|---|"
     for each in part.kernels:

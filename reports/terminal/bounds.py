@@ -76,6 +76,8 @@ def _notes(gpu: Gpu, parts: Sequence[PartLeast]) -> Iterator[RenderableType]:
 
 
 def sources_text(gpu: Gpu) -> str:
-    """Write where the peaks are from."""
-    known = list(dict.fromkeys(gpu.sources[name] for name in ("bandwidth", "rates", "clock") if name in gpu.sources))
+    """Write where the peaks are from, each source once."""
+    known = list(
+        dict.fromkeys(gpu.sources[name] for name in ("bandwidth", "rates", "vector_rates") if name in gpu.sources)
+    )
     return f" (source: {fmt.one_line('; '.join(known), 200)})" if known else f" (see ctrace targets {gpu.target})"

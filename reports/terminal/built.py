@@ -39,8 +39,16 @@ def resources_screen(
     yield _resources(found, width)
     yield Text("fits: the most blocks on one multiprocessor, and how full of warps that makes it", style="dim")
     yield from _warnings(found, several(session) if gpu else {})
+    yield from _refusals(session, graph)
     yield section("Compile time, measured here" if gpu else "Compile time")
     yield from _compiling(found, width)
+
+
+def _refusals(session: Session, graph: str | None) -> Iterator[RenderableType]:
+    for each in session.refused:
+        if graph in (None, each.graph):
+            text = f"{each.kernel}: {each.configuration}: left out: {each.reason}"
+            yield Text(fmt.one_line(text, 400), style="yellow")
 
 
 def _resources(found: tuple[Resources, ...], width: int) -> Table:
@@ -93,6 +101,11 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
         rows.append((_name(built.kernel), fmt.seconds(sum(built.seconds.values())), *each))
     if measured:
         yield columned(width, columns, rows)
+    if earlier := sum(built.cached for built in measured):
+        yield Text(
+            f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, and took so long then",
+            style="dim",
+        )
     left = len(found) - len(measured)
     if left:
         yield Text(

@@ -24,6 +24,7 @@ COMMANDS = (
     "kernels",
     "run",
     "runs",
+    "targets",
     "doctor",
 )
 NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = None; "

@@ -56,6 +56,10 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
     return seen
 
 
+def names(*gpus: str) -> dict[str, str]:
+    return {name: name for name in gpus}
+
+
 def request(target: str | None, gpu: str | None, **options: Any) -> Request:
     return Request(target, options={**options, "target": gpu})
 
@@ -89,8 +93,8 @@ def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: 
 
 
 def test_names_are_put_once_in_their_order() -> None:
-    assert target_names(request(None, "H100, a100,h100")) == ("h100", "a100")
-    assert target_names(request(None, None)) == ()
+    assert target_names(request(None, "H100, a100,h100")) == {"h100": "H100", "a100": "a100"}
+    assert target_names(request(None, None)) == {}
 
 
 def test_the_last_run_is_shown_if_it_was_for_that_gpu(tmp_path: Path) -> None:
@@ -141,20 +145,20 @@ def test_a_program_may_have_a_target(tmp_path: Path, captures: list[Any]) -> Non
 
 def test_several_are_captured_each_and_one_may_fail(tmp_path: Path, captures: list[Any]) -> None:
     made(tmp_path, None, train=True)
-    found = sessions_for(request("model.py", "a100,t4,h100"), ("a100", "t4", "h100"))
+    found = sessions_for(request("model.py", "a100,t4,h100"), names("a100", "t4", "h100"))
     assert sorted(str(options.target) for _, options in captures) == ["a100", "h100", "t4"]
     assert (list(found.sessions), found.failed, found.is_new) == (["a100", "h100"], {"t4": "t4 failed"}, True)
     with pytest.raises(TargetError, match="t4 failed"):
-        sessions_for(request("model.py", "t4"), ("t4",))
+        sessions_for(request("model.py", "t4"), names("t4"))
 
 
 def test_the_last_runs_are_compared_if_they_are_of_the_same(tmp_path: Path, captures: list[Any]) -> None:
     made(tmp_path, "h100")
     made(tmp_path, "a100")
-    found = sessions_for(request(None, "a100,h100"), ("a100", "h100"))
+    found = sessions_for(request(None, "a100,h100"), names("a100", "h100"))
     assert (list(found.sessions), found.is_new, captures) == (["a100", "h100"], False, [])
     made(tmp_path, "h100", train=True)
-    assert sessions_for(request(None, "a100,h100"), ("a100", "h100")).is_new
+    assert sessions_for(request(None, "a100,h100"), names("a100", "h100")).is_new
     assert {options.train for _, options in captures} == {True}
 
 
@@ -165,5 +169,5 @@ def test_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     made(tmp_path, None)
     monkeypatch.setattr("ctrace.inspector.run.capture", missing)
     with pytest.raises(SetupError):
-        sessions_for(request("model.py", "a100,h100"), ("a100", "h100"))
+        sessions_for(request("model.py", "a100,h100"), names("a100", "h100"))
     assert captures == []

@@ -187,6 +187,10 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_built": {
         "stage": "forward", "kernel": "k0", "hash": "aa", "warps": 4, "stages": 1, "blocks": {"XBLOCK": 8}, "registers": 32,
         "spills": 0, "shared": 64, "seconds": [{"stage": "ptx", "seconds": 0.1}], "chosen": True,
+        "open": False, "cached": True,
+    },
+    "artifact:ctrace_refused": {
+        "stage": "forward", "kernel": "k0", "configuration": "XBLOCK=1, num_warps=8", "reason": "OutOfResources: shared",
     },
     "artifact:ctrace_built_chosen": {"stage": "forward", "kernel": "k0", "hash": "aa"},
     "artifact:ctrace_built_code": {"hash": "aa", "texts": {"ptx": "ret;"}, "packed": {"llir": "eJwDAAAAAAE="}},

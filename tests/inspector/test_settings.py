@@ -124,7 +124,7 @@ class TestWrong:
 
     def test_any_other_key(self, project: Path):
         write(project, "colour = 3")
-        assert refused(project).todo == "there are: owned"
+        assert refused(project).todo == "there are: owned, gpus"
 
     @pytest.mark.parametrize("value", ['"lib"', "3", "true", "[1]", '["lib", 2]', '{ lib = "x" }'])
     def test_owned_is_no_list_of_strings(self, project: Path, value: str):

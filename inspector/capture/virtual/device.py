@@ -6,16 +6,21 @@ are fake, and what would launch or time a kernel is left out by who presents it 
 """
 
 import importlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.virtual.constants import folded_on_cpu
+from ctrace.inspector.capture.virtual.constants import constants_on_cpu
+from ctrace.inspector.capture.virtual.convolution import convolved_as_on
 from ctrace.inspector.capture.virtual.driver import Driver
-from ctrace.inspector.capture.virtual.shim import show
+from ctrace.inspector.capture.virtual.generators import one_generator
+from ctrace.inspector.capture.virtual.hooks import Hooks
+from ctrace.inspector.capture.virtual.padding import padding_left_open
+from ctrace.inspector.capture.virtual.sdpa import attention_as_on
+from ctrace.inspector.capture.virtual.speed import as_fast_as
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _CACHED = {
@@ -29,10 +34,19 @@ _CACHED = {
         "has_datacenter_blackwell_tma_device",
         "has_triton_stable_tma_api",
     ),
-    "torch._inductor.utils": ("get_gpu_type", "is_big_gpu", "get_num_sms", "use_blackwell_max_autotune_configs"),
-    "torch._inductor.fx_passes.joint_graph": (),
+    "torch._inductor.utils": (
+        "get_gpu_type",
+        "is_big_gpu",
+        "get_max_num_sms",
+        "using_b200",
+        "get_device_tflops",
+        "get_gpu_dram_gbps",
+        "_triton_supported_fp8_dtypes",
+    ),
+    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
 """Functions that remember what they were once told about the device, by module."""
+_ALLOCATOR = "check_caching_allocator_for_cudagraphs"
 
 
 class VirtualGpu:
@@ -40,9 +54,12 @@ class VirtualGpu:
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
+        self.facts = gpu
+        self._recorder = recorder
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
+        self.hooks = Hooks(gpu.capability)
         self._depth = 0
 
     @contextmanager
@@ -60,24 +77,30 @@ class VirtualGpu:
             self._depth -= 1
 
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self._shown())
+        patches.enter_context(self.hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
-        patches.enter_context(folded_on_cpu())
+        patches.enter_context(constants_on_cpu())
+        for what, part in self._parts().items():
+            with self._recorder.watching(what):
+                patches.enter_context(part())
 
-    @contextmanager
-    def _shown(self) -> Iterator[None]:
-        show(True)
-        try:
-            yield
-        finally:
-            show(False)
+    def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Give what stands in for the device where torch chooses by it, and what a failure to put it there is of."""
+        return {
+            "attention for the target": lambda: attention_as_on(self._capability),
+            "convolutions for the target": lambda: convolved_as_on(self._capability),
+            "the speed of the target": lambda: as_fast_as(self.facts),
+            "random generators": one_generator,
+            "choices of padding": lambda: padding_left_open(self._recorder),
+        }
 
     def _answers(self) -> Iterator[tuple[Any, str, Any]]:
         import torch
         from torch._dynamo.device_interface import CudaInterface
+        from torch._inductor import cudagraph_utils
         from torch._inductor.runtime import triton_helpers
         from torch._subclasses import fake_tensor
 
@@ -91,6 +114,9 @@ class VirtualGpu:
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
+        # CUDA graphs want the caching allocator, which is on by default (2.13, cudagraph_utils.py; 2.11 does not ask).
+        if hasattr(cudagraph_utils, _ALLOCATOR):
+            yield cudagraph_utils, _ALLOCATOR, lambda: None
 
     def _of_cuda(self) -> dict[str, Any]:
         return {
@@ -181,6 +207,7 @@ def record_target(recorder: Recorder, gpu: TargetGpu) -> None:
             "tf32": [],
             "l2": gpu.l2,
             "rates": dict(gpu.rates),
+            "vector_rates": dict(gpu.vector_rates),
             "sources": dict(gpu.sources),
         },
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.gpus.gpu import TargetGpu
@@ -26,6 +27,22 @@ class Driver:
         import torch
 
         return torch.device("cuda", 0)
+
+    def get_device_interface(self) -> Any:
+        import torch
+
+        return torch.cuda
+
+    @property
+    def utils(self) -> Any:
+        return SimpleNamespace(get_device_properties=lambda _device: self._properties())
+
+    def _properties(self) -> dict[str, int]:
+        """Give what Triton works out speeds of (triton/testing.py); of memory, only the product of both is known."""
+        known = {"multiprocessor_count": self._gpu.processors, "max_shared_mem": self._gpu.shared_per_block_optin}
+        if self._gpu.bandwidth is not None:
+            known |= {"mem_clock_rate": round(self._gpu.bandwidth * 8 / 2 / 1e3), "mem_bus_width": 1}
+        return known
 
     def map_python_to_cpp_type(self, type_: str) -> str:
         from triton.backends.nvidia.driver import ty_to_cpp

@@ -1,0 +1,51 @@
+"""Work in a fork of this process: it sees all that was captured, writes to the same log, and ends without a trace."""
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+
+
+def fork(work: Callable[[], None]) -> int:
+    """Do `work`, which must not raise, in a fork, and give its process id.
+
+    No handlers, no buffers and no exit functions of the program run there.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns where other threads exist
+        pid = os.fork()
+    if pid == 0:
+        _work(work)
+    return pid
+
+
+def _work(work: Callable[[], None]) -> None:
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _die_with_parent()
+        gc.disable()  # a collection would copy the parent's pages
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def ended(pid: int, *, block: bool = False) -> int | None:
+    """Give a fork's exit status, below 0 for a signal; None: it runs yet. 0 where the program itself waited for it."""
+    try:
+        found, status = os.waitpid(pid, 0 if block else os.WNOHANG)
+    except ChildProcessError:
+        return 0
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _die_with_parent() -> None:
+    """Have Linux end this process when its parent is gone; elsewhere it ends when its work is done."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG, linux/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -1,0 +1,79 @@
+"""Where the program asks about the device: each place once, in the words of its line."""
+
+import linecache
+from types import CodeType
+from typing import Any
+
+from ctrace.inspector.capture.callers import OURS, folder_of_torch, folder_of_triton
+from ctrace.inspector.capture.environment import library_prefixes
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.findings import Owner
+from ctrace.inspector.owners import owner_of
+
+_LONG = 120
+
+
+class Asked:
+    """Records questions; torch's own, and ours, are none of the program's."""
+
+    _latest: "Asked | None" = None
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._known: set[tuple[str, int, str, str]] = set()
+        self._prefixes: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, recorder: Recorder) -> "Asked":
+        """Give the one of a capture, so that a place is recorded once."""
+        if cls._latest is None or cls._latest._recorder is not recorder:
+            cls._latest = cls(recorder)
+        return cls._latest
+
+    def in_frame(self, frame: Any, asked: str, answer: Any, *, as_target: bool) -> None:
+        """Record what a frame of the running program asks."""
+        position = _position(frame.f_code, frame.f_lasti)
+        self._record(frame.f_code, frame.f_lineno, position, asked, answer, as_target=as_target)
+
+    def traced(self, tx: Any, asked: str, answer: Any, *, as_target: bool = True) -> None:
+        """Record what a function asks that Dynamo's `InstructionTranslator` is tracing."""
+        positions = getattr(tx.current_instruction, "positions", None)
+        position = None if positions is None else tuple(positions)
+        self._record(tx.f_code, tx.lineno, position, asked, answer, as_target=as_target)
+
+    def _record(self, code: CodeType, line: int, position: Any, asked: str, answer: Any, *, as_target: bool) -> None:
+        if self.is_torchs(code.co_filename):
+            return
+        words = _words(code.co_filename, position) or asked
+        key = (code.co_filename, line, words, str(answer))
+        if key in self._known:
+            return
+        self._known.add(key)
+        about = {"file": code.co_filename, "line": line, "function": code.co_name, "asked": words}
+        self._recorder.record("asked", {**about, "answer": str(answer), "as_target": as_target}, at={})
+
+    def is_torchs(self, file: str) -> bool:
+        """Whether a file is torch's, Triton's, or ours."""
+        if not self._prefixes:
+            folder = folder_of_torch().rstrip("/")
+            self._prefixes = {**library_prefixes(), folder: "torch"}
+        if file.startswith((OURS, folder_of_triton())):
+            return True
+        return owner_of(file, self._prefixes) is Owner.TORCH
+
+
+def _position(code: CodeType, at: int) -> tuple[int | None, ...] | None:
+    """Give first line, last line, first and last column of the instruction at an offset (Python 3.11)."""
+    return next((each for index, each in enumerate(code.co_positions()) if index == at // 2), None)
+
+
+def _words(file: str, position: tuple[int | None, ...] | None) -> str:
+    """Give the expression at a position, if it is on one line and not long; columns count bytes of UTF-8."""
+    if position is None or None in position:
+        return ""
+    first, last, begin, end = position
+    if first != last:
+        return ""
+    line = linecache.getline(file, first or 0).encode()
+    words = line[begin:end].decode(errors="replace").strip()
+    return words if len(words) <= _LONG else ""

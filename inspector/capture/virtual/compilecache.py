@@ -1,0 +1,110 @@
+"""What was compiled for a GPU, kept between runs by all that it depends on; the least recently used goes first."""
+
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.cachedir import cache_dir
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+_FORMAT = 2
+"""Of what is kept; to be counted up when that changes."""
+_MOST = 1 << 30
+"""Bytes that are kept."""
+_ENOUGH = 3 * _MOST // 4
+"""Bytes that are left when there were more."""
+
+Outcome = dict[str, Any]
+
+
+class CompileCache:
+    """Outcomes of compiles for one GPU, a file each."""
+
+    def __init__(self, gpu: TargetGpu) -> None:
+        self._gpu = gpu
+        self._folder = cache_dir() / "triton"
+
+    def key(self, name: str, source: str) -> str:
+        """Name what compiles to the same: the source of a kernel, the GPU, the compilers and their switches."""
+        return hashlib.sha256(f"{self._surroundings}\n{name}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    def get(self, key: str) -> Outcome | None:
+        """Give what was kept, unless it is damaged, and mark it as used."""
+        file = self._file(key)
+        try:
+            outcome = json.loads(zlib.decompress(file.read_bytes()))
+            os.utime(file)
+        except (OSError, ValueError, zlib.error):
+            return None
+        return outcome if isinstance(outcome, dict) else None
+
+    def put(self, key: str, outcome: Outcome) -> None:
+        """Keep an outcome.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        file = self._file(key)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "wb") as made:
+            made.write(zlib.compress(json.dumps(outcome).encode(), 1))
+        Path(name).replace(file)
+
+    def trim(self) -> None:
+        """Delete what was not used for the longest time, where there is too much."""
+        files = [entry for folder in _entries(self._folder) for entry in _entries(Path(folder.path))]
+        known = sorted((stat.st_mtime, stat.st_size, file.path) for file in files if (stat := _stat(file)))
+        size = sum(each[1] for each in known)
+        if size <= _MOST:
+            return
+        for _, freed, path in known:
+            if size <= _ENOUGH:
+                break
+            Path(path).unlink(missing_ok=True)
+            size -= freed
+
+    def _file(self, key: str) -> Path:
+        return self._folder / key[:2] / key[2:]
+
+    @cached_property
+    def _surroundings(self) -> str:
+        """All that what is compiled depends on, but for the source of the kernel."""
+        import torch
+        import triton
+        from torch._inductor import config
+        from triton._C.libtriton import get_cache_invalidating_env_vars
+
+        facts = {name: value for name, value in asdict(self._gpu).items() if name not in ("rates", "sources")}
+        tools = [_identity(os.environ.get(name)) for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")]
+        versions = (torch.__version__, torch.version.git_version, triton.__version__, _identity(triton.__file__))
+        switches = (config.get_hash().hex(), sorted(get_cache_invalidating_env_vars().items()))
+        return repr((_FORMAT, facts, versions, tools, switches))
+
+
+def _identity(path: str | None) -> tuple[str, float, int] | None:
+    try:
+        found = Path(path or "").stat()
+    except OSError:
+        return None
+    return str(path), found.st_mtime, found.st_size
+
+
+def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
+
+
+def _stat(file: "os.DirEntry[str]") -> os.stat_result | None:
+    try:
+        return file.stat()
+    except OSError:
+        return None

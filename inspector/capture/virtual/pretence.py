@@ -1,0 +1,103 @@
+"""Run code that is written for a GPU on a machine that has none: what it puts on the GPU is put on the CPU.
+
+Torch hands every call on tensors, and every factory, to the active `TorchFunctionMode` (2.11 to 2.13,
+torch/overrides.py). Dynamo guards on active modes, so there is none while the compiled model is called.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.devices import is_gpu, on_cpu, the_gpu
+from ctrace.inspector.capture.virtual.facts import as_the_target
+
+_ON_CPU = "put on the CPU: this machine has no such GPU"
+
+
+class Pretence:
+    """Pretends to a program in eager that there is the GPU."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._asked = Asked.of(recorder)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Let a model be made, and its inputs; tensors say that they are on the CPU."""
+        with self._reading({}):
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let a model be called without torch.compile; tensors say that they are on the GPU, as in compiled code."""
+        import torch
+
+        tensor: Any = torch.Tensor
+        answers = {
+            tensor.is_cuda.__get__: True,
+            tensor.is_cpu.__get__: False,
+            tensor.get_device: 0,
+            tensor.device.__get__: the_gpu(),
+        }
+        with self._reading(answers), as_the_target(), torch.compiler.set_stance("force_eager"):
+            yield
+
+    @contextmanager
+    def _reading(self, answers: dict[Any, Any]) -> Iterator[None]:
+        import torch
+
+        if torch.cuda.is_available():
+            yield
+            return
+        with ExitStack() as patches:
+            with self._recorder.watching("code that is written for a GPU"):
+                patches.enter_context(patched(torch, "set_default_device", self._default(torch.set_default_device)))
+                patches.enter_context(_mode(self._asked, answers))
+            yield
+
+    def _default(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def set_default_device(device: Any) -> None:
+            if is_gpu(device):
+                self._asked.in_frame(sys._getframe(1), "torch.set_default_device()", _ON_CPU, as_target=False)
+            original(on_cpu(device))
+
+        return set_default_device
+
+
+def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    device = torch.Tensor.device.__get__  # type: ignore[attr-defined]
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in answers and args[0].device.type == "cpu":
+                if func != device:  # which is passed on more often than it is asked for
+                    asked.in_frame(sys._getframe(1), str(func), answers[func], as_target=True)
+                return answers[func]
+            given = kwargs or {}
+            on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, (*args, *given.values())))
+            if on_gpu and not answers:  # with answers, compiled code is told the same
+                _record(asked, sys._getframe(1))
+            if func is torch.Tensor.cuda:
+                return args[0]
+            if on_gpu:
+                args = tuple(map(on_cpu, args))
+                given = {name: on_cpu(value) for name, value in given.items()}
+            return func(*args, **given)
+
+    return OnCpu()
+
+
+def _record(asked: Asked, frame: FrameType | None) -> None:
+    """Record a device that is written out, at the line of the program that torch is called from."""
+    while frame is not None and asked.is_torchs(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None:
+        asked.in_frame(frame, "cuda", _ON_CPU, as_target=False)

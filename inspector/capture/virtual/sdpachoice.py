@@ -1,0 +1,258 @@
+"""Which kernel `scaled_dot_product_attention` takes on a CUDA device, as torch chooses it there.
+
+A mirror of `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and sdp_utils_cpp.h beside it;
+2.11 to 2.13, with cuDNN 9.19), which the CPU build lacks and which asks the device elsewhere. Held against the answers
+of an H100 by a test.
+"""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
+"""As torch numbers them (`torch.nn.attention.SDPBackend`)."""
+_ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
+"""The order that torch starts with; a device that prefers cuDNN puts it first when it is first asked."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, and the compute capability of the device."""
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any
+    dropout: float
+    causal: bool
+    gqa: bool
+    capability: tuple[int, int]
+
+    @property
+    def tensors(self) -> tuple[Any, Any, Any]:
+        return self.query, self.key, self.value
+
+    @property
+    def trains(self) -> bool:
+        import torch
+
+        return torch.is_grad_enabled() and any(each.requires_grad for each in self.tensors)
+
+    @property
+    def half(self) -> bool:
+        return self.query.dtype.itemsize == 2
+
+
+def chosen(call: Call) -> int:
+    """Choose as torch does.
+
+    Raises:
+        RuntimeError: the user's `sdpa_kernel` leaves no kernel that can do it; torch says the same.
+    """
+    for backend in _order(call.capability):
+        enabled, checks = _BACKENDS.get(backend, (_never, ()))
+        if enabled() and all(check(call) for check in checks):
+            return backend
+    msg = "No available kernel. Aborting execution."
+    raise RuntimeError(msg)
+
+
+def _order(capability: tuple[int, int]) -> list[int]:
+    import torch
+
+    order = list(torch._C._get_sdp_priority_order())
+    if order[: len(_ORDER)] == _ORDER and capability[0] in (9, 10) and not _deprioritized():
+        return [CUDNN, FLASH, EFFICIENT, MATH]
+    return order
+
+
+def _deprioritized() -> bool:
+    return os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1"
+
+
+def _known(condition: Any) -> bool:
+    """Decide about sizes, symbolic ones too; what cannot be told is taken to be false."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return bool(guard_or_false(condition))
+
+
+def _same(*sizes: Any) -> bool:
+    return all(_known(size == sizes[0]) for size in sizes[1:])
+
+
+def _four_dimensional(call: Call) -> bool:
+    return all(each.dim() == 4 for each in call.tensors)
+
+
+def _not_empty(call: Call) -> bool:
+    return not any(_known(each.size(-2) == 0) for each in (call.query, call.key))
+
+
+def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
+    """Ask for one batch size, and for as many heads everywhere, or for groups of them that come out even."""
+    if not _same(*(each.size(0) for each in call.tensors)):
+        return False
+    queries, keys, values = (each.size(-3) for each in call.tensors)
+    if not (call.gqa and grouped):
+        return _same(queries, keys, values)
+    if same:
+        return _same(keys, values) and _known(queries % keys == 0)
+    return _known(queries % keys == 0) and _known(queries % values == 0)
+
+
+def _one_batch(call: Call) -> bool:
+    return _heads(call, grouped=False)
+
+
+def _one_batch_or_groups(call: Call) -> bool:
+    return _heads(call, grouped=True)
+
+
+def _one_batch_or_any_groups(call: Call) -> bool:
+    return _heads(call, grouped=True, same=False)
+
+
+def _mask_dense(call: Call) -> bool:
+    return call.mask is None or _known(call.mask.stride(-1) == 1)
+
+
+def _dense(call: Call) -> bool:
+    return all(_known(each.stride(-1) == 1) for each in call.tensors) and _mask_dense(call)
+
+
+def _dense_or_narrow(call: Call) -> bool:
+    dense = all(_known(each.stride(-1) == 1) for each in call.tensors) or _known(call.query.size(-1) == 1)
+    return dense and _mask_dense(call)
+
+
+def _is_half(call: Call) -> bool:
+    """Ask for one 16-bit format that the device computes with."""
+    import torch
+
+    formats = (torch.float16, torch.bfloat16) if call.capability[0] >= 8 else (torch.float16,)
+    return call.query.dtype in formats and _one_format(call)
+
+
+def _one_format(call: Call) -> bool:
+    return len({each.dtype for each in call.tensors}) == 1
+
+
+def _is_half_or_single(call: Call) -> bool:
+    import torch
+
+    formats = {torch.float16, torch.float32} | ({torch.bfloat16} if call.capability[0] >= 8 else set())
+    return call.query.dtype in formats and _one_format(call)
+
+
+def _from_ampere(call: Call) -> bool:
+    return call.capability >= (8, 0)
+
+
+def _no_mask(call: Call) -> bool:
+    return call.mask is None
+
+
+def _flash_width(call: Call) -> bool:
+    widths = [each.size(-1) for each in call.tensors]
+    return _same(*widths) and _known(widths[0] <= 256)
+
+
+def _flash_width_trained(call: Call) -> bool:
+    """Ask for a width that the backward pass has shared memory for on 8.6 to 8.9 and 12.x."""
+    small = (8, 6) <= call.capability <= (8, 9) or call.capability[0] == 12
+    if not (call.trains and small):
+        return True
+    width = call.query.size(-1)
+    return _known(width <= 192) or (not call.dropout and _known(width > 224))
+
+
+def _square_if_causal(call: Call) -> bool:
+    return not call.causal or _same(call.query.size(-2), call.key.size(-2))
+
+
+def _alignment(call: Call) -> int:
+    """Count the numbers that a row of a product is a multiple of, for CUTLASS (`minimum_gemm_alignment`)."""
+    least = 4 if call.capability[0] >= 8 else 1
+    tensor_cores = call.capability[0] >= 8 or (call.capability[0] >= 7 and call.half)
+    return max(least, 8 if call.half else 4) if tensor_cores else least
+
+
+def _efficient_width(call: Call) -> bool:
+    queries, keys, values = (each.size(-1) for each in call.tensors)
+    aligned = all(_known(width % _alignment(call) == 0) and _known(width > 0) for width in (queries, values))
+    return aligned and _same(queries, keys)
+
+
+def _mask_fits(call: Call) -> bool:
+    """Ask for a mask without gradient that broadcasts in two or four dimensions."""
+    if call.mask is None:
+        return True
+    if call.mask.requires_grad:
+        return False
+    full = (*call.query.shape[:3], call.key.size(2))
+    broadcast = all(
+        _known(given == 1) or _same(given, size)
+        for given, size in zip(reversed(call.mask.shape), reversed(full), strict=False)
+    )
+    return call.mask.dim() in (2, 4) and broadcast
+
+
+def _deterministic_enough(_call: Call) -> bool:
+    import torch
+
+    return not torch.are_deterministic_algorithms_enabled() or torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _sixteenths(call: Call) -> bool:
+    return math.floor(call.dropout * 16) == call.dropout * 16
+
+
+def _cudnn_width(call: Call) -> bool:
+    widths = [each.size(-1) for each in (call.query, call.value)]
+    return all(_known(width <= 128) and _known(width % 8 == 0) for width in widths)
+
+
+def _cudnn_lengths(call: Call) -> bool:
+    one = _known(call.query.size(-2) == 1)
+    return not _known(call.key.size(-2) == 1) and not (call.dropout and one)
+
+
+def _flag(name: str) -> Callable[[], bool]:
+    """Read one of the switches that `sdpa_kernel` and `torch.backends.cuda` set."""
+
+    def enabled() -> bool:
+        import torch
+
+        return bool(getattr(torch._C, f"_get_{name}_sdp_enabled")())
+
+    return enabled
+
+
+def _never() -> bool:
+    return False
+
+
+_BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[Call], bool], ...]]] = {
+    MATH: (_flag("math"), ()),
+    FLASH: (
+        _flag("flash"),
+        (
+            _four_dimensional, _no_mask, _flash_width, _from_ampere, _flash_width_trained, _square_if_causal, _is_half,
+            _one_batch_or_groups, _not_empty, _dense_or_narrow,
+        ),
+    ),
+    EFFICIENT: (
+        _flag("mem_efficient"),
+        (_four_dimensional, _efficient_width, _not_empty, _dense, _one_batch, _is_half_or_single),
+    ),
+    CUDNN: (
+        _flag("cudnn"),
+        (
+            _four_dimensional, _deterministic_enough, _is_half, _mask_fits, _from_ampere, _sixteenths, _not_empty,
+            _dense_or_narrow, _one_batch_or_any_groups, _cudnn_width, _cudnn_lengths,
+        ),
+    ),
+}  # fmt: skip

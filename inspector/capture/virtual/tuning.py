@@ -1,0 +1,177 @@
+"""Choices that Inductor makes by timing: on a GPU that is not there the ways are listed, and one is taken unmeasured.
+
+Inductor makes the candidates itself (templates in each configuration, calls of libraries) and hands them to
+`AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which builds them first (`make_precompile_fn`)
+and times them then (`do_autotuning`): only these two are replaced. The scheduler times fusions of its own accord
+(`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py); they go as far as they come without the device.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ctrace.inspector.capture.environment import library_prefixes
+from ctrace.inspector.capture.origins import ops_of, origins_of
+from ctrace.inspector.capture.patch import patched
+from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.stage import current_stage
+from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
+from ctrace.inspector.stacks import user_lines
+
+_TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
+"""What the scheduler calls to time a fusion."""
+
+
+def can_be_left_open() -> bool:
+    """Say whether this torch makes its choices where we look for them."""
+    return all(hasattr(owner, name) for owner, name, _ in _replaced())
+
+
+@contextmanager
+def left_open(recorder: Recorder) -> Iterator[None]:
+    """Have Inductor list the ways that it would time, take one of them, and time nothing.
+
+    Raises:
+        AttributeError: this torch makes its choices elsewhere, and would time them.
+    """
+    with ExitStack() as patches:
+        for owner, name, make in _replaced():
+            original = getattr(owner, name)
+            patches.enter_context(patched(owner, name, functools.wraps(original)(make(original, recorder))))
+        yield
+
+
+def _replaced() -> Iterator[tuple[Any, str, Callable[[Any, Recorder], Any]]]:
+    from torch._inductor.scheduler import Scheduler
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    yield AlgorithmSelectorCache, "make_precompile_fn", _listed
+    yield AlgorithmSelectorCache, "do_autotuning", _ranked
+    yield Scheduler, "speedup_by_fusion", _fused
+    yield Scheduler, "speedup_by_combo_kernel", _combined
+    yield from ((Scheduler, name, _out_of_reach) for name in _TIMED_BY)
+
+
+class _DeviceNeeded(BaseException):
+    """Ends a decision where it comes to timing; torch passes over what is an `Exception` there."""
+
+
+def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
+    def needs_the_device(*_args: Any, **_kwargs: Any) -> Any:
+        raise _DeviceNeeded
+
+    return needs_the_device
+
+
+def _listed(original: Any, recorder: Recorder) -> Any:
+    """Record the candidates of one operation while it is lowered, and build none of them."""
+    given = inspect.signature(original)
+
+    def make_precompile_fn(*args: Any, **kwargs: Any) -> Any:
+        call = given.bind(*args, **kwargs).arguments
+        with recorder.watching("the candidates of autotuning"):
+            recorder.record("undecided", _described(call["name"], call["choices"]))
+        return dict
+
+    return make_precompile_fn
+
+
+def _described(name: str, choices: list[Any]) -> dict[str, Any]:
+    from torch._inductor.virtualized import V
+
+    node = V.graph.current_node
+    return {
+        "stage": current_stage(),
+        "kind": "autotuning",
+        "subject": subject_of(name, choices[0]),
+        "taken": taken_of(choices).name,
+        "candidates": [candidate(choice) for choice in choices],
+        "lines": _lines([] if node is None else [node]),
+    }
+
+
+def _ranked(original: Any, _recorder: Recorder) -> Any:
+    """Rank the candidates as if they had been timed: first the one that is taken."""
+    given = inspect.signature(original)
+
+    def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
+        choices = given.bind(*args, **kwargs).arguments["choices"]
+        taken = taken_of(choices)
+        return {taken: 0.0, **{choice: 1.0 for choice in choices if choice is not taken}}
+
+    return do_autotuning
+
+
+def _fused(original: Any, recorder: Recorder) -> Any:
+    told = _Fusions(recorder)
+
+    def speedup_by_fusion(self: Any, node1: Any, node2: Any) -> Any:
+        from torch._inductor.scheduler import FusionResult
+
+        try:
+            return original(self, node1, node2)
+        except _DeviceNeeded:
+            # A call of a library takes nothing in; loops are fused by default (config.py, `benchmark_fusion`).
+            fuse = not (node1.is_template() or node2.is_template())
+        told.record(self, [node1, node2], fuse)
+        return FusionResult.fuse(fuse)
+
+    return speedup_by_fusion
+
+
+def _combined(original: Any, recorder: Recorder) -> Any:
+    told = _Fusions(recorder)
+
+    def speedup_by_combo_kernel(self: Any, nodes: Any) -> Any:
+        try:
+            return original(self, nodes)
+        except _DeviceNeeded:
+            told.record(self, nodes, True)
+            return True
+
+    return speedup_by_combo_kernel
+
+
+class _Fusions:
+    """Records fusions that are timed, each once: a pair that is left apart is tried again in every round."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._told: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+    def record(self, scheduler: Any, nodes: list[Any], fuse: bool) -> None:
+        with self._recorder.watching("a fusion that is timed"):
+            told = self._told.setdefault(scheduler, set())
+            names = " ".join(node.get_name() for node in nodes)
+            if names not in told:
+                told.add(names)
+                self._recorder.record("undecided", _fusion(nodes, fuse))
+
+
+def _fusion(nodes: list[Any], fuse: bool) -> dict[str, Any]:
+    origins = [_origins(node) for node in nodes]
+    named = zip(nodes, origins, strict=True)
+    return {
+        "stage": current_stage(),
+        "kind": "fusion",
+        "subject": " + ".join(f"{node.get_name()} ({_ops(each)})" for node, each in named),
+        "taken": "fused" if fuse else "separate",
+        "candidates": [{"name": "fused"}, {"name": "separate"}],
+        "lines": _lines([origin for each in origins for origin in each]),
+    }
+
+
+def _ops(origins: list[Any]) -> str:
+    return ", ".join(op.removeprefix("aten.") for op in ops_of(origins))
+
+
+def _origins(node: Any) -> list[Any]:
+    return [origin for each in node.get_nodes() if each.node for origin in origins_of(each.node, exact=False)]
+
+
+def _lines(nodes: list[Any]) -> list[str]:
+    stacks = (stack for node in nodes if (stack := node.meta.get("stack_trace")))
+    return list(user_lines(stacks, library_prefixes()))

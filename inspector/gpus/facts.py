@@ -1,0 +1,170 @@
+"""What an entry of the table says, checked fact by fact, and made a GPU."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.gpus.document import entries_of, refuse_unknown, shown
+from ctrace.inspector.gpus.gpu import FORMATS, VECTOR_FORMATS, TargetGpu
+
+_SIZES = {
+    "processors": (1, 100_000),
+    "registers": (1024, 1 << 24),
+    "threads": (32, 1 << 16),
+    "threads_per_block": (32, 1 << 16),
+    "warp": (1, 1024),
+    "shared": (1024, 1 << 30),
+    "shared_per_block": (1024, 1 << 30),
+    "shared_per_block_optin": (1024, 1 << 30),
+    "memory": (1 << 20, 1 << 50),
+    "l2": (0, 1 << 40),
+}
+"""Whole numbers, and between what they may be."""
+_SPEEDS = {"clock": (1e6, 1e12), "bandwidth": (1e6, 1e18)}
+_RATES = {"rates": FORMATS, "vector_rates": VECTOR_FORMATS}
+_PEAK = (1e6, 1e21)
+FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "sources"))
+_KEYS = ("extends", *FACTS, "sources")
+_NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,3})?")
+"""PyYAML takes `1.98e9` for text."""
+_CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,2})")
+_SHARED = "CUDA C++ Programming Guide, by compute capability (as code: NVIDIA/cccl 004ad19, arch_traits.h)"
+_BY_CAPABILITY = ("registers", "threads", "shared", "shared_per_block", "shared_per_block_optin")
+_OF_ALL = {"threads_per_block": 1024, "warp": 32}
+_HERE = Path(__file__).parent
+
+
+def checked(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str, Any]:
+    """Give the facts of an entry, each of its type, and `sources` by fact; `source` is that of all others.
+
+    Raises:
+        TargetError: a fact is unknown, or is not what it could be.
+    """
+    refuse_unknown(entry, _KEYS, where)
+    given = {key: _checked(key, value, where) for key, value in entry.items()}
+    unsaid = {key: source for key in given if key in FACTS and source}
+    return {**given, "sources": {**unsaid, **_sources(entry.get("sources"), where)}}
+
+
+def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the facts of an entry over those that it extends.
+
+    Rates are merged by format, unless the entry's are null; another compute capability brings what all of it share.
+    """
+    if own.get("capability", lower["capability"]) != lower["capability"]:
+        lower = {key: value for key, value in lower.items() if key not in _BY_CAPABILITY}
+    merged = {**lower, **own}
+    for key in (*_RATES, "sources"):
+        both = own.get(key) is not None or key not in own
+        merged[key] = {**lower.get(key, {}), **(own.get(key) or {})} if both else {}
+    return merged
+
+
+def made(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
+    """Make a GPU of checked facts; what all of its compute capability share is filled in.
+
+    Raises:
+        TargetError: a fact is missing, or two contradict each other.
+    """
+    full = {**facts, "sources": dict(facts["sources"])}
+    full |= {key: {} for key in _RATES if full.get(key) is None}
+    for key, value in _by_capability(full.get("capability")).items():
+        if key not in full:
+            full[key] = value
+            full["sources"][key] = _SHARED
+    needed = [each.name for each in fields(TargetGpu) if each.default is MISSING and each.default_factory is MISSING]
+    missing = [key for key in needed if key not in full and key != "name"]
+    if missing:
+        raise TargetError(f"{where} does not say its {', '.join(missing)}", "add it, or say which GPU it extends")
+    full.pop("extends", None)
+    gpu = TargetGpu(name=name, **full)
+    _refuse_contradictions(gpu, where)
+    return gpu
+
+
+def _refuse_contradictions(gpu: TargetGpu, where: str) -> None:
+    pairs = (("shared_per_block", "shared_per_block_optin"), ("shared_per_block_optin", "shared"), ("l2", "memory"))
+    for less, more in pairs:
+        if getattr(gpu, less) > getattr(gpu, more):
+            raise TargetError(f"{where}: its {less} is more than its {more}", "correct one of them; both are in bytes")
+
+
+@cache
+def _capabilities() -> dict[str, dict[str, int]]:
+    return entries_of(_HERE / "capabilities.yaml", ours=True)
+
+
+def _by_capability(capability: tuple[int, int] | None) -> Mapping[str, int]:
+    known = {} if capability is None else _capabilities().get(f"{capability[0]}.{capability[1]}", {})
+    return {**known, **_OF_ALL}
+
+
+def _checked(key: str, value: object, where: str) -> object:
+    if value is None and key in (*_SPEEDS, *_RATES, "sources", "extends"):
+        return None
+    if key in _SIZES:
+        return _size(key, value, where)
+    if key in _SPEEDS:
+        return _number(f"its {key}", value, _SPEEDS[key], where)
+    if key in _RATES:
+        return _rates(key, value, where)
+    if key == "capability":
+        return _capability(value, where)
+    if key == "sources":
+        return value
+    if not isinstance(value, str) or not value.strip() or len(value) > 200:
+        raise TargetError(f"{where}: its {key} is {shown(value)}, not a short text", f'write it as {key}: "..."')
+    return value.strip()
+
+
+def _size(key: str, value: object, where: str) -> int:
+    low, high = _SIZES[key]
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        what = f"{where}: its {key} is {shown(value)}"
+        raise TargetError(what, f"write a whole number from {low} to {high}{_unit(key)}")
+    return value
+
+
+def _unit(key: str) -> str:
+    return " (bytes)" if key.startswith(("shared", "memory", "l2")) else ""
+
+
+def _number(what: str, value: object, limits: tuple[float, float], where: str) -> float:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not limits[0] <= value <= limits[1]:
+        raise TargetError(f"{where}: {what} is {shown(value)}", f"write a number from {limits[0]:g} to {limits[1]:g}")
+    return float(value) if math.isfinite(value) else limits[1]
+
+
+def _rates(key: str, value: object, where: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise TargetError(f"{where}: its {key} is {shown(value)}, not a table", f"write it as {key}: {{float64: 1e12}}")
+    refuse_unknown(value, _RATES[key], f"{where}: {key}")
+    return {name: _number(f"its {key} of {name}", rate, _PEAK, where) for name, rate in value.items()}
+
+
+def _capability(value: object, where: str) -> tuple[int, int]:
+    text = ".".join(map(str, value[:3])) if isinstance(value, list | tuple) else str(value)
+    found = _CAPABILITY.fullmatch(text) if not isinstance(value, bool) else None
+    if found is None or not 5 <= int(found[1]) <= 99:
+        what = f"{where}: its capability is {shown(value)}"
+        raise TargetError(what, 'write the compute capability as "9.0"')
+    return int(found[1]), int(found[2])
+
+
+def _sources(value: object, where: str) -> dict[str, str]:
+    """Give the source of each fact; a key may name several, with commas."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+        todo = "write it as sources: {memory: where it is from}"
+        raise TargetError(f"{where}: its sources are no table of texts", todo)
+    found = {key.strip(): text for keys, text in value.items() for key in keys.split(",")}
+    refuse_unknown(found, FACTS, f"{where}: sources")
+    return found
