@@ -11,10 +11,10 @@ from ctrace.reports import format as fmt
 
 
 def least_text(seconds: float | None) -> str:
-    """Write a bound, `12.3 µs` or `24.0 ns`; nothing for one that is not known."""
+    """Write a bound, `12.3 µs` or `240.0 ns`; nothing for one that is not known."""
     if seconds is None:
         return ""
-    return fmt.microseconds(seconds * 1e6) if seconds >= 1e-7 else f"{seconds * 1e9:.1f} ns"
+    return fmt.microseconds(seconds * 1e6) if seconds >= 1e-6 else f"{seconds * 1e9:.1f} ns"
 
 
 def kernel_facts(session: Session) -> Iterator[str]:

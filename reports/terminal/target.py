@@ -17,7 +17,7 @@ from ctrace.inspector.views.targetgpu import (
     target_of,
     target_sentence,
 )
-from ctrace.inspector.virtual import DeviceQuestion, Undecided
+from ctrace.inspector.virtual import Candidate, DeviceQuestion, Undecided
 from ctrace.reports import format as fmt
 from ctrace.reports.kerneltext import lines_text
 from ctrace.reports.targettext import kernel_facts
@@ -97,7 +97,8 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
         lines = f"  {fmt.one_line(lines_text(each.lines), 60)}" if each.lines else ""
         head = fmt.one_line(f"{each.graph} {each.stage}: {each.subject}", 120)
         yield item(Text.assemble((head, "bold"), (lines, "dim")))
-        yield hanging(f"emitted: {each.taken}; which is best is {NEEDS_DEVICE}")
+        taken = each.taken or ("all of them" if each.kind == "configuration" else "not known which")
+        yield hanging(f"emitted: {taken}; which is best is {NEEDS_DEVICE}")
         if each.candidates:
             yield hanging(_candidates(each, all_of_it=all_of_it), "dim")
     if not all_of_it:
@@ -106,5 +107,11 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
 
 def _candidates(each: Undecided, *, all_of_it: bool) -> str:
     most = len(each.candidates) if all_of_it else _CANDIDATES
-    names = (f"{one.name} ({one.configuration})" if one.configuration else one.name for one in each.candidates)
+    names = (_candidate(one, each.subject) for one in each.candidates)
     return f"{fmt.count(len(each.candidates), 'candidate')}: {fmt.listed(names, most)}"
+
+
+def _candidate(one: Candidate, subject: str) -> str:
+    if one.name == subject and one.configuration:
+        return one.configuration
+    return f"{one.name} ({one.configuration})" if one.configuration else one.name

@@ -93,7 +93,7 @@ def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: 
 
 
 def test_names_are_put_once_in_their_order() -> None:
-    assert target_names(request(None, "H100, a100,h100")) == {"h100": "H100", "a100": "a100"}
+    assert target_names(request(None, "H100, a100,h100")) == {"h100": "h100", "a100": "a100"}
     assert target_names(request(None, None)) == {}
 
 
