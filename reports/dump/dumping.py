@@ -109,16 +109,16 @@ class _Part:
         for group in groups(wrapper, self._kernels):
             site, about = group.site, self._about(group)
             told = self._told(module, group, about)
-            stem = self._names.new(told.name)
-            told = replace(told, code=self._write_code(stem, told.built))
             try:
                 if site.name in module.others:
                     raise CannotDumpError("ctrace makes no files of kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
-                dumped.append(replace(told, why_not=str(error)))
+                code = self._write_code(self._names.new(told.name), told.built) if told.built else ()
+                dumped.append(replace(told, why_not=str(error), code=code))
                 continue
-            file = f"{stem}.py"
+            stem = self._names.new(told.name)
+            file, told = f"{stem}.py", replace(told, code=self._write_code(stem, told.built))
             if site.kernel is not None:
                 by_name[site.name] = file
             dumped.append(replace(told, file=self._write(file, text)))
