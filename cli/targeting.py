@@ -65,7 +65,7 @@ def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
     order = order_of(run)
     options = merged(order.options, Options(**request.options))
     what = order.path or f"{order.module}:{order.name}".removesuffix(":None")
-    say(f"ctrace: the last run, {run.name}, was not emitted for {name}: running {what} anew for it")
+    say(f"ctrace: running {what} anew for {name}, with the options of the last run, {run.name}")
     return resolved_of(order), replace(options, target=name, build=False)
 
 

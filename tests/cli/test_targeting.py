@@ -125,7 +125,7 @@ def test_the_last_run_is_made_anew(tmp_path: Path, captures: list[Any], capsys: 
     assert captures == [
         (ModelTarget(tmp_path / "model.py", None, None), Options(train=True, mode="reduce-overhead", target="h100"))
     ]
-    assert "was not emitted for h100: running" in capsys.readouterr().err
+    assert "anew for h100, with the options of the last run" in capsys.readouterr().err
 
 
 def test_a_saved_run_with_another_backend_cannot_be_made_anew(tmp_path: Path, captures: list[Any]) -> None:
