@@ -87,17 +87,61 @@ def session_of(request: Request) -> "tuple[Session, bool]":
     Raises:
         CtraceError: the command line, the target or the run is wrong.
     """
+    from ctrace.inspector.errors import TargetError
     from ctrace.inspector.order import Options
     from ctrace.inspector.store import Store
+    from ctrace.inspector.target import resolve
 
-    store = Store()
-    saved = _saved(request.target, store)
-    if saved is not None:
-        return saved, False
-    return _captured(request, Options(**request.options), store), True
+    store, names = Store(), target_names(request)
+    if len(names) > 1:
+        todo = "name one; ctrace kernels, explain and fusion compare several"
+        raise TargetError(f"--target {','.join(names)}: this command takes one target", todo)
+    if names:
+        from ctrace.cli.targeting import session_for
+
+        return session_for(request, *next(iter(names.items())), store)
+    found = saved(request.target, store)
+    if found is not None:
+        return found, False
+    options = Options(**request.options)
+    resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
+    return captured(resolved, options, request.timeout, store), True
 
 
-def _saved(target: str | None, store: "Store") -> "Session | None":
+def target_names(request: Request) -> dict[str, str]:
+    """Give the GPUs that `--target` names, each once, in their order: by name, how the command line writes it.
+
+    Raises:
+        CtraceError: one is not known, options exclude each other, or the project's settings are wrong.
+    """
+    text = request.options.get("target")
+    if text is None:
+        return {}
+    from ctrace.inspector.gpus.table import gpu_named
+    from ctrace.inspector.settings import settings_at
+
+    check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
+    files = settings_at(Path.cwd()).gpus
+    return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
+
+
+def check_target(*, build: bool = False, backend: str | None = None) -> None:
+    """Refuse what cannot go with `--target`.
+
+    Raises:
+        TargetError: something does not.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if build:
+        todo = "leave one out: kernels for a GPU that need not be there are emitted, and cannot be run"
+        raise TargetError("--target and --build exclude each other", todo)
+    if backend not in (None, "inductor"):
+        todo = "only Inductor emits kernels: leave one of them out"
+        raise TargetError(f"--target and --backend {backend} exclude each other", todo)
+
+
+def saved(target: str | None, store: "Store") -> "Session | None":
     """Read what was captured earlier, if that is what the target names."""
     from ctrace.cli.console import say
     from ctrace.inspector.session import load, load_log, only_log
@@ -114,17 +158,14 @@ def _saved(target: str | None, store: "Store") -> "Session | None":
     return load_log(only_log(path)) if path.is_dir() else None
 
 
-def _captured(request: Request, options: "Options", store: "Store") -> "Session":
-    """Run the target, once the command line is known to make sense."""
+def captured(resolved: "Resolved", options: "Options", timeout: float | None, store: "Store") -> "Session":
+    """Run a target, once the command line is known to make sense."""
     from ctrace.cli.progress import progress
     from ctrace.inspector.run import capture
-    from ctrace.inspector.target import resolve
 
-    resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
     _check(resolved, options)
     with progress() as shown:
         talk = shown.child_output
-        timeout = request.timeout
         return capture(resolved, options, store=store, timeout=timeout, stdout=talk, stderr=talk, observe=shown.observe)
 
 
@@ -135,9 +176,14 @@ def _check(resolved: "Resolved", options: "Options") -> None:
     from ctrace.inspector.order import Options
     from ctrace.inspector.target import ProgramTarget
 
-    if isinstance(resolved, ProgramTarget) and options != Options(build=options.build, guard_cost=options.guard_cost):
+    if options.target is not None:
+        check_target(build=options.build, backend=options.backend)
+    allowed = Options(build=options.build, guard_cost=options.guard_cost, target=options.target)
+    if isinstance(resolved, ProgramTarget) and options != allowed:
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
-        raise TargetError(what, "leave out all options but --build and --timeout, or name an object: file.py:name")
+        raise TargetError(
+            what, "leave out all options but --build, --target and --timeout, or name an object: file.py:name"
+        )
     for text in options.inputs:
         parse_input(text)
     for text in options.vary:

@@ -1,9 +1,19 @@
 """`ctrace explain`: run a model or a program, and say what torch.compile did to it."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run, session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model import Session
 
 # What a command needs is imported when it runs: neither `ctrace --help` nor a saved run shall wait for all of it.
 
@@ -13,6 +23,7 @@ Examples:
   ctrace explain net.py:Encoder --input "float32[8,n]" --train
   ctrace explain pkg.models:tiny --vary "0=1,2,8" --json -o report.json
   ctrace explain train.py -- --epochs 1    a program that compiles by itself
+  ctrace explain model.py --target h100    code for a GPU that is not there
   ctrace explain                           the last run again
 """
 
@@ -26,8 +37,27 @@ def explain(
     from ctrace.cli.show import exit_code, show, shown_format
 
     form = shown_format(json=json, markdown=markdown)
+    if _side_by_side(request, output, json=json, markdown=markdown):
+        return
     check_output(output)
     session, is_new = session_of(request)
     show(session, form, output)
     if is_new:
         raise typer.Exit(exit_code(session))
+
+
+def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdown: bool) -> bool:
+    """Compare several GPUs, if several were named."""
+    from ctrace.cli.sidebyside import shown_side_by_side
+
+    def data(session: "Session") -> str:
+        from ctrace.reports.json import render_json
+
+        return render_json(session)
+
+    def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.sidebyside import explained_side_by_side
+
+        return explained_side_by_side(targets, failed, width)
+
+    return shown_side_by_side(request, output, json=json, data=data, screen=screen, others={"--markdown": markdown})

@@ -8,7 +8,7 @@ from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rich.console import RenderableType
 
@@ -48,6 +48,7 @@ def fusion(
 ) -> None:
     """Show how nodes were fused into kernels, and what was not fused and why."""
     from ctrace.cli.show import show_view
+    from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.views.fusion import parts
 
@@ -70,4 +71,13 @@ def fusion(
             return nodes_screen(session, found, width, all_of_it=all_of_it)
         return fusion_screen(session, found, all_of_it=all_of_it, verbose=verbose)
 
-    show_view(request, output, json=json, data=data, screen=screen)
+    def several(
+        targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int
+    ) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.sidebyside import fusions_side_by_side
+
+        return fusions_side_by_side(targets, failed, width)
+
+    others = {"--graph": graph, "--stage": stage, "--rounds": rounds, "--nodes": nodes}
+    if not shown_side_by_side(request, output, json=json, data=data, screen=several, others=others):
+        show_view(request, output, json=json, data=data, screen=screen)

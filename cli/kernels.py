@@ -16,7 +16,9 @@ Examples:
   ctrace kernels --source --kernel exp_0  the code of one
   ctrace kernels --wrapper --graph 0/0    the code that calls them
   ctrace kernels --dump kernels/          a file a kernel, each of which runs
-  ctrace kernels --ir ptx --kernel exp_0  what Triton made of it (--build)
+  ctrace kernels --target h100            for a GPU that is not there
+  ctrace kernels --target a100,h100       for two, side by side
+  ctrace kernels --ir ptx --kernel exp_0  what Triton made of it
   ctrace kernels model.py --train --stage backward
 """
 
@@ -39,7 +41,9 @@ Dump = Annotated[
 ]
 Ir = Annotated[
     str | None,
-    typer.Option("--ir", metavar="STAGE", help="Print ttir, ttgir, llir, ptx or sass of a run with --build on a GPU."),
+    typer.Option(
+        "--ir", metavar="STAGE", help="Print ttir, ttgir, llir, ptx or sass of a run with --target or --build."
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph part, kernel and call.")]
 
@@ -60,10 +64,20 @@ def kernels(
     output: opt.Output = None,
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
-    from ctrace.cli.kernelviews import Asked, data, screen
+    from ctrace.cli.kernelviews import Asked, data, screen, side_by_side
     from ctrace.cli.show import show_view
+    from ctrace.cli.sidebyside import shown_side_by_side
 
     asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    if shown_side_by_side(
+        request,
+        output,
+        json=json,
+        data=lambda session: data(session, asked),
+        screen=lambda targets, failed, width: side_by_side(targets, failed, asked, width),
+        others=asked.views,
+    ):
+        return
     show_view(
         request,
         output,

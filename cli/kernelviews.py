@@ -1,6 +1,6 @@
 """What `ctrace kernels` shows, by what was asked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -49,6 +49,29 @@ class Asked:
         if len(chosen) > 1:
             raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
 
+    @property
+    def views(self) -> dict[str, object]:
+        """Give what narrows or replaces the table of kernels, by option."""
+        return {
+            "--graph": self.graph,
+            "--stage": self.stage,
+            "--kernel": self.kernel,
+            "--line": self.line,
+            "--dump": self.dump,
+            "--ir": self.ir,
+            "--source": self.source,
+            "--wrapper": self.wrapper,
+        }
+
+
+def side_by_side(
+    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", asked: Asked, width: int
+) -> "Iterable[RenderableType]":
+    """Make a screen of several GPUs."""
+    from ctrace.reports.terminal.sidebyside import kernels_side_by_side
+
+    return kernels_side_by_side(targets, failed, width, all_of_it=asked.all_of_it)
+
 
 def data(session: "Session", asked: Asked) -> str:
     """Make JSON."""
@@ -76,7 +99,7 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
     if asked.ir:
         return _ir_screen(session, asked)
     if asked.wrapper:
-        return one.wrapper_screen(_wrappers(session, asked))
+        return one.wrapper_screen(session, _wrappers(session, asked))
     found = _parts(session, asked)
     if asked.source:
         return one.source_screen(session, _chosen(session, asked, found))
@@ -84,11 +107,13 @@ def screen(session: "Session", asked: Asked, width: int) -> "Iterable[Renderable
         return one.line_screen(session, *_of_line(session, asked.line, asked, found))
     if asked.kernel:
         return one.kernel_screen(session, _chosen(session, asked, found), all_of_it=asked.all_of_it)
-    return chain(kernels_screen(session, found, width, all_of_it=asked.all_of_it), _beside(session, asked, width))
+    shown = kernels_screen(session, found, width, all_of_it=asked.all_of_it)
+    return chain(shown, _beside(session, asked, found, width))
 
 
-def _beside(session: "Session", asked: Asked, width: int) -> "Iterator[RenderableType]":
-    """Show what only some runs have: kernels that the user wrote, and kernels that were built."""
+def _beside(session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
+    """Show what only some runs have: kernels that the user wrote, kernels that were built, a GPU that is not there."""
+    from ctrace.inspector.views.targetgpu import target_of
     from ctrace.reports.terminal.built import resources_screen, times_screen
     from ctrace.reports.terminal.parts import MOST
     from ctrace.reports.terminal.userkernels import user_kernels_section
@@ -98,6 +123,22 @@ def _beside(session: "Session", asked: Asked, width: int) -> "Iterator[Renderabl
         yield from times_screen(session, width, asked.graph)
     if session.built:
         yield from resources_screen(session, width, asked.graph, all_of_them=asked.all_of_it)
+    if target_of(session):
+        yield from _for_a_target(session, asked, found, width)
+
+
+def _for_a_target(
+    session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int
+) -> "Iterator[RenderableType]":
+    """Show bounds, choices that are left to the device, and where the program asked about it."""
+    from ctrace.reports.terminal import target
+    from ctrace.reports.terminal.bounds import bounds_screen
+
+    if not session.built:
+        yield target.nothing_compiled(session)
+    yield from bounds_screen(session, found, width, all_of_it=asked.all_of_it)
+    yield from target.choices_section(session, all_of_it=asked.all_of_it)
+    yield from target.questions_section(session, all_of_it=asked.all_of_it)
 
 
 def _dumped(session: "Session", folder: str) -> "Dumped":
@@ -109,7 +150,7 @@ def _dumped(session: "Session", folder: str) -> "Dumped":
 def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
     from ctrace.reports.terminal.dump import dump_screen
 
-    return dump_screen(_dumped(session, folder))
+    return dump_screen(session, _dumped(session, folder))
 
 
 def _ir_screen(session: "Session", asked: Asked) -> "Iterable[RenderableType]":

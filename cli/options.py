@@ -46,7 +46,7 @@ Dynamic = Annotated[
 TargetGpu = Annotated[
     str | None,
     typer.Option(
-        "--target", metavar="GPU", help="Emit code for a GPU that need not be there: h100; see ctrace targets."
+        "--target", metavar="GPU", help="Emit code for a GPU that need not be there: h100, or a100,h100 to compare."
     ),
 ]
 Fullgraph = Annotated[bool, typer.Option("--fullgraph", help="torch.compile's fullgraph: a break is an error.")]

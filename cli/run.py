@@ -18,6 +18,7 @@ Examples:
   ctrace run train.py --epochs 1
   ctrace run -m pkg.tool --help
   ctrace run --json -o report.json train.py
+  ctrace run --target h100 train.py    code for a GPU that is not there
 """
 
 
@@ -28,6 +29,7 @@ def run(
     markdown: opt.Markdown = False,
     output: opt.Output = None,
     build: opt.Build = False,
+    gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did in it."""
@@ -39,10 +41,10 @@ def run(
 
     form = shown_format(json=json, markdown=markdown)
     check_output(output)
-    target = _target(module, context.args)
+    target, name = _target(module, context.args), _gpu(gpu, build=build)
     # The program's stdout is its own, unless the report is data for stdout.
     stdout = 2 if form is not Format.TERMINAL and output is None else None
-    session = capture(target, Options(build=build), store=Store(), timeout=timeout, stdout=stdout)
+    session = capture(target, Options(build=build, target=name), store=Store(), timeout=timeout, stdout=stdout)
     show(session, form, output, on_stderr=True)
     raise typer.Exit(exit_code(session))
 
@@ -59,7 +61,23 @@ def separated(words: list[str]) -> list[str]:
     return words
 
 
-_WITH_VALUE = ("-o", "--output", "--timeout")
+_WITH_VALUE = ("-o", "--output", "--timeout", "--target")
+
+
+def _gpu(text: str | None, *, build: bool) -> str | None:
+    """Give the one GPU that is named.
+
+    Raises:
+        TargetError: it is not known, there are several, or kernels are to be built too.
+    """
+    from ctrace.cli.capturing import Request, target_names
+    from ctrace.inspector.errors import TargetError
+
+    names = target_names(Request(options={"target": text, "build": build}))
+    if len(names) > 1:
+        todo = "name one; ctrace kernels, explain and fusion compare several"
+        raise TargetError(f"--target {text}: ctrace run takes one target", todo)
+    return next(iter(names.values()), None)
 
 
 def _target(module: str | None, words: list[str]) -> "ProgramTarget":

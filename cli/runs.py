@@ -70,6 +70,8 @@ def _print(found: "list[Run]") -> None:
         what = ", ".join(
             count(int(summary[f"{noun}s"]), noun) for noun in ("graph", "break", "recompile") if f"{noun}s" in summary
         )
+        if summary.get("target_gpu"):
+            what += f", for {plain(str(summary['target_gpu']))}"
         when = time.strftime("%d %b %H:%M", time.localtime(run.created))
         table.add_row(Text(plain(run.name)), when, verdict, what, seconds(run.seconds) if run.seconds else "")
     console().print(table, highlight=False)

@@ -22,7 +22,8 @@ class Exit(IntEnum):
 class CtraceError(Exception):
     """Something is wrong that the user can put right: one line what, one line what to do.
 
-    Only `cli/main.py` catches it, prints both lines to stderr and ends with `exit_code`.
+    `cli/main.py` catches it, prints both lines to stderr and ends with `exit_code`; besides, only a comparison of
+    several GPUs does, to go on with the others.
     """
 
     exit_code = Exit.USAGE

@@ -54,6 +54,6 @@ class Order:
         options = data.pop("options")
         options = Options(**{**options, "inputs": tuple(options["inputs"]), "vary": tuple(options["vary"])})
         tuples = {"args": tuple(data["args"]), "owned": tuple(data["owned"])}
-        gpu = data.pop("gpu")
+        gpu = data.pop("gpu", None)
         target = None if gpu is None else TargetGpu(**{**gpu, "capability": tuple(gpu["capability"])})
         return cls(**{**data, **tuples, "options": options, "gpu": target})

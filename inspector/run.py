@@ -59,6 +59,7 @@ def _summarised(session: Session) -> dict[str, object]:
         "skipped": len(session.skips),
         "recompiles": len(session.recompiles),
         "torch": session.environment.torch,
+        "target_gpu": session.gpu.target or None if session.gpu is not None else None,
     }
 
 

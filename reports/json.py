@@ -11,9 +11,11 @@ from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.kernels import Row, rows
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
+from ctrace.inspector.virtual import Basis
 from ctrace.reports import format as fmt
 from ctrace.reports.json_fusion_summary import fusion_data
 from ctrace.reports.json_passes import attention_data
+from ctrace.reports.json_target import WORK, emitted, target_data, unknown_data
 
 if TYPE_CHECKING:
     pass
@@ -43,6 +45,7 @@ def as_data(session: Session) -> dict[str, Any]:
             "device": environment.device,
             "backend": environment.backend,
             "built": environment.built,
+            "target_gpu": target_data(session),
         },
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
         "error": _failure(session.failure, cwd, violations(session)),
@@ -86,7 +89,8 @@ def as_data(session: Session) -> dict[str, Any]:
         },
         "fusion": fusion_data(session),
         "kernels": [kernel_data(row, cwd) for row in rows(session)],
-        "time": {"total": session.time.total, "phases": dict(session.time.phases)},
+        **unknown_data(session),
+        "time": {"basis": str(Basis.MEASURED), "total": session.time.total, "phases": dict(session.time.phases)},
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
     }
@@ -262,7 +266,7 @@ def _cut(each: Cut) -> dict[str, Any]:
 def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
     """Give a kernel in short as plain data; what is not known is null."""
     kernel, work = row.kernel, row.work
-    return {
+    data = {
         "graph": kernel.graph,
         "stage": str(kernel.stage),
         "name": kernel.name,
@@ -276,6 +280,7 @@ def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
         "flops": work.flops,
         "nodes": len(row.nodes) or None,
     }
+    return emitted(data, *WORK)
 
 
 def place_data(place: str, cwd: str) -> str:

@@ -1,4 +1,4 @@
-"""What `--build` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
+"""What `--build` or `--target` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
 
 from typing import Any
 
@@ -6,13 +6,17 @@ from ctrace.inspector.built import Gpu, Refused
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy
 from ctrace.inspector.views.built import Code, Resources, Time, codes, resources, stages_of, times
+from ctrace.inspector.virtual import Basis
+from ctrace.reports.json_target import basis, gpu_facts
+
+_BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
     """Give the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
     return {
         "gpu": None if session.gpu is None else _gpu(session.gpu),
-        "built": [_resources(each) for each in resources(session, graph, all_of_them=True)],
+        "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
         "refused": [_refused(each) for each in session.refused if graph in (None, each.graph)],
         "timed": [_time(each) for each in times(session, graph)],
     }
@@ -30,19 +34,18 @@ def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str 
 def _gpu(gpu: Gpu) -> dict[str, Any]:
     return {
         "name": gpu.name,
-        "capability": ".".join(map(str, gpu.multiprocessor.capability)),
-        "processors": gpu.processors,
-        "clock": gpu.clock,
-        "bandwidth": gpu.bandwidth,
+        "target": gpu.target or None,
+        **gpu_facts(gpu),
         "copied": gpu.copied,
         "empty": gpu.empty,
         "tf32": list(gpu.tf32),
     }
 
 
-def _resources(each: Resources) -> dict[str, Any]:
+def resources_data(each: Resources) -> dict[str, Any]:
+    """Give what one configuration of a kernel takes."""
     built = each.built
-    return {
+    data = {
         "graph": built.graph,
         "stage": str(built.stage),
         "kernel": built.kernel,
@@ -60,6 +63,7 @@ def _resources(each: Resources) -> dict[str, Any]:
         "cached": built.cached,
         "ir": list(stages_of(built)),
     }
+    return basis(Basis.EMITTED, data, measured=(Basis.MEASURED, ("seconds",)))
 
 
 def _refused(each: Refused) -> dict[str, Any]:
@@ -73,12 +77,15 @@ def _refused(each: Refused) -> dict[str, Any]:
 
 
 def _occupancy(held: Occupancy) -> dict[str, Any]:
-    return {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": list(map(str, held.limits))}
+    limits = list(map(str, held.limits))
+    return basis(
+        Basis.COMPUTED, {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": limits}
+    )
 
 
 def _time(each: Time) -> dict[str, Any]:
     timed = each.timed
-    return {
+    data = {
         "graph": timed.graph,
         "stage": str(timed.stage),
         "kernel": timed.kernel,
@@ -93,8 +100,17 @@ def _time(each: Time) -> dict[str, Any]:
         "reached": each.reached,
         "not_measured": timed.why or None,
     }
+    return basis(Basis.MEASURED, data, computed=(Basis.COMPUTED, _BOUNDS))
 
 
 def _code(each: Code) -> dict[str, Any]:
     of = each.built
-    return {"graph": of.graph, "stage": str(of.stage), "kernel": of.kernel, "ir": each.stage, "text": each.text}
+    data = {
+        "graph": of.graph,
+        "stage": str(of.stage),
+        "kernel": of.kernel,
+        "hash": of.hash,
+        "ir": each.stage,
+        "text": each.text,
+    }
+    return basis(Basis.EMITTED, data)

@@ -9,9 +9,11 @@ from ctrace.inspector.views.fusion import kinds, ops_lowered
 from ctrace.inspector.views.fusionmissed import Missed, not_fused
 from ctrace.inspector.views.fusionorder import Ranked, ending, ranked, unranked
 from ctrace.inspector.views.fusiontotals import totals
+from ctrace.inspector.virtual import Basis
 from ctrace.reports.fusiontext import order_text
 from ctrace.reports.json import SCHEMA
 from ctrace.reports.json_fusion_summary import lines_data, missed_data
+from ctrace.reports.json_target import WORK, emitted, target_data
 
 
 def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> str:
@@ -19,6 +21,7 @@ def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> str:
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
+        "target_gpu": target_data(session),
         "fusion": [_part(session, each) for each in found],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
@@ -28,6 +31,7 @@ def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> str:
 def _part(session: Session, fusion: Fusion) -> dict[str, Any]:
     cwd = session.environment.cwd
     return {
+        "basis": str(Basis.EMITTED),
         "graph": fusion.graph,
         "stage": str(fusion.stage),
         "ops": ops_lowered(session, fusion),
@@ -74,6 +78,7 @@ def _totals(fusion: Fusion) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
+        "basis": str(Basis.COMPUTED),
         "unfused": found.unfused,
         "fused": found.fused,
         "least": found.least,
@@ -118,7 +123,7 @@ def _score(score: Score) -> dict[str, int]:
 
 
 def _node(node: Node, cwd: str) -> dict[str, Any]:
-    return {
+    data = {
         "name": node.name,
         "kind": str(node.kind),
         "operations": list(node.operations),
@@ -130,6 +135,7 @@ def _node(node: Node, cwd: str) -> dict[str, Any]:
         "flops": node.flops,
         "accesses": [_access(each) for each in node.accesses],
     }
+    return emitted(data, *WORK, "accesses")
 
 
 def _access(each: Access) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from ctrace.inspector.views.fusionmissed import Missed, top_missed
 from ctrace.inspector.views.fusiontotals import session_totals
 from ctrace.inspector.views.summary import fusion_totals
 from ctrace.reports import format as fmt
+from ctrace.reports.json_target import emitted
 
 
 def fusion_data(session: Session) -> dict[str, Any] | None:
@@ -14,7 +15,7 @@ def fusion_data(session: Session) -> dict[str, Any] | None:
     nodes, moved, missed = fusion_totals(session), session_totals(session), top_missed(session)
     if nodes is None:
         return None
-    return {
+    data = {
         "rounds": nodes.rounds,
         "nodes_before": nodes.before,
         "nodes_after": nodes.after,
@@ -28,12 +29,13 @@ def fusion_data(session: Session) -> dict[str, Any] | None:
             **missed_data(missed[1], session.environment.cwd),
         },
     }
+    return emitted(data, "bytes_unfused", "bytes_fused", "bytes_least")
 
 
 def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
     """Give a pair that shares data and was not fused."""
     reason = each.reason
-    return {
+    data = {
         "bytes": each.bytes,
         "bytes_perhaps": each.perhaps,
         "nodes": [each.first.name, each.second.name],
@@ -45,6 +47,7 @@ def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
         "torch": reason.torch or None,
         "library_calls_only": reason.both_called,
     }
+    return emitted(data, "bytes", "bytes_perhaps")
 
 
 def lines_data(lines: tuple[str, ...], cwd: str) -> list[str]:

@@ -13,9 +13,11 @@ from ctrace.inspector.views.graphsaved import Kept
 from ctrace.inspector.views.graphsummary import Overview, overview
 from ctrace.inspector.views.passes import between
 from ctrace.inspector.views.stagediff import LineChange, LineLowered, StageDiff
+from ctrace.inspector.virtual import Basis
 from ctrace.reports import format as fmt
 from ctrace.reports.json import SCHEMA
 from ctrace.reports.json_passes import attention_data, passes_data, run_data
+from ctrace.reports.json_target import target_data
 
 
 def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> str:
@@ -68,6 +70,7 @@ def _written(session: Session, data: dict[str, Any]) -> str:
     whole = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
+        "target_gpu": target_data(session),
         **data,
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
@@ -76,7 +79,13 @@ def _written(session: Session, data: dict[str, Any]) -> str:
 
 def _head(each: Compiled, cwd: str) -> dict[str, Any]:
     at = each.compilation
-    return {"id": each.id, "function": at.function, "file": fmt.path(at.file, cwd), "line": at.resumes_at or at.line}
+    return {
+        "basis": str(Basis.EMITTED),
+        "id": each.id,
+        "function": at.function,
+        "file": fmt.path(at.file, cwd),
+        "line": at.resumes_at or at.line,
+    }
 
 
 def _overview(told: Overview, cwd: str) -> dict[str, Any]:
@@ -115,6 +124,7 @@ def _overview(told: Overview, cwd: str) -> dict[str, Any]:
 
 def _kept(kept: Kept, cwd: str) -> dict[str, Any]:
     return {
+        "basis": str(Basis.COMPUTED),
         "bytes": kept.made,
         "symbols": list(kept.symbols),
         "tensors": [

@@ -9,16 +9,22 @@ from ctrace.inspector.generated import Launch, OutputCode
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.kernellines import OfLine, Wanted
 from ctrace.inspector.views.kernels import Part, Row, Work, work_of_launch
+from ctrace.inspector.virtual import Basis
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.json import SCHEMA, kernel_data, place_data
 from ctrace.reports.json_built import built_data, ir_data
+from ctrace.reports.json_target import WORK, bounds_data, emitted, target_data, unknown_data
 from ctrace.reports.json_userkernels import user_kernels_data
 
 
 def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> str:
     """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
-    parts = [_part(part, session, source=source) for part in found]
-    return _written(session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session)})
+    every = tuple(found)
+    parts = [_part(part, session, source=source) for part in every]
+    more = {"bounds": bounds_data(session, every), **unknown_data(session)}
+    return _written(
+        session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session), **more}
+    )
 
 
 def render_line_json(
@@ -32,7 +38,7 @@ def render_line_json(
 
 def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> str:
     """Write the function of each graph part that calls its kernels."""
-    wrappers = [{"graph": code.graph, "stage": str(code.stage), "wrapper": text} for code, text in found]
+    wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
     return _written(session, {"wrappers": wrappers})
 
 
@@ -55,7 +61,7 @@ def render_dump_json(session: Session, dumped: Dumped) -> str:
 
 def _written(session: Session, data: dict[str, Any]) -> str:
     problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
-    head = {"schema": SCHEMA, "verdict": str(session.verdict)}
+    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
     return json.dumps({**head, **data, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -65,6 +71,7 @@ def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
         "graph": part.graph,
         "stage": str(part.stage),
         "known": {
+            "basis": str(Basis.COMPUTED),
             **_work(part.known),
             "intensity": part.known.intensity if part.is_known else None,
             "bytes_not_known_of": unknown,
@@ -84,6 +91,7 @@ def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
         "fused_from": [_node(node, cwd) for node in row.nodes],
         "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
     }
+    data = emitted(data, *WORK)
     return {**data, **_source(row, cwd)} if source else data
 
 
@@ -122,7 +130,7 @@ def _node(node: Node, cwd: str) -> dict[str, Any]:
 
 def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
     arguments = launch.arguments
-    return {
+    data = {
         "ops": list(launch.ops),
         "lines": [place_data(place, cwd) for place in launch.lines],
         **_work(work_of_launch(launch)),
@@ -136,13 +144,14 @@ def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
             for each in arguments
         ],
     }
+    return emitted(data, *WORK)
 
 
 def _of_line(each: OfLine, cwd: str) -> dict[str, Any]:
     return {
         **kernel_data(each.row, cwd),
         "calls_of_it": len(each.launches) or None,
-        "work_of_it": _work(each.work),
+        "work_of_it": {"basis": str(Basis.COMPUTED), **_work(each.work)},
         "nodes_of_it": [_node(node, cwd) for node in each.nodes],
         "other_lines": [place_data(place, cwd) for place in each.others],
     }

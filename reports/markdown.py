@@ -9,8 +9,17 @@ from ctrace.inspector.views.fusiontotals import session_totals
 from ctrace.inspector.views.recompiles import groups
 from ctrace.inspector.views.scenarios import provoked
 from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.inspector.views.targetgpu import (
+    open_sentence,
+    question_place,
+    question_sentence,
+    questions,
+    target_sentence,
+)
+from ctrace.inspector.virtual import DeviceQuestion
 from ctrace.reports import format as fmt
 from ctrace.reports.fusiontext import bytes_text, missed_text
+from ctrace.reports.targettext import kernel_facts
 
 
 def render_markdown(session: Session) -> str:
@@ -23,6 +32,8 @@ def _lines(session: Session) -> Iterator[str]:
     name = session.target.path or session.target.name or "this run"
     yield f"### ctrace: {_text(name)}: **{str(session.verdict).replace('_', ' ')}**"
     yield f"\n{_prose(sentence(session))}"
+    if told := target_sentence(session):
+        yield f"\n{_text(told)}"
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
         for found in ranked(session):
@@ -47,6 +58,7 @@ def _lines(session: Session) -> Iterator[str]:
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
         yield _row(fact, _text(value))
+    yield from _bullets("The program asks about the device", map(_question, questions(session)))
     yield from _bullets("What to do", next_steps(session))
     yield from _bullets("Problems of ctrace itself", (problem.what for problem in session.problems))
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
@@ -83,8 +95,15 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "missed fusion", missed_text(top[1])
     if session.kernels:
         yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
+    yield from (("kernels", told) for told in kernel_facts(session))
+    if told := open_sentence(session):
+        yield "left to the device", told
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
     yield "time", f"{fmt.seconds(session.time.total)}{f' ({phases})' if phases else ''}"
+
+
+def _question(each: DeviceQuestion) -> str:
+    return f"{question_place(each)} in {each.function}: {question_sentence(each)}"
 
 
 def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `--build` showed of kernels: resources and what limits them, times next to their bounds, code at every stage."""
+"""What `--build` or `--target` showed of kernels: resources and their limits, times and bounds, code at every stage."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy, occupancy
 from ctrace.inspector.rates import most_operations
 
-NOT_BUILT = "run with --build on a machine with a GPU"
+NOT_BUILT = "run with --build on a GPU, or with --target"
 _SASS = IR_STAGES[-1]
 _LONGEST = 64 << 20
 """Characters of one stage of code that are unpacked at most."""
@@ -28,6 +28,8 @@ class Resources:
     built: Built
     occupancy: Occupancy | None
     """None: not known."""
+    unused: bool = False
+    """Whether another configuration of the same kernel is the one that is launched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Bound:
     """For its bytes, at the most that the memory can do."""
     arithmetic: float | None
     """For its operations, at the most that the units can do."""
+    peak: float | None = None
+    """That most, in operations a second."""
 
     @property
     def seconds(self) -> float | None:
@@ -80,14 +84,25 @@ class Code:
     built: Built
     stage: str
     text: str | None
+    unused: bool = False
+    """As of `Resources`."""
 
 
 def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
     """Give the kernels that were compiled; of each what is launched, or every configuration."""
-    used = {_kernel(each) for each in session.built if each.chosen}
+    used = _used(session)
     wanted = (each for each in session.built if graph in (None, each.graph))
     shown = (each for each in wanted if all_of_them or each.chosen or _kernel(each) not in used)
-    return tuple(Resources(each, _occupancy(session.gpu, each)) for each in shown)
+    return tuple(Resources(each, _occupancy(session.gpu, each), _is_unused(each, used)) for each in shown)
+
+
+def _used(session: Session) -> set[tuple[str, Stage, str]]:
+    """Give the kernels of which it is known which configuration is launched."""
+    return {_kernel(each) for each in session.built if each.chosen}
+
+
+def _is_unused(built: Built, used: set[tuple[str, Stage, str]]) -> bool:
+    return not built.chosen and not built.open and _kernel(built) in used
 
 
 def _kernel(of: Built | Timed) -> tuple[str, Stage, str]:
@@ -117,16 +132,22 @@ def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[Timed], whole: floa
     total = None if timed.seconds is None else timed.seconds * len(same)
     share = None if total is None or not whole else total / whole
     launch = kernel.launches[timed.launch] if kernel is not None and 0 <= timed.launch < len(kernel.launches) else None
-    return Time(timed, len(same), total, share, _bound(gpu, kernel, launch))
+    return Time(timed, len(same), total, share, bound_of(gpu, kernel, launch))
 
 
-def _bound(gpu: Gpu | None, kernel: Kernel | None, launch: Launch | None) -> Bound:
-    if gpu is None or kernel is None or launch is None:
+def bound_of(gpu: Gpu | None, kernel: Kernel | None, launch: Launch | None) -> Bound:
+    """Give the least time of one launch, with nothing of what it reads in a cache; not known of one on a processor."""
+    if gpu is None or kernel is None or launch is None or kernel.language == "cpp" or _is_on_cpu(launch):
         return Bound(None, None)
     known = launch.read is not None and launch.written is not None and gpu.bandwidth
     memory = ((launch.read or 0) + (launch.written or 0)) / gpu.bandwidth if known and gpu.bandwidth else None
     most = _most_operations(gpu, kernel, launch) if launch.flops else None
-    return Bound(memory, launch.flops / most if most and launch.flops else None)
+    return Bound(memory, launch.flops / most if most and launch.flops else None, most)
+
+
+def _is_on_cpu(launch: Launch) -> bool:
+    devices = {each.device for each in launch.arguments or () if each.tensor}
+    return devices == {"cpu"}
 
 
 def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
@@ -154,7 +175,8 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     wanted = [each for each in built if kernel in (None, each.kernel) and stage in stages_of(each)]
     if not wanted:
         raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
-    return tuple(Code(each, stage, text) for each, text in zip(wanted, _texts(wanted, stage), strict=True))
+    used, texts = _used(session), _texts(wanted, stage)
+    return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
 
 
 def stages_of(built: Built) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ctrace.inspector.views.built import Resources
+
 
 @dataclass(frozen=True, slots=True)
 class DumpedKernel:
@@ -19,6 +21,10 @@ class DumpedKernel:
     bytes: int | None = None
     """Read and written by the first launch; None: not known."""
     flops: int | None = None
+    built: tuple[Resources, ...] = ()
+    """Every configuration that was compiled."""
+    code: tuple[str, ...] = ()
+    """Files of what Triton made of it, from the folder of the dump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,8 @@ class DumpedPart:
     """Why the wrapper is not compared with eager; empty: it is."""
     why_not: str = ""
     """Why nothing was written of it."""
+    no_instructions: str = ""
+    """Why there are no files of the instructions of its kernels, where Triton compiled them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from typing import Any
 
 from ctrace import __version__
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.generated import OutputCode
+from ctrace.inspector.generated import Kernel, OutputCode
 from ctrace.inspector.model import Session
 from ctrace.inspector.printed import GraphStage
+from ctrace.inspector.views.built import Resources
 from ctrace.inspector.views.graphs import compiled
+from ctrace.reports.dump.codefiles import built_of, code_files, instructions, notes
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.folder import INDEX, Folder
 from ctrace.reports.dump.graphfile import graph_file
@@ -22,6 +24,8 @@ from ctrace.reports.dump.names import Names
 from ctrace.reports.dump.pieces import About, CannotDumpError
 from ctrace.reports.dump.readme import readme
 from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
+from ctrace.reports.json_built import resources_data
+from ctrace.reports.json_target import emitted, target_data
 
 _README = "README.md"
 
@@ -59,6 +63,8 @@ class _Part:
         self._folder = folder
         self._names = Names("wrapper", "graph")
         self._kernels = [each for each in session.kernels if (each.graph, each.stage) == (code.graph, code.stage)]
+        self._built = built_of(session, code.graph, code.stage)
+        self._last = instructions(session, code.graph)
         self._title = f"graph {code.graph}, {code.stage}"
         self.files: list[Path] = []
 
@@ -70,9 +76,17 @@ class _Part:
         wrapper = follow(module, self._dtypes())
         kernels, by_name = self._write_kernels(module, wrapper)
         why_not = self._write_graph()
-        title = f"{self._title}: the wrapper"
+        title = ", ".join((f"{self._title}: the wrapper", *notes(self._session, (), generated=True)))
         self._write("wrapper.py", wrapper_file(Parts(title, code.text, module, wrapper, by_name, why_not)))
-        return DumpedPart(code.graph, str(code.stage), self._folder, tuple(kernels), wrapper=True, compared=why_not)
+        return DumpedPart(
+            code.graph,
+            str(code.stage),
+            self._folder,
+            tuple(kernels),
+            wrapper=True,
+            compared=why_not,
+            no_instructions=self._last.why_not,
+        )
 
     def _write(self, name: str, text: str) -> str:
         file = f"{self._folder}/{name}"
@@ -100,13 +114,18 @@ class _Part:
                     raise CannotDumpError("ctrace makes no files of kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
-                dumped.append(replace(told, why_not=str(error)))
+                code = self._write_code(self._names.new(told.name), told.built) if told.built else ()
+                dumped.append(replace(told, why_not=str(error), code=code))
                 continue
-            file = f"{self._names.new(told.name)}.py"
+            stem = self._names.new(told.name)
+            file, told = f"{stem}.py", replace(told, code=self._write_code(stem, told.built))
             if site.kernel is not None:
                 by_name[site.name] = file
             dumped.append(replace(told, file=self._write(file, text)))
         return dumped, by_name
+
+    def _write_code(self, stem: str, found: tuple[Resources, ...]) -> tuple[str, ...]:
+        return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found, self._last))
 
     def _told(self, module: Module, group: Group, about: About) -> DumpedKernel:
         site = group.site
@@ -119,6 +138,7 @@ class _Part:
             launches=group.launches,
             bytes=about.bytes,
             flops=about.flops,
+            built=self._of(group.kernel),
         )
 
     def _about(self, group: Group) -> About:
@@ -131,8 +151,14 @@ class _Part:
             group.launches,
             None if read_ is None or written is None else read_ + written,
             launch.flops if launch else None,
-            ("written by the user",) if kernel and kernel.user else (),
+            (*(("written by the user",) if kernel and kernel.user else ()), *self._notes(kernel)),
         )
+
+    def _notes(self, kernel: Kernel | None) -> tuple[str, ...]:
+        return notes(self._session, self._of(kernel), generated=kernel is None or kernel.language != "cpp")
+
+    def _of(self, kernel: Kernel | None) -> tuple[Resources, ...]:
+        return self._built.get(kernel.name, ()) if kernel else ()
 
     def _dtypes(self) -> dict[str, str]:
         """Tell the types of buffers by what fusion and launches say of them."""
@@ -166,6 +192,7 @@ def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
     return {
         "ctrace": __version__,
         "torch": session.environment.torch,
+        "target_gpu": target_data(session),
         "parts": [
             {
                 "graph": part.graph,
@@ -183,7 +210,7 @@ def _index(session: Session, dumped: Dumped) -> Mapping[str, Any]:
 
 
 def _kernel(each: DumpedKernel) -> dict[str, Any]:
-    return {
+    data = {
         "name": each.name,
         "language": each.language,
         "file": each.file or None,
@@ -193,4 +220,7 @@ def _kernel(each: DumpedKernel) -> dict[str, Any]:
         "launches": each.launches,
         "bytes": each.bytes,
         "flops": each.flops,
+        "built": [resources_data(found) for found in each.built],
+        "code": list(each.code),
     }
+    return emitted(data, "bytes", "flops")

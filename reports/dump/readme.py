@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.model import Session
+from ctrace.inspector.views.targetgpu import target_sentence
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import resources_text
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 
 _HOW = """\
@@ -25,6 +27,11 @@ Exit codes: 0 done, 1 the results differ from eager or eager fails, 2 this machi
 **These files are code.** Kernels and graphs were taken out of a log as they are; run them only if you trust the log.
 """
 
+_NEEDS = (
+    "To run these files, take them to such a GPU. Registers, spills and shared memory are what Triton's compiler gave; "
+    "bytes and FLOPs are computed; how long a kernel takes, only a run there tells."
+)
+
 
 def readme(session: Session, dumped: Dumped) -> str:
     """Write the page, in Markdown."""
@@ -38,6 +45,9 @@ def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
     yield ""
     yield ", ".join(_cell(each) for each in versions if each) or "The log does not say which torch made it."
     yield ""
+    if told := target_sentence(session):
+        yield f"{_cell(told)} {_NEEDS}"
+        yield ""
     yield _HOW
     for part in dumped.parts:
         yield from _part(part, session.environment.cwd)
@@ -52,15 +62,32 @@ def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
         return
     yield f"Not compared with eager: {_cell(part.compared)}." if part.compared else "`wrapper.py` compares with eager."
     yield ""
+    if part.no_instructions:
+        yield f"There are no files of instructions (SASS): {_cell(part.no_instructions)}."
+        yield ""
     yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
     yield "|---|---|---:|---:|---:|---|---|"
     for each in part.kernels:
         yield f"| {' | '.join(_row(each, cwd))} |"
     yield ""
     for each in part.kernels:
+        yield from _built(each)
         if each.why_not:
             yield f"`{_cell(each.name)}` has no file: {_cell(each.why_not)}."
             yield ""
+
+
+def _built(each: DumpedKernel) -> Iterator[str]:
+    """List what each configuration of a compiled kernel takes, and the files of its code."""
+    if not each.built:
+        return
+    yield f"`{_cell(each.name)}`, as compiled:"
+    yield ""
+    yield from (f"- {_cell(resources_text(found))}" for found in each.built)
+    if each.code:
+        names = [(file.rpartition("/")[2], file) for file in each.code]
+        yield f"- code: {', '.join(f'[{name}]({file})' for name, file in names)}"
+    yield ""
 
 
 def _row(each: DumpedKernel, cwd: str) -> list[str]:

@@ -1,27 +1,29 @@
-"""What `--build` showed of kernels, on a screen."""
+"""What `--build` or `--target` showed of kernels, on a screen."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.built import Built, Timed
+from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Limit, Occupancy
 from ctrace.inspector.rates import peaks_by
 from ctrace.inspector.views.built import NOT_BUILT, Code, Resources, Time, codes, resources, times
+from ctrace.inspector.views.targetgpu import several, target_of
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import COMMENTS, configuration_text
 from ctrace.reports.terminal.code import highlighted
-from ctrace.reports.terminal.parts import GAP, Verbatim, section
+from ctrace.reports.terminal.columns import WIDE, columned, micro
+from ctrace.reports.terminal.parts import Verbatim, section
+from ctrace.reports.terminal.target import code_note
 
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
-_COMMENTS = {"llir": ";"}
-"""What begins a comment where it is not `//`."""
 _UNKNOWN = "not known"
-_WIDE = 100
-_SHORTEST = 14
-"""Characters of the first column, whatever else a table holds."""
+_LOW = 0.25
+"""Share of a multiprocessor's warps below which there may be too few to hide how long memory takes."""
 
 
 def resources_screen(
@@ -32,11 +34,14 @@ def resources_screen(
     if not found:
         yield Text(f"No Triton kernel was built; {NOT_BUILT}.", style="dim")
         return
-    yield section("Resources of a Triton kernel, as compiled")
+    gpu = target_of(session)
+    where = f" for {fmt.one_line(gpu.target, 30)} (emitted; fits: computed)" if gpu else ""
+    yield section(f"Resources of a Triton kernel, as compiled{where}")
     yield _resources(found, width)
     yield Text("fits: the most blocks on one multiprocessor, and how full of warps that makes it", style="dim")
+    yield from _warnings(found, several(session) if gpu else {})
     yield from _refusals(session, graph)
-    yield section("Compile time")
+    yield section("Compile time, measured here" if gpu else "Compile time")
     yield from _compiling(found, width)
 
 
@@ -50,14 +55,34 @@ def _refusals(session: Session, graph: str | None) -> Iterator[RenderableType]:
 def _resources(found: tuple[Resources, ...], width: int) -> Table:
     columns = ("kernel", "configuration", ">regs", ">spills", ">shared", ">fits", "limited by")
     heads = _Heads(columns, [each.built for each in found])
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str | Text, ...]] = []
     for each in found:
         built, held = each.built, each.occupancy
         rows.extend(heads.before(built))
-        resources = (_number(built.registers), _number(built.spills), _memory(built.shared))
-        fits = (_UNKNOWN, _UNKNOWN) if held is None else (f"{held.blocks} {held.share:4.0%}", _limits(held))
-        rows.append((_name(built.kernel), _configuration(built, width), *resources, *fits))
-    return _table(width, columns, rows)
+        spills = Text(_number(built.spills), style="bold red" if built.spills else "")
+        resources = (_number(built.registers), spills, _memory(built.shared))
+        configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
+        rows.append((_name(built.kernel), configuration, *resources, *_fits(held)))
+    return columned(width, columns, rows)
+
+
+def _fits(held: Occupancy | None) -> tuple[str | Text, str]:
+    if held is None:
+        return _UNKNOWN, _UNKNOWN
+    return Text(f"{held.blocks} {held.share:4.0%}", style="yellow" if held.share < _LOW else ""), _limits(held)
+
+
+def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str], int]) -> Iterator[RenderableType]:
+    """Say which kernels spill or leave a multiprocessor nearly empty, and that it is not known which is launched."""
+    if spilling := {each.built.kernel for each in found if each.built.spills and not each.unused}:
+        names = fmt.listed((fmt.one_line(name, 60) for name in sorted(spilling)), 3)
+        yield Text(f"Spills, registers that live in memory, in {names}", style="red")
+    if low := {each.built.kernel for each in found if each.occupancy and each.occupancy.share < _LOW}:
+        number = fmt.count(len(low), "kernel fills", "kernels fill")
+        yield Text(f"{number} less than {_LOW:.0%} of a multiprocessor with warps", style="yellow")
+    if any((each.built.graph, each.built.stage, each.built.kernel) in open_ for each in found):
+        number = fmt.count(len(open_), "kernel has several configurations", "kernels have several configurations")
+        yield Text(f"{number}: which one is launched, torch finds by timing on the device", style="yellow")
 
 
 def _limits(held: Occupancy) -> str:
@@ -76,7 +101,12 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
         each = (fmt.seconds(built.seconds[stage]) if stage in built.seconds else "" for stage in stages)
         rows.append((_name(built.kernel), fmt.seconds(sum(built.seconds.values())), *each))
     if measured:
-        yield _table(width, columns, rows)
+        yield columned(width, columns, rows)
+    if earlier := sum(built.cached for built in measured):
+        yield Text(
+            f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, and took so long then",
+            style="dim",
+        )
     left = len(found) - len(measured)
     if left:
         yield Text(
@@ -106,7 +136,7 @@ def _times(found: tuple[Time, ...], width: int) -> Table:
     for part in heads.parts:
         same = [each for each in measured if _part(each.timed) == part]
         rows += [*heads.before(same[0].timed), *map(_time, same)]
-    return _table(width, columns, rows)
+    return columned(width, columns, rows)
 
 
 def _time(each: Time) -> tuple[str, ...]:
@@ -114,9 +144,9 @@ def _time(each: Time) -> tuple[str, ...]:
     return (
         _called(each.timed),
         str(each.calls),
-        _micro(each.timed.seconds),
+        micro(each.timed.seconds),
         f"{each.share:.0%}" if each.share is not None else "",
-        _micro(least),
+        micro(least),
         "" if reached is None else f"{reached:.0%}",
         each.bound.sets,
     )
@@ -134,7 +164,7 @@ def _notes(session: Session) -> Iterator[RenderableType]:
     yield Text(f"bound: the least that its bytes or operations can take on {name} ({speed}{copied})", style="dim")
     yield Text(f"most operations a second: by {peaks_by(gpu)}", style="dim")
     if gpu.empty is not None:
-        yield Text(f"A kernel that does nothing takes {_micro(gpu.empty)}, measured in the same way.", style="dim")
+        yield Text(f"A kernel that does nothing takes {micro(gpu.empty)}, measured in the same way.", style="dim")
 
 
 def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | None = None) -> Iterator[RenderableType]:
@@ -143,50 +173,20 @@ def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | Non
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
     """
-    return _codes(codes(session, stage, kernel, graph))
+    return _codes(codes(session, stage, kernel, graph), code_note(session))
 
 
-def _codes(found: Iterable[Code]) -> Iterator[RenderableType]:
+def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
     for each in found:
         built = each.built
         head = f"{built.graph} {built.stage}: {fmt.one_line(built.kernel)}"
-        mark = _COMMENTS.get(each.stage, "//")
-        yield Verbatim(Text(f"{mark} {head}, {_configuration(built, _WIDE)}", style="bold"))
+        mark = COMMENTS.get(each.stage, "//")
+        yield Verbatim(Text(f"{mark} {head}, {configuration_text(built, unused=each.unused)}{note}", style="bold"))
         if each.text is None:
             yield Text("The log is damaged here: the code cannot be read.", style="yellow")
         else:
             text = fmt.plain(each.text).expandtabs(4)
             yield highlighted(text, _LEXERS.get(each.stage, "text"))
-
-
-def _configuration(built: Built, width: int) -> str:
-    sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
-    warps = fmt.count(built.warps, "warp") if width >= _WIDE else f"{built.warps}w"
-    stages = fmt.count(built.stages, "stage") if width >= _WIDE else f"{built.stages}s"
-    return " ".join(part for part in ("" if built.chosen or built.open else "unused:", warps, stages, sizes) if part)
-
-
-def _table(width: int, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    """Make a table; columns that begin with `>` hold numbers and are never cut, the first two of text are."""
-    gap = GAP if width >= _WIDE else 1
-    made = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
-    for column in columns:
-        made.add_column(
-            column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
-        )
-    widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
-    second = 0 if columns[1].startswith(">") else min(widths[1], 40 if width >= _WIDE else 15)
-    first = width - gap * len(columns) - second - sum(widths[2 if second else 1 :])
-    for row in rows:
-        rest = (fmt.one_line(row[1], second), *row[2:]) if second else row[1:]
-        made.add_row(_cut(row[0], max(first, _SHORTEST)), *rest)
-    return made
-
-
-def _cut(name: str, limit: int) -> str:
-    """Cut a name in its middle: those of kernels begin alike and end in a number."""
-    end = limit // 3
-    return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
 
 
 class _Heads:
@@ -222,7 +222,3 @@ def _memory(size: int | None) -> str:
 
 def _number(number: int | None) -> str:
     return _UNKNOWN if number is None else str(number)
-
-
-def _micro(seconds: float | None) -> str:
-    return "" if seconds is None else fmt.microseconds(seconds * 1e6)

@@ -14,6 +14,7 @@ from ctrace.inspector.views.graphfates import cut_off, happened
 from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
 from ctrace.inspector.views.summary import guard_count, languages, next_steps
+from ctrace.inspector.views.targetgpu import target_of
 from ctrace.inspector.views.userkernels import in_one_line, stuck
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.attention import attention_item, places
@@ -22,6 +23,7 @@ from ctrace.reports.terminal.fusionline import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernels import most_moving
 from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
+from ctrace.reports.terminal.target import facts, in_short
 
 _VALUES = 8
 _GRAPH_NUMBERS = 26
@@ -42,7 +44,9 @@ def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
 
 def _environment(session: Session) -> Text:
     environment = session.environment
-    built = "built" if environment.built else "emitted, not built"
+    gpu = target_of(session)
+    emitted = f"emitted for {gpu.target}, not built" if gpu else "emitted, not built"
+    built = "built" if environment.built else emitted
     parts = [
         f"torch {environment.torch}" if environment.torch else "torch unknown",
         f"python {environment.python}" if environment.python else "",
@@ -121,11 +125,13 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
         by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
         yield section(f"Kernels: {by_language}{fusion_title(session)}")
         yield from fusion_lines(session)
+        yield from facts(session)
         yield most_moving(session, width)
     if told := in_one_line(session):
         yield item(Text(fmt.one_line(f"{told}: see ctrace kernels", 300), style="dim"))
     for _, note in stuck(session):
         yield hanging(note.text)
+    yield from in_short(session)
 
 
 def _graphs(session: Session, width: int) -> RenderableType:

@@ -16,6 +16,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.fusiontext import kinds_text, totals_text
 from ctrace.reports.terminal.fusionparts import fact, missed_item
 from ctrace.reports.terminal.parts import MOST, headline
+from ctrace.reports.terminal.target import basis_line
 
 
 def fusion_screen(
@@ -34,6 +35,7 @@ def fusion_screen(
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
     yield Text("\nThe pairs of each round: --rounds · the nodes: --nodes · torch's words: -v", style="dim")
+    yield from basis_line(session)
 
 
 def nothing(session: Session) -> Text:

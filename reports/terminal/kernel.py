@@ -10,9 +10,13 @@ from rich.text import Text
 from ctrace.inspector.fusion import Buffer, Node
 from ctrace.inspector.generated import Argument, Launch, OutputCode
 from ctrace.inspector.model import Session
+from ctrace.inspector.views.bounds import least_of
+from ctrace.inspector.views.built import resources
 from ctrace.inspector.views.kernellines import OfLine, Wanted
 from ctrace.inspector.views.kernels import Part, Row, work_of_launch
+from ctrace.inspector.views.targetgpu import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
+from ctrace.reports.builttext import resources_text
 from ctrace.reports.kerneltext import (
     buffer_text,
     fused_text,
@@ -28,9 +32,11 @@ from ctrace.reports.kerneltext import (
     source_text,
     work_text,
 )
+from ctrace.reports.targettext import least_text
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels import part_title, share_text
 from ctrace.reports.terminal.parts import Verbatim, item, section, table
+from ctrace.reports.terminal.target import basis_line, code_note, emitted_for
 
 _LEXERS = {"cpp": "cpp"}
 """Everything else is Python."""
@@ -40,6 +46,7 @@ _MOST = 12
 def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """Show all that is known of one kernel, in each graph part that has it."""
     most = 10**9 if all_of_it else _MOST
+    yield from emitted_for(session)
     for part in found:
         for row in part.rows:
             yield part_title(session, part)
@@ -48,6 +55,7 @@ def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = 
             yield from _nodes(row.nodes if row.is_fused else (), most)
             yield from _buffers(row, most)
             yield from _launches(row.kernel.launches, most)
+    yield from basis_line(session)
 
 
 def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[RenderableType]:
@@ -59,6 +67,23 @@ def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[Render
     yield _fact("output", outputs_text(row, most) if row.outputs else "not known")
     yield _fact("work", f"{work_text(row.work)}{share}")
     yield _fact("fused from", fused_text(row))
+    yield from _on_the_gpu(session, row)
+
+
+def _on_the_gpu(session: Session, row: Row) -> Iterator[RenderableType]:
+    """Show what the kernel takes as compiled, and its bound on the GPU that it was emitted for."""
+    kernel = row.kernel
+    every = resources(session, kernel.graph)
+    found = [each for each in every if (each.built.stage, each.built.kernel) == (kernel.stage, kernel.name)]
+    for number, each in enumerate(found):
+        yield _fact("" if number else "compiled", resources_text(each))
+    if target_of(session) is None:
+        return
+    if len(found) > 1 and not any(each.built.chosen for each in found):
+        yield _fact("", "which of these is launched, torch finds by timing on the device")
+    least = least_of(session, row)
+    told = f"{least_text(least.seconds)}, set by {', '.join(least.sets)}" if least.seconds is not None else "not known"
+    yield _fact("at least", f"{told}; a bound, computed, with cold caches; its time is {NEEDS_DEVICE}")
 
 
 def _places(session: Session, name: str, places: Sequence[str], most: int, otherwise: str) -> Iterator[RenderableType]:
@@ -148,6 +173,7 @@ def line_screen(
     session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
     """Show the kernels of some lines, each with what else is in it; of none, why there is none."""
+    yield from emitted_for(session)
     places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
     for place in sorted_places(filter(asked.has_place, places)):
         line = Text(place_text(place, session.listings, session.environment.cwd), style="bold")
@@ -160,6 +186,7 @@ def line_screen(
         yield part_title(session, part)
         for each in of_lines:
             yield from _of_line(session, each)
+    yield from basis_line(session)
 
 
 def _of_line(session: Session, each: OfLine) -> Iterator[RenderableType]:
@@ -181,6 +208,7 @@ def source_screen(session: Session, found: Iterable[Part]) -> Iterator[Renderabl
             kernel = row.kernel
             mark = "//" if kernel.language == "cpp" else "#"
             title = f"{mark} {fmt.one_line(kernel.name)}: {fmt.one_line(part.name)}, {language(kernel)}"
+            title += code_note(session) if kernel.source else ""
             if not kernel.source:
                 yield Verbatim(Text(f"{title}: {_no_source(kernel.language)}\n", style="dim"))
                 continue
@@ -197,8 +225,8 @@ def _no_source(written_in: str) -> str:
     return "its code is not in the log"
 
 
-def wrapper_screen(found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
+def wrapper_screen(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
     """Print the function of each graph part that calls its kernels."""
     for code, text in found:
-        yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}", style="bold"))
+        yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}{code_note(session)}", style="bold"))
         yield highlighted(f"{fmt.plain(text).rstrip()}\n", "python")

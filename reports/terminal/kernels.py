@@ -23,6 +23,7 @@ from ctrace.reports.kerneltext import (
     work_text,
 )
 from ctrace.reports.terminal.parts import GAP, MOST, headline, more, table
+from ctrace.reports.terminal.target import basis_line
 
 WIDE = 120
 """From how many columns on a table shows more than the most important."""
@@ -87,6 +88,7 @@ def kernels_screen(
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
     yield from _ending(found)
+    yield from basis_line(session)
 
 
 def part_title(session: Session, part: Part) -> Text:

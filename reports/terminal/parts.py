@@ -12,6 +12,7 @@ from rich.text import Text
 from ctrace.inspector.findings import Advice
 from ctrace.inspector.model import Session, Verdict
 from ctrace.inspector.views.summary import sentence
+from ctrace.inspector.views.targetgpu import target_sentence
 from ctrace.reports import format as fmt
 
 MOST = 6
@@ -49,14 +50,16 @@ def render(screen: Iterable[RenderableType], console: Console) -> None:
 
 
 def headline(session: Session) -> Text:
-    """Write the verdict, what it is about, and the answer in a sentence."""
+    """Write the verdict, what it is about, the answer in a sentence, and the GPU that code was emitted for."""
     verdict = str(session.verdict).replace("_", " ").upper()
     name = fmt.plain(session.target.path or session.target.name or "this run")
     told = fmt.plain(sentence(session))
     failure = session.failure
     if failure is not None and failure.file is not None:
         told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
-    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told)
+    line = fmt.one_line(target_sentence(session), 600)
+    emitted = (f"\n{line}", "yellow") if line else ""
+    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told, emitted)
 
 
 def table(*columns: str) -> Table:

@@ -25,6 +25,7 @@ def test_kernels() -> None:
     )
     assert [each["name"] for each in first["kernels"]] == ["extern_kernels.mm", made.PER.name, "scale_kernel_0"]
     assert first["known"] == {
+        "basis": "computed",
         "read": 73984,
         "written": 40960,
         "flops": 806912,

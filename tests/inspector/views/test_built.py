@@ -96,7 +96,7 @@ def test_code_that_there_is_not(stage: str, kernel: str | None, what: str, todo:
 def test_nothing_was_built() -> None:
     with pytest.raises(TargetError) as raised:
         codes(replace(SESSION, built=()), "ptx")
-    assert raised.value.todo == "run with --build on a machine with a GPU"
+    assert raised.value.todo == "run with --build on a GPU, or with --target"
 
 
 def packed(data: bytes) -> Ir:

@@ -59,7 +59,7 @@ def test_damaged_code_is_said_to_be_so() -> None:
 @pytest.mark.parametrize("session", [replace(SESSION, built=(), timed=()), Session()])
 def test_nothing_was_built(session: Session) -> None:
     assert whole(session, 80).splitlines() == [
-        "No Triton kernel was built; run with --build on a machine with a GPU.",
+        "No Triton kernel was built; run with --build on a GPU, or with --target.",
         "No launch was timed; run with --build.",
     ]
 
@@ -85,6 +85,7 @@ def test_json() -> None:
         ("aa", True, False), ("bb", True, True), ("cc", False, False),
     ]  # fmt: skip
     assert data["built"][0]["occupancy"] == {
+        "basis": "computed",
         "blocks": 32,
         "warps": 32,
         "share": 0.5,

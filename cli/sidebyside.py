@@ -1,0 +1,56 @@
+"""Several GPUs at once: `--target a100,h100` on the commands that can compare."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ctrace.cli.capturing import Request, target_names
+from ctrace.cli.console import check_output
+from ctrace.inspector.errors import Exit, TargetError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model import Session
+
+Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
+"""Makes a screen of sessions by GPU, of why others failed, and of a width."""
+
+
+def shown_side_by_side(
+    request: Request,
+    output: Path | None,
+    *,
+    json: bool,
+    data: "Callable[[Session], str]",
+    screen: Screen,
+    others: Mapping[str, object],
+) -> bool:
+    """Compare what was emitted for several GPUs, if several were named; say whether it was so.
+
+    Raises:
+        CtraceError: the command line or the target is wrong, one of the `others` was given, or no run can be made.
+    """
+    names = target_names(request)
+    if len(names) < 2:
+        return False
+    from ctrace.cli.show import exit_code, show_either
+    from ctrace.cli.targeting import sessions_for
+    from ctrace.reports.json_sidebyside import render_side_by_side_json
+
+    given = next((option for option, value in others.items() if value), None)
+    if given is not None:
+        raise TargetError(f"--target {','.join(names)} and {given} exclude each other", f"with {given}, name one GPU")
+    check_output(output)
+    found = sessions_for(request, names)
+    show_either(
+        output,
+        json=json,
+        data=lambda: render_side_by_side_json(found.sessions, found.failed, data),
+        screen=lambda width: screen(found.sessions, found.failed, width),
+    )
+    if found.is_new:
+        raise typer.Exit(Exit.USAGE if found.failed else max(map(exit_code, found.sessions.values())))
+    return True

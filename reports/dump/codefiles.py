@@ -1,0 +1,79 @@
+"""What Triton made of a dumped kernel: the code of every stage, a file each, and what it takes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ctrace.inspector.built import IR_STAGES
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.generated import Stage
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.built import Resources, codes, resources, stages_of, text_of
+from ctrace.inspector.views.targetgpu import called, target_of
+from ctrace.reports import format as fmt
+from ctrace.reports.builttext import COMMENTS, configuration_text, resources_text
+
+_LAST = IR_STAGES[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFile:
+    """A file of code that Triton made."""
+
+    name: str
+    text: str
+
+
+def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Resources, ...]]:
+    """Give every configuration of each kernel of a graph part that was compiled, by name."""
+    found: dict[str, tuple[Resources, ...]] = {}
+    for each in resources(session, graph, all_of_them=True):
+        if each.built.stage is stage:
+            found[each.built.kernel] = (*found.get(each.built.kernel, ()), each)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """The last stage of a graph part's kernels, which may have to be read from their binaries."""
+
+    by_hash: Mapping[str, str]
+    why_not: str = ""
+
+
+def instructions(session: Session, graph: str) -> Instructions:
+    """Read the instructions of all kernels of a graph at once; say why, if they cannot be read."""
+    held = (each for each in session.built if each.graph == graph)
+    if not any(_LAST in stages_of(each) for each in held):
+        return Instructions({})
+    try:
+        found = codes(session, _LAST, graph=graph)
+    except TargetError as error:
+        return Instructions({}, error.what)
+    return Instructions({each.built.hash: each.text for each in found if each.text is not None})
+
+
+def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: Instructions) -> Iterator[CodeFile]:
+    """Write the code of each configuration: `KERNEL.ptx`, of several `KERNEL.1.ptx` and on."""
+    held = [each for each in found if each.built.ir]
+    for number, each in enumerate(held, 1):
+        middle = f".{number}" if len(held) > 1 else ""
+        for stage in IR_STAGES:
+            text = text_of(each.built.ir[stage]) if stage in each.built.ir else None
+            if stage == _LAST:
+                text = last.by_hash.get(each.built.hash)
+            if text is not None:
+                yield CodeFile(f"{stem}{middle}.{stage}", f"{_head(session, each, stage)}\n{text.rstrip()}\n")
+
+
+def _head(session: Session, each: Resources, stage: str) -> str:
+    mark = COMMENTS.get(stage, "//")
+    gpu = target_of(session)
+    whom = f", emitted for {fmt.one_line(called(gpu), 100)}, not run" if gpu else ""
+    return f"{mark} {fmt.one_line(each.built.kernel, 100)}, {configuration_text(each.built)}{whom}"
+
+
+def notes(session: Session, found: tuple[Resources, ...], *, generated: bool) -> tuple[str, ...]:
+    """Say for the head of a kernel's file which GPU it needs, and what each configuration takes."""
+    gpu = target_of(session)
+    whom = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
+    return (*whom, *map(resources_text, found))

@@ -1,0 +1,45 @@
+"""What a run with `--target` shows, in short sentences for screens and Markdown."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.built import Built
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.bounds import whole
+from ctrace.inspector.views.built import resources
+from ctrace.inspector.views.targetgpu import target_of
+from ctrace.reports import format as fmt
+
+
+def least_text(seconds: float | None) -> str:
+    """Write a bound, `12.3 µs` or `240.0 ns`; nothing for one that is not known."""
+    if seconds is None:
+        return ""
+    return fmt.microseconds(seconds * 1e6) if seconds >= 1e-6 else f"{seconds * 1e9:.1f} ns"
+
+
+def kernel_facts(session: Session) -> Iterator[str]:
+    """Sum up bounds and spills of the kernels; nothing where they were emitted for no other GPU."""
+    gpu = target_of(session)
+    if gpu is None or not session.kernels:
+        return
+    least = whole(session)
+    name = fmt.one_line(gpu.target, 30)
+    if least is not None:
+        each = "each graph part once, with cold caches"
+        yield f"at least {least_text(least)} on {name}, {each}: a bound (computed), no time"
+    yield spills_text(session)
+
+
+def spills_text(session: Session) -> str:
+    """Say how many compiled kernels spill registers: `1 of 3 compiled kernels spills registers`."""
+    used = [each for each in resources(session) if each.built.spills is not None]
+    every = {_kernel(each.built) for each in used}
+    if not every:
+        return "spills not known: Triton compiled no kernel"
+    spilling = {_kernel(each.built) for each in used if each.built.spills}
+    verb = "spill" if len(spilling) > 1 else "spills"
+    return f"{len(spilling) or 'none'} of {fmt.count(len(every), 'compiled kernel')} {verb} registers"
+
+
+def _kernel(built: Built) -> tuple[str, str, str]:
+    return built.graph, built.stage, built.kernel

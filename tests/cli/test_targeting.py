@@ -1,0 +1,173 @@
+"""`--target` on the command line: what it goes with, saved runs for a GPU, runs made anew; without torch."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrace.cli.capturing import Request, session_of, target_names
+from ctrace.cli.targeting import sessions_for
+from ctrace.inspector.errors import SetupError, TargetError
+from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.model import Session, Target
+from ctrace.inspector.order import Options, Order
+from ctrace.inspector.store import Store
+from ctrace.inspector.target import ModelTarget
+from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.helpers import Log
+from tests.targeted import EMITTED, H100
+
+GPU = {"capability": [9, 0], "processors": 132, "registers": 65536, "threads": 2048, "shared": 233472, "warp": 32,
+       "tf32": [], "sources": {}}  # fmt: skip
+
+
+def made(folder: Path, name: str | None, **options: Any) -> str:
+    """Save a run of model.py, emitted for a GPU or for none."""
+    model = folder / "model.py"
+    model.write_text("model = 1\ninputs = ()\n")
+    run = Store(folder / ".ctrace").create(Target(str(model), "model"))
+    gpu = None if name is None else gpu_named(name)
+    order = Order("model", str(model), None, None, (), Options(target=name, **options), str(run.log), gpu=gpu)
+    run.order.write_text(order.to_json())
+    log = Log().started()
+    if gpu is not None:
+        log.ctrace("gpu", {**GPU, "name": gpu.title, "target": gpu.name})
+    run.log.write_text(log.ended().text)
+    summary = {"verdict": "not_compiled", "target_gpu": name}
+    return str(Store(folder / ".ctrace").finish(run, 1.0, None, summary).name)
+
+
+@pytest.fixture
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Options]]:
+    """Note what would be captured, and give a Session for it."""
+    seen: list[tuple[Any, Options]] = []
+
+    def capture(resolved: Any, options: Options, **_: object) -> Session:
+        seen.append((resolved, options))
+        if options.target == "t4":
+            raise TargetError("t4 failed", "try again")
+        gpu = replace(H100, target=str(options.target))
+        return replace(EMITTED, gpu=gpu)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ctrace.inspector.run.capture", capture)
+    return seen
+
+
+def names(*gpus: str) -> dict[str, str]:
+    return {name: name for name in gpus}
+
+
+def request(target: str | None, gpu: str | None, **options: Any) -> Request:
+    return Request(target, options={**options, "target": gpu})
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "todo"),
+    [
+        (("kernels", "--target", "h10"), "--target h10: there is no such GPU", "did you mean h100?"),
+        (("explain", "--target", "h100", "--build"), "--target and --build exclude each other", "leave one out"),
+        (
+            ("explain", "--target", "h100", "--backend", "eager"),
+            "--target and --backend eager exclude",
+            "only Inductor",
+        ),
+        (("graphs", "--target", "a100,h100"), "--target a100,h100: this command takes one", "name one; ctrace kernels"),
+        (("run", "--target", "a100,h100", "model.py"), "--target a100,h100: ctrace run takes one", "name one"),
+        (("run", "--target", "h100", "--build", "model.py"), "--target and --build exclude each other", "leave one"),
+        (("kernels", "--target", "a100,h100", "--source"), "--target a100,h100 and --source exclude", "with --source"),
+        (("explain", "--target", "a100,h100", "--markdown"), "--target a100,h100 and --markdown", "with --markdown"),
+        (("fusion", "--target", "a100,h100", "--nodes"), "--target a100,h100 and --nodes exclude", "with --nodes"),
+        (("kernels", "model.py", "--target", "a100,,h100"), "--target : there is no such GPU", "there are: "),
+    ],
+)
+def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+    made(tmp_path, None)
+    done = _ctrace(*words, cwd=tmp_path, code=NO_TORCH)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"ctrace: {what}")
+    assert second.strip().startswith(todo)
+
+
+def test_names_are_put_once_in_their_order() -> None:
+    assert target_names(request(None, "H100, a100,h100")) == {"h100": "h100", "a100": "a100"}
+    assert target_names(request(None, None)) == {}
+
+
+def test_the_last_run_is_shown_if_it_was_for_that_gpu(tmp_path: Path) -> None:
+    made(tmp_path, "h100")
+    done = _ctrace("kernels", "--target", "h100", cwd=tmp_path, code=NO_TORCH)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "emitted for h100" in done.stdout
+    listed = _ctrace("runs", cwd=tmp_path, code=NO_TORCH)
+    assert "for h100" in listed.stdout
+    assert json.loads(_ctrace("runs", "--json", cwd=tmp_path).stdout)[0]["target_gpu"] == "h100"
+
+
+def test_a_named_run_of_another_gpu(tmp_path: Path) -> None:
+    name = made(tmp_path, "a100")
+    for named in (name, f".ctrace/{name}", f".ctrace/{name}/trace.log"):
+        done = _ctrace("kernels", named, "--target", "h100", cwd=tmp_path, code=NO_TORCH)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[0].endswith(f"{named} was not emitted for h100")
+    assert _ctrace("kernels", name, "--target", "a100", cwd=tmp_path, code=NO_TORCH).returncode == 0
+    several = _ctrace("kernels", name, "--target", "a100,h100", cwd=tmp_path, code=NO_TORCH)
+    assert "is a saved run: it has code for one GPU at most" in several.stderr
+
+
+def test_the_last_run_is_made_anew(tmp_path: Path, captures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, None, train=True, build=True)
+    _, is_new = session_of(request(None, "h100", mode="reduce-overhead"))
+    assert is_new
+    assert captures == [
+        (ModelTarget(tmp_path / "model.py", None, None), Options(train=True, mode="reduce-overhead", target="h100"))
+    ]
+    assert "anew for h100, with the options of the last run" in capsys.readouterr().err
+
+
+def test_a_saved_run_with_another_backend_cannot_be_made_anew(tmp_path: Path, captures: list[Any]) -> None:
+    made(tmp_path, None, backend="eager")
+    with pytest.raises(TargetError, match="--target and --backend eager"):
+        session_of(request(None, "h100"))
+    assert captures == []
+
+
+def test_a_program_may_have_a_target(tmp_path: Path, captures: list[Any]) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.compile(print)\n")
+    session_of(request("train.py", "h100"))
+    assert captures[0][1] == Options(target="h100")
+    with pytest.raises(TargetError, match="is a program"):
+        session_of(request("train.py", "h100", train=True))
+
+
+def test_several_are_captured_each_and_one_may_fail(tmp_path: Path, captures: list[Any]) -> None:
+    made(tmp_path, None, train=True)
+    found = sessions_for(request("model.py", "a100,t4,h100"), names("a100", "t4", "h100"))
+    assert sorted(str(options.target) for _, options in captures) == ["a100", "h100", "t4"]
+    assert (list(found.sessions), found.failed, found.is_new) == (["a100", "h100"], {"t4": "t4 failed"}, True)
+    with pytest.raises(TargetError, match="t4 failed"):
+        sessions_for(request("model.py", "t4"), names("t4"))
+
+
+def test_the_last_runs_are_compared_if_they_are_of_the_same(tmp_path: Path, captures: list[Any]) -> None:
+    made(tmp_path, "h100")
+    made(tmp_path, "a100")
+    found = sessions_for(request(None, "a100,h100"), names("a100", "h100"))
+    assert (list(found.sessions), found.is_new, captures) == (["a100", "h100"], False, [])
+    made(tmp_path, "h100", train=True)
+    assert sessions_for(request(None, "a100,h100"), names("a100", "h100")).is_new
+    assert {options.train for _, options in captures} == {True}
+
+
+def test_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, captures: list[Any]) -> None:
+    def missing(*_: object, **__: object) -> Session:
+        raise SetupError("no torch", "install it")
+
+    made(tmp_path, None)
+    monkeypatch.setattr("ctrace.inspector.run.capture", missing)
+    with pytest.raises(SetupError):
+        sessions_for(request("model.py", "a100,h100"), names("a100", "h100"))
+    assert captures == []
