@@ -1,5 +1,6 @@
 """Start the capturing child process, follow its log as it grows, and find out how it ended."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -56,7 +57,10 @@ def launch(
     write_text(run.order, order.to_json())
     run.log.touch()
     began = time.monotonic()
-    child = subprocess.Popen([sys.executable, "-c", _BOOT, str(HOME), str(run.order)], stdout=stdout, stderr=stderr)
+    # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
+    environment = os.environ if order.gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-c", _BOOT, str(HOME), str(run.order)]
+    child = subprocess.Popen(command, stdout=stdout, stderr=stderr, env=environment)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
     raw = Raw()
     with watch.catching_interrupts():

@@ -12,7 +12,7 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
