@@ -73,16 +73,12 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
 
 
-def compared(real: Session, built: Session, virtual: Session) -> Comparison:
-    """Compare what a GPU was given with what was emitted for it.
-
-    `real` was emitted on the GPU, `built` compiled and run there, `virtual` emitted elsewhere.
-    """
-    theirs, ours, in_built = _by_part(real), _by_part(virtual), _by_part(built)
+def compared(real: Session, virtual: Session) -> Comparison:
+    """Compare what a GPU was given (`real`, a run with `--build`) with what was emitted for it elsewhere."""
+    theirs, ours = _by_part(real), _by_part(virtual)
     whole = Comparison()
     for part in dict.fromkeys((*theirs, *ours)):
-        one = _Part(part, theirs.get(part, []), ours.get(part, []), in_built.get(part, []))
-        found = one.compared(built.built, virtual)
+        found = _Part(part, theirs.get(part, []), ours.get(part, [])).compared(real.built, virtual)
         whole = Comparison(
             parts=whole.parts + 1,
             sources=whole.sources + found.sources,
@@ -103,24 +99,19 @@ def _by_part(session: Session) -> dict[Part, list[Kernel]]:
 
 @dataclass(frozen=True)
 class _Part:
-    """One compiled part of a graph, in three runs."""
+    """One compiled part of a graph, in both runs."""
 
     part: Part
     real: list[Kernel]
     virtual: list[Kernel]
-    built: list[Kernel]
 
     def compared(self, built: Iterable[Built], virtual: Session) -> Comparison:
-        theirs, ours, in_built = (_generated(side) for side in (self.real, self.virtual, self.built))
+        theirs, ours = (_generated(side) for side in (self.real, self.virtual))
         names = list(dict.fromkeys((*theirs, *ours)))
         equal = [name for name in names if name in theirs and name in ours and _same(theirs[name], ours[name])]
         differences = list(self._differences(names, equal, theirs, ours, virtual))
         ptx, resources = Share(), Share()
         for name in equal:
-            if name not in in_built or not _same(in_built[name], theirs[name]):
-                ptx, resources = ptx + Share(missing=1), resources + Share(missing=1)
-                differences.append(self._named(name, "not compared", "--build on the GPU generated other code"))
-                continue
             at, bt, found = self._configurations(name, built, virtual.built)
             ptx, resources = ptx + at, resources + bt
             differences += found
