@@ -112,6 +112,7 @@ def _candidates(each: Undecided, *, all_of_it: bool) -> str:
 
 
 def _candidate(one: Candidate, subject: str) -> str:
-    if one.name == subject and one.configuration:
-        return one.configuration
-    return f"{one.name} ({one.configuration})" if one.configuration else one.name
+    configuration = one.configuration.replace(", ", " ")  # the candidates themselves are parted by commas
+    if one.name == subject and configuration:
+        return configuration
+    return f"{one.name} ({configuration})" if configuration else one.name
