@@ -14,6 +14,8 @@ def least_text(seconds: float | None) -> str:
     """Write a bound, `12.3 µs` or `240.0 ns`; nothing for one that is not known."""
     if seconds is None:
         return ""
+    if 0 < seconds < 0.05e-9:
+        return "under 0.1 ns"
     return fmt.microseconds(seconds * 1e6) if seconds >= 1e-6 else f"{seconds * 1e9:.1f} ns"
 
 

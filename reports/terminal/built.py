@@ -57,7 +57,7 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
     heads = _Heads(columns, [each.built for each in found])
     rows: list[tuple[str | Text, ...]] = []
     last = None
-    for each in found:
+    for each in _together(found):
         built, held = each.built, each.occupancy
         rows.extend(heads.before(built))
         is_another, last = last == _key(built), _key(built)
@@ -67,6 +67,12 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
         name = "  or" if is_another and not each.unused else _name(built.kernel)
         rows.append((name, configuration, *resources, *_fits(held)))
     return columned(width, columns, rows)
+
+
+def _together(found: tuple[Resources, ...]) -> list[Resources]:
+    """Put those of one graph part together; they were compiled in parallel."""
+    parts = list(dict.fromkeys(_part(each.built) for each in found))
+    return sorted(found, key=lambda each: parts.index(_part(each.built)))
 
 
 def _fits(held: Occupancy | None) -> tuple[str | Text, str]:
@@ -93,7 +99,7 @@ def _limits(held: Occupancy) -> str:
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
-    measured = [each.built for each in found if each.built.seconds]
+    measured = [each.built for each in _together(found) if each.built.seconds]
     stages = list(dict.fromkeys(stage for built in measured for stage in built.seconds))
     columns = ("kernel", ">all", *(f">{fmt.one_line(stage, 10)}" for stage in stages))
     heads = _Heads(columns, measured)

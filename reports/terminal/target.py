@@ -14,6 +14,7 @@ from ctrace.inspector.views.targetgpu import (
     question_place,
     question_sentence,
     questions,
+    several,
     target_of,
     target_sentence,
 )
@@ -87,9 +88,13 @@ def _question(each: DeviceQuestion) -> RenderableType:
 
 def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """List the choices that torch makes by timing on the device, with the way that the emitted code goes."""
+    compiled = several(session)
     for kind in left_open(session):
         yield section(f"Left to the device, which times them: {fmt.one_line(kind.sentence, 100)}")
-        yield from _kind(kind, all_of_it=all_of_it)
+        if all((each.graph, each.stage, each.subject) in compiled for each in kind.choices):
+            yield item(f"all are compiled, see the resources; which is best is {NEEDS_DEVICE}")
+        else:
+            yield from _kind(kind, all_of_it=all_of_it)
 
 
 def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
