@@ -88,7 +88,10 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
     if session.limit.hit:
         yield "recompile limit", "hit"
     if totals := fusion_totals(session):
-        yield "fusion", f"{fmt.count(totals.before, 'node')} into {totals.after}, at most {fmt.count(totals.rounds, 'round')}"
+        yield (
+            "fusion",
+            f"{fmt.count(totals.before, 'node')} into {totals.after}, at most {fmt.count(totals.rounds, 'round')}",
+        )
     if moved := session_totals(session):
         yield "bytes", bytes_text(moved)
     if top := top_missed(session):

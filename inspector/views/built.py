@@ -188,7 +188,9 @@ def _full(part: str, names: tuple[str, ...], stage: str) -> str:
     if len(hits) == 1:
         return hits[0]
     if hits:
-        raise TargetError(f"--ir {stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}")
+        raise TargetError(
+            f"--ir {stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}"
+        )
     raise TargetError(f"--ir {stage}: no kernel {part} was built", _near(part, names))
 
 
