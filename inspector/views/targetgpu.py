@@ -102,7 +102,7 @@ def question_sentence(each: DeviceQuestion) -> str:
     """Say what was asked, what it was told, and what follows."""
     if each.as_target:
         return f"`{each.asked}` was {each.answer}, as it would be with the GPU"
-    return f"`{each.asked}` was {each.answer}; with the GPU that might differ, and the program go another way"
+    return f"`{each.asked}` was {each.answer}; with the GPU that might differ, and the program might go another way"
 
 
 def question_place(each: DeviceQuestion) -> str:
