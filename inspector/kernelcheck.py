@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.fusion import Fusion, NodeKind
-from ctrace.inspector.generated import Kernel, Stage
+from ctrace.inspector.fusion import Fusion, Node, NodeKind
+from ctrace.inspector.generated import Kernel, Launch, Stage
 from ctrace.inspector.raw import Raw
 
 
@@ -30,16 +30,30 @@ def miscounted_kernels(raw: Raw) -> Iterator[str]:
 
 def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator[str]:
     """Say where the bytes of a part's kernels are not those of the nodes that fusion left."""
-    moved: dict[tuple[str, Stage], list[int | None]] = {}
+    made: dict[tuple[str, Stage], list[Launch]] = {}
     for kernel in kernels:
-        launches = moved.setdefault((kernel.graph, kernel.stage), [])
-        launches += [None if each.read is None else each.read + (each.written or 0) for each in kernel.launches]
+        made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
     for fusion in fusions:
-        launches = moved.get((fusion.graph, fusion.stage), [])
-        known = [each for each in launches if each is not None]
-        nodes = sum(node.read + node.written for node in fusion.result if node.kind is not NodeKind.NOTHING)
+        launches = made.get((fusion.graph, fusion.stage), [])
+        known = [each.read + (each.written or 0) for each in launches if each.read is not None]
+        nodes = sum(node.read + node.written for node in _launched(fusion, launches))
         if launches and len(known) == len(launches) and sum(known) != nodes:
             yield (
                 f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, the nodes that fusion "
                 f"left {nodes}"
             )
+
+
+def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:
+    """Give the nodes that kernels compute: no views, and no copies from device to device, which are no kernels.
+
+    Such a copy is one statement of the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
+    `codegen_device_copy`).
+    """
+    called = {name for each in launches for name in each.operations}
+    devices = {buffer.name: buffer.device for buffer in fusion.buffers}
+    for node in fusion.result:
+        crosses = len({devices.get(each.buffer, "") for each in node.accesses}) > 1
+        is_copy = node.kind is NodeKind.EXTERNAL and crosses and called.isdisjoint(node.operations)
+        if node.kind is not NodeKind.NOTHING and not is_copy:
+            yield node

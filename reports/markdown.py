@@ -60,7 +60,7 @@ def _lines(session: Session) -> Iterator[str]:
         yield _row(fact, _text(value))
     yield from _bullets("The program asks about the device", map(_question, questions(session)))
     yield from _bullets("What to do", next_steps(session))
-    yield from _bullets("Problems of ctrace itself", (problem.what for problem in session.problems))
+    yield from _bullets("Problems", (problem.what for problem in session.problems))
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
     yield f"\n<sub>{_text(made_by)}</sub>"
 
@@ -88,7 +88,10 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
     if session.limit.hit:
         yield "recompile limit", "hit"
     if totals := fusion_totals(session):
-        yield "fusion", f"{totals.before} nodes into {totals.after}, at most {fmt.count(totals.rounds, 'round')}"
+        yield (
+            "fusion",
+            f"{fmt.count(totals.before, 'node')} into {totals.after}, at most {fmt.count(totals.rounds, 'round')}",
+        )
     if moved := session_totals(session):
         yield "bytes", bytes_text(moved)
     if top := top_missed(session):

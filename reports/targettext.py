@@ -14,6 +14,8 @@ def least_text(seconds: float | None) -> str:
     """Write a bound, `12.3 µs` or `240.0 ns`; nothing for one that is not known."""
     if seconds is None:
         return ""
+    if 0 < seconds < 0.05e-9:
+        return "under 0.1 ns"
     return fmt.microseconds(seconds * 1e6) if seconds >= 1e-6 else f"{seconds * 1e9:.1f} ns"
 
 
@@ -25,8 +27,8 @@ def kernel_facts(session: Session) -> Iterator[str]:
     least = whole(session)
     name = fmt.one_line(gpu.target, 30)
     if least is not None:
-        each = "each graph part once, with cold caches"
-        yield f"at least {least_text(least)} on {name}, {each}: a bound (computed), no time"
+        how = "computed from bytes and FLOPs, with cold caches; no time was measured"
+        yield f"at least {least_text(least)} on {name} to run each graph part once: {how}"
     yield spills_text(session)
 
 
@@ -37,6 +39,8 @@ def spills_text(session: Session) -> str:
     if not every:
         return "spills not known: Triton compiled no kernel"
     spilling = {_kernel(each.built) for each in used if each.built.spills}
+    if len(every) == 1:
+        return f"the one compiled kernel spills {'' if spilling else 'no '}registers"
     verb = "spill" if len(spilling) > 1 else "spills"
     return f"{len(spilling) or 'none'} of {fmt.count(len(every), 'compiled kernel')} {verb} registers"
 

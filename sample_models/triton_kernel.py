@@ -3,6 +3,7 @@
 ctrace finds: compiled. One graph, no break: Dynamo reads `x.is_cuda` while tracing and keeps one side of the `if`. On a
 GPU the kernel is a node of that graph (`triton_kernel_wrapper_mutation`) and Inductor launches it after the matrix
 product; on a CPU the other side is traced, and fused by Inductor. The kernel has no gradient, so the layer is frozen.
+With `--target h100` the kernel is shown on a machine without a GPU too: `x.is_cuda` is then True while Dynamo traces.
 """
 
 import torch

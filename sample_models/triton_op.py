@@ -5,6 +5,7 @@ GPU its kernel is a node of the graph, shown as yours, with `out_ptr` as the one
 `--train` a second kernel in the backward graph. On a CPU the kernel of `register_kernel("cpu")` runs only outside of
 torch.compile; a compiled region takes the function of the operator itself, so that has to ask for the device too, as
 `gelu` does here. Without that line, compiling on a CPU ends with "0 active drivers".
+With `--target h100` both kernels are shown on a machine without a GPU too.
 """
 
 import math

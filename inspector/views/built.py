@@ -170,13 +170,28 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     if not built:
         raise TargetError(f"--ir {stage}: this run built no Triton kernel", NOT_BUILT)
     names = dict.fromkeys(each.kernel for each in built)
-    if kernel is not None and kernel not in names:
-        raise TargetError(f"--ir {stage}: no kernel {kernel} was built", _near(kernel, names))
-    wanted = [each for each in built if kernel in (None, each.kernel) and stage in stages_of(each)]
+    name = None if kernel is None else _full(kernel, tuple(names), stage)
+    wanted = [each for each in built if name in (None, each.kernel) and stage in stages_of(each)]
     if not wanted:
         raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
     used, texts = _used(session), _texts(wanted, stage)
     return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
+
+
+def _full(part: str, names: tuple[str, ...], stage: str) -> str:
+    """Find the one kernel that has a name, or a part of it.
+
+    Raises:
+        TargetError: none has, or several have.
+    """
+    hits = [part] if part in names else [name for name in names if part in name]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        raise TargetError(
+            f"--ir {stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}"
+        )
+    raise TargetError(f"--ir {stage}: no kernel {part} was built", _near(part, names))
 
 
 def stages_of(built: Built) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Graph, Session
 from ctrace.inspector.virtual import DeviceQuestion, Undecided
 
-NEEDS_DEVICE = "not measured: needs the device"
+NEEDS_DEVICE = "not measured: that needs the device"
 _KINDS = {
     "padding": ("matrix product might be padded", "matrix products might be padded"),
     "autotuning": ("choice between kernels is autotuned", "choices between kernels are autotuned"),
@@ -101,8 +101,8 @@ def open_sentence(session: Session) -> str:
 def question_sentence(each: DeviceQuestion) -> str:
     """Say what was asked, what it was told, and what follows."""
     if each.as_target:
-        return f"`{each.asked}` was {each.answer}, answered as the GPU would"
-    return f"`{each.asked}` was {each.answer}, answered as the CPU: it might go another way on the real one"
+        return f"`{each.asked}` was {each.answer}, as it would be with the GPU"
+    return f"`{each.asked}` was {each.answer}; with the GPU that might differ, and the program might go another way"
 
 
 def question_place(each: DeviceQuestion) -> str:

@@ -192,6 +192,8 @@ class _Walk:
                 sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
                 if isinstance(source, Tensor) and isinstance(start, int):
                     return replace(source, shape=sizes, stride=steps, offset=source.offset + start)
+            case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: it, or a copy
+                return source if isinstance(source := self._value(base, scope), Tensor) else None
             case "aten.view.dtype" | "torch.ops.aten.view.dtype", [base, dtype]:
                 source = self._value(base, scope)
                 return replace(source, dtype=dotted(dtype)) if isinstance(source, Tensor) else None

@@ -56,14 +56,23 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
     columns = ("kernel", "configuration", ">regs", ">spills", ">shared", ">fits", "limited by")
     heads = _Heads(columns, [each.built for each in found])
     rows: list[tuple[str | Text, ...]] = []
-    for each in found:
+    last = None
+    for each in _together(found):
         built, held = each.built, each.occupancy
         rows.extend(heads.before(built))
+        is_another, last = last == _key(built), _key(built)
         spills = Text(_number(built.spills), style="bold red" if built.spills else "")
         resources = (_number(built.registers), spills, _memory(built.shared))
         configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
-        rows.append((_name(built.kernel), configuration, *resources, *_fits(held)))
+        name = "  or" if is_another and not each.unused else _name(built.kernel)
+        rows.append((name, configuration, *resources, *_fits(held)))
     return columned(width, columns, rows)
+
+
+def _together(found: tuple[Resources, ...]) -> list[Resources]:
+    """Put those of one graph part together; they were compiled in parallel."""
+    parts = list(dict.fromkeys(_part(each.built) for each in found))
+    return sorted(found, key=lambda each: parts.index(_part(each.built)))
 
 
 def _fits(held: Occupancy | None) -> tuple[str | Text, str]:
@@ -80,9 +89,8 @@ def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str
     if low := {each.built.kernel for each in found if each.occupancy and each.occupancy.share < _LOW}:
         number = fmt.count(len(low), "kernel fills", "kernels fill")
         yield Text(f"{number} less than {_LOW:.0%} of a multiprocessor with warps", style="yellow")
-    if any((each.built.graph, each.built.stage, each.built.kernel) in open_ for each in found):
-        number = fmt.count(len(open_), "kernel has several configurations", "kernels have several configurations")
-        yield Text(f"{number}: which one is launched, torch finds by timing on the device", style="yellow")
+    if any(_key(each.built) in open_ for each in found):
+        yield Text("or: only one of these is launched; torch finds which by timing on the device", style="yellow")
 
 
 def _limits(held: Occupancy) -> str:
@@ -91,17 +99,20 @@ def _limits(held: Occupancy) -> str:
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
-    measured = [each.built for each in found if each.built.seconds]
+    measured = [each.built for each in _together(found) if each.built.seconds]
     stages = list(dict.fromkeys(stage for built in measured for stage in built.seconds))
     columns = ("kernel", ">all", *(f">{fmt.one_line(stage, 10)}" for stage in stages))
     heads = _Heads(columns, measured)
     rows: list[tuple[str, ...]] = []
-    for built in measured:
-        rows.extend(heads.before(built))
-        each = (fmt.seconds(built.seconds[stage]) if stage in built.seconds else "" for stage in stages)
-        rows.append((_name(built.kernel), fmt.seconds(sum(built.seconds.values())), *each))
+    for same in _by_kernel(measured):
+        rows.extend(heads.before(same[0]))
+        each = [_sum(same, stage) for stage in stages]
+        times = f" ×{len(same)}" if len(same) > 1 else ""
+        rows.append((f"{_name(same[0].kernel)}{times}", _sum(same), *each))
     if measured:
         yield columned(width, columns, rows)
+    if len(rows) < len(measured):
+        yield Text("×: several configurations of a kernel, their times added", style="dim")
     if earlier := sum(built.cached for built in measured):
         yield Text(
             f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, and took so long then",
@@ -112,6 +123,24 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
         yield Text(
             f"{fmt.count(left, 'kernel')} came from a cache or another process: compile time not measured", style="dim"
         )
+
+
+def _by_kernel(every: Iterable[Built]) -> list[list[Built]]:
+    """Put the configurations of a kernel together."""
+    found: dict[tuple[str, Stage, str], list[Built]] = {}
+    for each in every:
+        found.setdefault(_key(each), []).append(each)
+    return list(found.values())
+
+
+def _key(built: Built) -> tuple[str, Stage, str]:
+    return built.graph, built.stage, built.kernel
+
+
+def _sum(same: list[Built], stage: str | None = None) -> str:
+    """Add the seconds of configurations, at one stage or at all; empty: there are none."""
+    known = [took for each in same for name, took in each.seconds.items() if stage in (None, name)]
+    return fmt.seconds(sum(known)) if known else ""
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:

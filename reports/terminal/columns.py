@@ -12,6 +12,8 @@ WIDE = 100
 """From how many columns on words are written out."""
 _SHORTEST = 14
 """Characters of the first column, whatever else a table holds."""
+_FIRST, _SECOND = 18, 15
+"""Characters of the first column before the second gets more than these, which it gets in any case."""
 
 
 def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
@@ -23,8 +25,10 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
             column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
     widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
-    second = 0 if columns[1].startswith(">") else min(widths[1], 40 if width >= WIDE else 15)
-    first = width - gap * len(columns) - second - sum(widths[2 if second else 1 :])
+    has_second = not columns[1].startswith(">")
+    left = width - gap * len(columns) - sum(widths[2 if has_second else 1 :])
+    second = min(widths[1], max(left - _FIRST, _SECOND)) if has_second else 0
+    first = left - second
     for row in rows:
         rest = (fmt.one_line(str(row[1]), second), *row[2:]) if second else row[1:]
         made.add_row(cut(str(row[0]), max(first, _SHORTEST)), *rest)

@@ -21,6 +21,8 @@ def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:
     for part in dumped.parts[:MOST]:
         yield item(Text(_part(part)))
     yield from more(len(dumped.parts), "graph part", "index.json")
+    todo = _todo(dumped)
+    yield fix(f"{todo}  (on such a GPU)" if todo and target_of(session) else todo)
     left = dumped.left_out
     if left:
         yield section("Left out")
@@ -28,8 +30,6 @@ def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:
         yield item(Text(fmt.one_line(name, 70)))
         yield hanging(why)
     yield from more(len(left), "of them", "index.json")
-    todo = _todo(dumped)
-    yield fix(f"{todo}  (on such a GPU)" if todo and target_of(session) else todo)
 
 
 def _part(part: DumpedPart) -> str:

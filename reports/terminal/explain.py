@@ -45,7 +45,7 @@ def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
 def _environment(session: Session) -> Text:
     environment = session.environment
     gpu = target_of(session)
-    emitted = f"emitted for {gpu.target}, not built" if gpu else "emitted, not built"
+    emitted = f"emitted for {gpu.target}, not run" if gpu else "emitted, not built"
     built = "built" if environment.built else emitted
     parts = [
         f"torch {environment.torch}" if environment.torch else "torch unknown",
@@ -189,7 +189,7 @@ def _endings(session: Session) -> Iterator[RenderableType]:
         grid.add_row(Text("" if number else "What to do", style="bold"), Text(fmt.one_line(step)))
     yield grid
     if session.problems:
-        yield section("Problems of ctrace itself")
+        yield section("Problems")
         for problem in session.problems[:MOST]:
             where = f"trace.log:{problem.line}: " if problem.line is not None else ""
             yield item(Text(f"! {where}{fmt.one_line(problem.what, 300)}", style="yellow"))

@@ -19,7 +19,11 @@ from ctrace.reports.terminal.parts import hanging, item
 def fusion_title(session: Session) -> str:
     """Sum up nodes and rounds, to follow something else; empty where nothing was to be fused."""
     found = fusion_totals(session)
-    return f"; fusion: {found.before} nodes into {found.after}, {fmt.count(found.rounds, 'round')}" if found else ""
+    return (
+        f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
+        if found
+        else ""
+    )
 
 
 def fusion_lines(session: Session) -> Iterator[RenderableType]:

@@ -154,7 +154,7 @@ _FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
 
 def _fused(session: Session) -> str:
     found = fusion_totals(session)
-    return f"{found.before} nodes into {found.after}" if found else _UNKNOWN
+    return f"{fmt.count(found.before, 'node')} into {found.after}" if found else _UNKNOWN
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:

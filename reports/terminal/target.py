@@ -14,6 +14,7 @@ from ctrace.inspector.views.targetgpu import (
     question_place,
     question_sentence,
     questions,
+    several,
     target_of,
     target_sentence,
 )
@@ -87,9 +88,13 @@ def _question(each: DeviceQuestion) -> RenderableType:
 
 def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
     """List the choices that torch makes by timing on the device, with the way that the emitted code goes."""
+    compiled = several(session)
     for kind in left_open(session):
         yield section(f"Left to the device, which times them: {fmt.one_line(kind.sentence, 100)}")
-        yield from _kind(kind, all_of_it=all_of_it)
+        if all((each.graph, each.stage, each.subject) in compiled for each in kind.choices):
+            yield item(Text(f"all are compiled, see the resources; which is best is {NEEDS_DEVICE}"))
+        else:
+            yield from _kind(kind, all_of_it=all_of_it)
 
 
 def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -100,18 +105,31 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
         taken = each.taken or ("all of them" if each.kind == "configuration" else "not known which")
         yield hanging(f"emitted: {taken}; which is best is {NEEDS_DEVICE}")
         if each.candidates:
-            yield hanging(_candidates(each, all_of_it=all_of_it), "dim")
+            yield from (hanging(line, "dim") for line in _candidates(each, all_of_it=all_of_it))
     if not all_of_it:
         yield from more(len(kind.choices), "choice", "--all")
 
 
-def _candidates(each: Undecided, *, all_of_it: bool) -> str:
-    most = len(each.candidates) if all_of_it else _CANDIDATES
-    names = (_candidate(one, each.subject) for one in each.candidates)
-    return f"{fmt.count(len(each.candidates), 'candidate')}: {fmt.listed(names, most)}"
+def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
+    """Write a line of the first candidates, or a line each: in each what not all of them have."""
+    same = _same(each.candidates)
+    told = [_candidate(one, each.subject, same) for one in each.candidates]
+    number = fmt.count(len(told), "candidate")
+    if all_of_it and len(told) > 1:
+        yield f"{number}, all of Inductor's with {' '.join(same)}:" if same else f"{number}:"
+        yield from told
+    else:
+        yield f"{number}: {fmt.listed(told, _CANDIDATES)}"
 
 
-def _candidate(one: Candidate, subject: str) -> str:
-    if one.name == subject and one.configuration:
-        return one.configuration
-    return f"{one.name} ({one.configuration})" if one.configuration else one.name
+def _same(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
+    """Give the settings that all candidates with a configuration have; none where that is one."""
+    told = [one.configuration.split(", ") for one in candidates if one.configuration]
+    return tuple(each for each in told[0] if all(each in other for other in told)) if len(told) > 1 else ()
+
+
+def _candidate(one: Candidate, subject: str, same: tuple[str, ...]) -> str:
+    configuration = " ".join(each for each in one.configuration.split(", ") if each not in same)
+    if one.name == subject and configuration:
+        return configuration
+    return f"{one.name} ({configuration})" if configuration else one.name

@@ -2,7 +2,7 @@
 
 import zlib
 
-from ctrace.inspector.fusion import Access, Fusion, Node, NodeKind
+from ctrace.inspector.fusion import Access, Buffer, Fusion, Node, NodeKind, Role
 from ctrace.inspector.generated import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.kernelcheck import unbalanced
 from ctrace.inspector.launchcosts import Costs
@@ -109,6 +109,19 @@ class TestCosts:
         assert list(unbalanced([], [FUSION])) == []
         (what,) = unbalanced([kernel(20)], [FUSION])
         assert what == "graph 0/0 (forward): its kernels move 24 bytes, the nodes that fusion left 28"
+
+    def test_a_copy_from_device_to_device_is_no_kernel(self):
+        def fusion(device: str) -> Fusion:
+            buffers = tuple(Buffer(name, Role.INNER, "float32", ("2",), ("1",), on, 8) for name, on in
+                            (("a", "cpu"), ("b", device), ("c", device)))  # fmt: skip
+            copy = Node("op0", NodeKind.EXTERNAL, ("op0",), "", accesses=(Access("a", read=8), Access("b", written=8)))
+            add = Node("op1", NodeKind.POINTWISE, ("op1",), "2", accesses=(Access("b", read=8), Access("c", written=8)))
+            return Fusion("0/0", Stage.FORWARD, 2, 2, result=(copy, add), buffers=buffers)
+
+        launch = Launch(("op1",), read=8, written=8)
+        kernel = Kernel("0/0", Stage.FORWARD, "k", "triton", launches=(launch,))
+        assert list(unbalanced([kernel], [fusion("cuda:0")])) == []
+        assert len(list(unbalanced([kernel], [fusion("cpu")]))) == 1
 
 
 class TestStatements:

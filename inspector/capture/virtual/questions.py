@@ -104,7 +104,7 @@ def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
         if name == "cuda" and not args and not kwargs:
             return original(self, tx, "to", [_constant(the_gpu())], {})
         if name == "cpu":
-            asked.traced(tx, "Tensor.cpu()", "stays on the CPU")
+            asked.traced(tx, "Tensor.cpu()", "on the CPU")
         return original(self, tx, name, args, kwargs)
 
     return call_method
@@ -135,7 +135,7 @@ def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any
         if self.source is None and is_cpu(value):
             tx = _tracing(sys._getframe(1))
             if tx is not None:
-                asked.traced(tx, str(value), "stays on the CPU")
+                asked.traced(tx, str(value), "on the CPU")
             return Literal(CPU)
         return value
 

@@ -74,6 +74,7 @@ def test_code() -> None:
     ]  # fmt: skip
     (one,) = codes(SESSION, "ptx", SOFTMAX)
     assert (one.text or "").startswith(".version")
+    assert codes(SESSION, "ptx", SOFTMAX[8:]) == (one,)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,7 @@ def test_code() -> None:
         ("pxt", None, "no such stage", "did you mean ptx?"),
         ("metal", None, "no such stage", "there are: ttir, ttgir, llir, ptx, sass"),
         ("ptx", "k", "no kernel k was built", "there are: "),
+        ("ptx", "triton", "several kernels have triton in their name", "name one: "),
         ("ptx", SOFTMAX[:-1] + "1", "no kernel", f"did you mean {SOFTMAX}?"),
         ("ttir", None, "not kept", "the problems of the run"),
     ],

@@ -68,5 +68,5 @@ def test_questions_that_may_go_another_way_come_first() -> None:
     first, second = questions(EMITTED)
     assert (first.asked, second.as_target) == ("x.is_cuda", True)
     assert "might go another way" in question_sentence(first)
-    assert question_sentence(second).endswith("answered as the GPU would")
+    assert question_sentence(second).endswith("as it would be with the GPU")
     assert H100.target == "h100"

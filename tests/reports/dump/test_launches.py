@@ -44,6 +44,17 @@ def test_reuse_views_and_devices():
     assert site.line == 13
 
 
+def test_a_tensor_that_is_copied_where_it_is_not_aligned():
+    site = only(
+        followed(
+            "buf0 = empty_strided_cuda((4, 4), (4, 1), torch.float16)\n"
+            "buf0 = copy_if_misaligned(buf0)\n"
+            "extern_kernels.mm(buf0, buf0)\n"
+        )
+    )
+    assert site.arguments["buf0"] == Tensor("buf0", "torch.float16", (4, 4), (4, 1), 0, "cuda:0")
+
+
 def test_a_pool_and_another_type():
     site = only(
         followed(
