@@ -1,4 +1,4 @@
-"""`--target`: Triton code for a GPU that is not there, and a program that sees nothing of it."""
+"""`--target`: Triton code for a GPU that is not there, and a program that goes the same way as without."""
 
 import re
 import shutil
@@ -122,9 +122,10 @@ def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[.
     check_emitted(virtual.session, target)
     for told in (lambda each: each.verdict, _parts, _ways, _breaks):
         assert told(virtual.session) == told(plain.session)
-    assert virtual.said == plain.said
-    assert bool(virtual.said) is (text is BROKEN)
-    assert all(line.endswith("cpu False 0") for line in virtual.said)
+    assert [line.split()[:2] for line in virtual.said] == [line.split()[:2] for line in plain.said]
+    # Code between compiled code sees the CPU that it runs on; where the model is run in eager, it is told of the target.
+    seen = {line.split(" ", 2)[2] for line in virtual.said}
+    assert seen == ({"cuda:0 True 1", "cpu False 0"} if text is BROKEN else set())
 
 
 def _parts(session: Session) -> list[tuple[str, str]]:
