@@ -12,7 +12,7 @@ from ctrace.inspector.launch import Output, launch
 from ctrace.inspector.model import FailurePhase, Session, Target
 from ctrace.inspector.order import Options, Order
 from ctrace.inspector.settings import Settings, settings_at
-from ctrace.inspector.setup import check_torch
+from ctrace.inspector.setup import check_torch, check_triton
 from ctrace.inspector.store import Run, Store
 from ctrace.inspector.target import ProgramTarget, Resolved
 
@@ -38,6 +38,8 @@ def capture(
     check_torch()
     settings = settings_at(Path.cwd())
     gpu = None if options.target is None else gpu_named(options.target, settings.gpus)
+    if gpu is not None:
+        check_triton()
     run = store.create(_described(resolved))
     order = _order(resolved, options, run, settings, gpu)
     outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)

@@ -33,6 +33,18 @@ def check_torch() -> None:
         )
 
 
+def check_triton() -> None:
+    """Refuse to emit code for a GPU without the compiler that it is emitted for: Inductor asks it for what it can do.
+
+    Raises:
+        SetupError: there is no Triton.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("triton") is None:
+        raise SetupError("--target needs Triton, which is not installed in this environment", "pip install triton")
+
+
 def is_untried(version: str) -> bool:
     """Whether this torch is newer than ctrace knows."""
     release = release_of(version)

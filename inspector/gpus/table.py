@@ -64,7 +64,7 @@ def found(name: str, table: Mapping[str, Listed]) -> Listed:
         return same[-1]
     meant = _meant(name, table)
     todo = f"did you mean {meant}?" if meant else f"there are: {', '.join(table)}; ctrace targets lists them"
-    raise TargetError(f"--target {shown(name)}: there is no such GPU", todo)
+    raise TargetError(f"--target {shown(name)}: there is no such GPU" if name else "--target names no GPU", todo)
 
 
 def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:

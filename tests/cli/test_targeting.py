@@ -39,6 +39,16 @@ def made(folder: Path, name: str | None, **options: Any) -> str:
     return str(Store(folder / ".ctrace").finish(run, 1.0, None, summary).name)
 
 
+def test_without_triton_nothing_is_run(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("model = 1\ninputs = ()\n")
+    without = "import sys; sys.modules['triton'] = None; "
+    done = _ctrace("explain", "model.py", "--target", "h100", cwd=tmp_path, code=without)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs Triton" in done.stderr
+    assert "pip install triton" in done.stderr
+    assert not (tmp_path / ".ctrace").exists()
+
+
 @pytest.fixture
 def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Options]]:
     """Note what would be captured, and give a Session for it."""
@@ -80,7 +90,7 @@ def request(target: str | None, gpu: str | None, **options: Any) -> Request:
         (("kernels", "--target", "a100,h100", "--source"), "--target a100,h100 and --source exclude", "with --source"),
         (("explain", "--target", "a100,h100", "--markdown"), "--target a100,h100 and --markdown", "with --markdown"),
         (("fusion", "--target", "a100,h100", "--nodes"), "--target a100,h100 and --nodes exclude", "with --nodes"),
-        (("kernels", "model.py", "--target", "a100,,h100"), "--target : there is no such GPU", "there are: "),
+        (("kernels", "model.py", "--target", "a100,,h100"), "--target names no GPU", "there are: "),
     ],
 )
 def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:

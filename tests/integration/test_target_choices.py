@@ -107,18 +107,3 @@ def test_afterwards_torch_is_as_it_was():
     with on("h100"):
         pass
     assert (dict(op.py_kernels), torch._C._select_conv_backend, torch.cuda.default_generators) == before
-
-
-LINEAR = """
-import torch
-model = torch.nn.Linear(1023, 1021)
-def inputs():
-    return (torch.rand(513, 1023),)
-"""
-
-
-def test_a_padding_that_torch_would_time_is_left_open(ctrace, tmp_path):
-    (tmp_path / "linear.py").write_text(LINEAR)
-    assert ctrace("explain", "linear.py", "--target", "h100").code == 0
-    log = next(tmp_path.glob(".ctrace/*/trace.log")).read_text()
-    assert '"kind": "padding", "subject": "addmm(513x1023, 1023x1021) float32", "taken": "not padded"' in log

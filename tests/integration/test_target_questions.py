@@ -162,6 +162,7 @@ def test_compiled_code_is_told_of_the_target(ctrace: Command, tmp_path: Path) ->
     assert not any("cos" in kernel.name for kernel in session.kernels)
 
 
+@pytest.mark.slow
 def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> None:
     """What is put on the GPU while it loads is on the CPU, and named; so is what only a GPU knows."""
     session = explained(ctrace, tmp_path, WRITTEN_FOR_A_GPU)
@@ -178,6 +179,7 @@ def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> Non
     assert not any(as_target for _, as_target in asked.values())
 
 
+@pytest.mark.slow
 def test_a_mix_of_devices_names_its_place(ctrace: Command, tmp_path: Path) -> None:
     """`torch.arange(8)` is on the CPU on a GPU's machine too, and there the program raises."""
     session = explained(ctrace, tmp_path, MIXED)
@@ -192,9 +194,10 @@ def test_own_kernels_run_without_a_gpu(ctrace: Command, tmp_path: Path) -> None:
     assert session.verdict is Verdict.COMPILED
     assert session.dangers == ()
     assert session.problems == ()
-    assert {kernel.name for kernel in session.user_kernels} == {"gate", "softmax"}
+    assert {kernel.kernel for kernel in session.user_kernels} == {"gate", "softmax"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", ["triton_kernel", "triton_op"])
 def test_samples_show_their_kernels(ctrace: Command, tmp_path: Path, sample: str) -> None:
     """The files of the samples, as on a GPU."""
@@ -205,6 +208,7 @@ def test_samples_show_their_kernels(ctrace: Command, tmp_path: Path, sample: str
     assert len(session.user_kernels) == 1
 
 
+@pytest.mark.slow
 def test_a_sample_trains(ctrace: Command, tmp_path: Path) -> None:
     """The kernel of the gradient is there too."""
     pytest.importorskip("triton")

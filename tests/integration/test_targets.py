@@ -12,8 +12,8 @@ from ctrace.inspector.launch import HOME
 MODEL = """\
 import torch
 torch.set_float32_matmul_precision("high")
-model = torch.nn.Linear(64, 64)
-def inputs(): return (torch.rand(8, 64),)
+model = torch.nn.Linear(1023, 1021)
+def inputs(): return (torch.rand(513, 1023),)
 """
 
 
@@ -23,6 +23,7 @@ def ctrace(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_file_is_a_target(tmp_path: Path) -> None:
+    """Its matrix product is of a shape that torch would time with padding."""
     (tmp_path / "m.py").write_text(MODEL)
     (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: 99, vector_rates: {float32: 1e13}}")
     done = ctrace("explain", "m.py", "--target", "mine.yaml", "--json", cwd=tmp_path)
@@ -30,10 +31,17 @@ def test_a_file_is_a_target(tmp_path: Path) -> None:
     logs = [line for log in tmp_path.glob(".ctrace/*/trace.log") for line in log.read_text().splitlines()]
     told = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_gpu"' in line]
     assert {each["target"] for each in told} == {"mine"}
+    assert ("padding", "addmm(513x1023, 1023x1021) float32", "not padded") in _open(logs)
     assert told[-1]["processors"] == 99
     assert told[-1]["vector_rates"]["float32"] == 1e13
     assert told[-1]["sources"]["processors"] == "your mine.yaml"
     assert sorted(told[-1]["tf32"]) == ["convolution", "matmul"]
+
+
+def _open(logs: list[str]) -> set[tuple[str, str, str]]:
+    """Give what torch would have timed."""
+    records = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_undecided"' in line]
+    return {(each["kind"], each["subject"], each["taken"]) for each in records}
 
 
 def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:

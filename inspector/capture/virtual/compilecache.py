@@ -84,13 +84,18 @@ class CompileCache:
         facts = {name: value for name, value in asdict(self._gpu).items() if name not in ("rates", "sources")}
         tools = [_identity(os.environ.get(name)) for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")]
         versions = (torch.__version__, torch.version.git_version, triton.__version__, _identity(triton.__file__))
-        switches = (config.get_hash().hex(), sorted(get_cache_invalidating_env_vars().items()))
+        # A setting for Intel's GPUs is by default a folder beside the working directory.
+        with config.patch({name: "" for name in ("xpu.cutlass_dir",) if hasattr(config, name)}):
+            settings = config.get_hash().hex()
+        switches = (settings, sorted(get_cache_invalidating_env_vars().items()))
         return repr((_FORMAT, facts, versions, tools, switches))
 
 
 def _identity(path: str | None) -> tuple[str, float, int] | None:
+    if not path:
+        return None
     try:
-        found = Path(path or "").stat()
+        found = Path(path).stat()
     except OSError:
         return None
     return str(path), found.st_mtime, found.st_size

@@ -23,8 +23,9 @@ def constants_on_cpu() -> Iterator[None]:
     with ExitStack() as patches:
         for name in ("__init__", "_deduce_value"):
             patches.enter_context(patched(Folder, name, _on_cpu(getattr(Folder, name))))
-        without_fake = _with_real_on_cpu(proxy_tensor.unset_fake_temporarily)
-        patches.enter_context(patched(proxy_tensor, "unset_fake_temporarily", without_fake))
+        tracer: Any = proxy_tensor
+        without_fake = _with_real_on_cpu(tracer.unset_fake_temporarily)
+        patches.enter_context(patched(tracer, "unset_fake_temporarily", without_fake))
         patches.enter_context(patched(GraphLowering, "constant_name", _not_copied(GraphLowering.constant_name)))
         yield
 

@@ -32,11 +32,9 @@ def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
 
 def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Callable[..., Any]:
     def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
-        import torch
-
         if input.device.type != "cuda":
             return original(input, weight, *args, **kwargs)
-        backends: Any = torch._C._ConvBackend
+        backends = _backends()
         return backends.Cudnn if _by_cudnn(input, weight, capability, kwargs) else backends.Overrideable
 
     return select
@@ -48,10 +46,17 @@ def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
 
         if input.device.type != "cuda":
             return original(input, weight, backend)
-        backends: Any = torch._C._ConvBackend
+        backends = _backends()
         return _suggested(input, weight) if backend == backends.Cudnn else torch.contiguous_format
 
     return determine
+
+
+def _backends() -> Any:
+    import torch
+
+    unstubbed: Any = torch._C  # its stubs name another
+    return unstubbed._ConvBackend
 
 
 def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[str, Any]) -> bool:

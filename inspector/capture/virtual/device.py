@@ -261,9 +261,10 @@ def _forgetting() -> Iterator[None]:
 def _forget() -> None:
     for module, names in _CACHED.items():
         for name in names:
-            cached = getattr(importlib.import_module(module), name, None)
+            cached: Any = getattr(importlib.import_module(module), name, None)
             if hasattr(cached, "cache_clear"):
                 cached.cache_clear()
     from torch._inductor.runtime.hints import DeviceProperties
 
-    DeviceProperties.create.cache_clear()
+    create: Any = DeviceProperties.create
+    create.cache_clear()

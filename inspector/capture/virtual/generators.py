@@ -26,7 +26,7 @@ def _generator() -> Any:
 
     class Generator(torch.Generator):
         @property
-        def device(self) -> Any:
+        def device(self) -> Any:  # type: ignore[override]  # the stubs have it writable, but C++ does not
             return torch.device("cuda", 0)
 
         def clone_state(self) -> Any:

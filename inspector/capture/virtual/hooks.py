@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.virtual.native import Native, UnknownTorchError
+from ctrace.inspector.capture.virtual.native import Native
+from ctrace.inspector.capture.virtual.table import UnknownTorchError
 
 _VOLTA, _AMPERE = 7, 8
 """Major compute capabilities from which cuDNN does what is asked (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""

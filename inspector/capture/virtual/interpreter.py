@@ -37,7 +37,7 @@ def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
         def install_dynamo(support: ModuleType) -> None:
             with recorder.watching("whether Dynamo takes Triton kernels"):
                 # Asked for each kernel that is met (2.11 to 2.13, _dynamo/variables/builder.py).
-                patches.enter_context(patched(support, "has_triton", functools.cache(lambda: True)))
+                patches.enter_context(patched(support, "has_triton", functools.cache(support.has_triton_package)))
 
         def install(jit: ModuleType) -> None:
             with recorder.watching("kernels that are run without a GPU"):

@@ -70,42 +70,60 @@ class Pretence:
 
 
 def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
-    import torch
     from torch.overrides import TorchFunctionMode
-    from torch.utils.weak import WeakIdKeyDictionary
+
+    calls = _Calls(asked, answers)
 
     class OnCpu(TorchFunctionMode):
-        def __init__(self) -> None:
-            super().__init__()
-            self._stay = WeakIdKeyDictionary()
-            """Tensors that are on the CPU even where there is a GPU."""
-
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in answers and args[0].device.type == "cpu":
-                return func(*args) if args[0] in self._stay else self._answer(func, sys._getframe(1))
-            given = kwargs or {}
-            on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, (*args, *given.values())))
-            if on_gpu and not answers:  # with answers, compiled code is told the same
-                _record(asked, sys._getframe(1))
-            if func is torch.Tensor.cuda:
-                return args[0]
-            result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in given.items()})
-            if answers and not on_gpu and isinstance(result, torch.Tensor):
-                self._follow(func, (*args, *given.values()), result)
-            return result
-
-        def _answer(self, func: Any, frame: FrameType) -> Any:
-            if func != torch.Tensor.device.__get__:  # type: ignore[attr-defined]  # passed on more often than asked for
-                asked.in_frame(frame, str(func), answers[func], as_target=True)
-            return answers[func]
-
-        def _follow(self, func: Any, given: Any, result: Any) -> None:
-            """Keep that a result is on the CPU: made there, or from what is there."""
-            tensors = _tensors(given)
-            if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
-                self._stay[result] = True
+            return calls.call(func, args, kwargs or {}, sys._getframe(1))
 
     return OnCpu()
+
+
+class _Calls:
+    """Makes calls of torch's on the CPU that were to be made on the GPU."""
+
+    def __init__(self, asked: Asked, answers: dict[Any, Any]) -> None:
+        from torch.utils.weak import WeakIdKeyDictionary
+
+        self._asked = asked
+        self._answers = answers
+        self._stay = WeakIdKeyDictionary()
+        """Tensors that are on the CPU even where there is a GPU."""
+
+    def call(self, func: Any, args: Any, kwargs: dict[str, Any], frame: FrameType) -> Any:
+        """Make a call of `frame`'s, or answer it."""
+        import torch
+
+        if func in self._answers and args[0].device.type == "cpu":
+            return func(*args) if args[0] in self._stay else self._answer(func, frame)
+        given = (*args, *kwargs.values())
+        on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, given))
+        if on_gpu and not self._answers:  # with answers, compiled code is told the same
+            _record(self._asked, frame)
+        if func is torch.Tensor.cuda:
+            return args[0]
+        result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
+        if self._answers and not on_gpu and isinstance(result, torch.Tensor):
+            self._follow(func, given, result)
+        return result
+
+    def _answer(self, func: Any, frame: FrameType) -> Any:
+        import torch
+
+        tensor: Any = torch.Tensor
+        if func != tensor.device.__get__:  # passed on more often than asked for
+            self._asked.in_frame(frame, str(func), self._answers[func], as_target=True)
+        return self._answers[func]
+
+    def _follow(self, func: Any, given: Any, result: Any) -> None:
+        """Keep that a result is on the CPU: made there, or from what is there."""
+        import torch
+
+        tensors = _tensors(given)
+        if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
+            self._stay[result] = True
 
 
 def _tensors(given: Any) -> list[Any]:

@@ -44,7 +44,7 @@ class Call:
     @property
     def half(self) -> bool:
         """Whether a number has 16 bits."""
-        return self.query.dtype.itemsize == 2
+        return bool(self.query.dtype.itemsize == 2)
 
 
 def chosen(call: Call) -> int:

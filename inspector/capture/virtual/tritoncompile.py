@@ -58,15 +58,17 @@ class TritonCompiler:
 
     def _replace(self) -> None:
         from torch._dynamo import device_interface
-        from torch._inductor.runtime import triton_heuristics as heuristics
+        from torch._inductor.runtime import triton_heuristics
         from triton import knobs
 
-        device_interface.DeviceGuard = _no_guard  # type: ignore[assignment,misc]
-        heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)  # type: ignore[assignment]
-        heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)  # type: ignore[method-assign]
-        heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)  # type: ignore[method-assign]
+        devices: Any = device_interface
+        heuristics: Any = triton_heuristics
+        devices.DeviceGuard = _no_guard
+        heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
+        heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
+        heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
         # It tells which configuration was best in an earlier run on some GPU, and takes a second to open.
-        heuristics.AutotuneCache.create = staticmethod(_nothing)  # type: ignore[assignment]
+        heuristics.AutotuneCache.create = staticmethod(_nothing)
         heuristics.log.disabled = True  # it prints what we record
         knobs.compilation.listener = lambda **told: self._builds.listen(
             **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}

@@ -40,5 +40,6 @@ def _tensors(node: Any) -> list[Any]:
     """Give the nodes that a node takes tensors from; several may come as a tuple."""
     import torch
 
-    kinds = torch.Tensor | tuple | list
-    return [each for each in node.all_input_nodes if isinstance(each.meta.get("example_value"), kinds)]
+    return [
+        each for each in node.all_input_nodes if isinstance(each.meta.get("example_value"), torch.Tensor | tuple | list)
+    ]
