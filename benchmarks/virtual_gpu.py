@@ -161,8 +161,13 @@ def emit(bench: Bench, model: str, mode: str, target: str) -> Emitted:
         calls=sum(each.calls for each in session.kernels if each.language == "external"),
         undecided=len(session.undecided),
         problems=tuple(each.what for each in session.problems),
-        failure=f"kernels in {', '.join(other)}" if other else "" if triton else "no kernel was emitted",
+        failure=f"kernels in {', '.join(other)}" if other else "" if session.kernels else _nothing(session),
     )
+
+
+def _nothing(session: Session) -> str:
+    """Say why there is no kernel, of ours or of a library."""
+    return f"nothing was emitted: {'; '.join(each.what for each in session.problems) or 'it is not known why'}"
 
 
 def main() -> int:
