@@ -39,7 +39,6 @@ from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.symbols import Symbols
 from ctrace.inspector.transformed import attention_of, passes_of
-from ctrace.inspector.undecided import questions_of
 from ctrace.inspector.usercalls import user_kernels_of
 
 _DEFAULT_LIMIT = 8
@@ -100,7 +99,7 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
         gpu=raw.gpu,
         undecided=tuple(raw.undecided),
-        asked=questions_of(raw.asked),
+        asked=tuple(raw.asked),
         time=_time(raw, seconds),
         failure=failure,
         problems=(*raw.problems, *_problems(raw, reports, failure, unequal)),

@@ -48,7 +48,7 @@ class Undecided:
 
 @dataclass(frozen=True, slots=True)
 class DeviceQuestion:
-    """A place where the program asked about the device, and so might go another way on the real one."""
+    """A place where the program asked about the device, and so might go another way on the real one; each once."""
 
     file: str
     line: int
@@ -59,4 +59,3 @@ class DeviceQuestion:
     """What it was told."""
     as_target: bool
     """Whether it was answered as the GPU would; else as the CPU that the program ran on."""
-    times: int = 1

@@ -85,7 +85,6 @@ def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
         "asked": each.asked,
         "answer": each.answer,
         "as_target": each.as_target,
-        "times": each.times,
     }
 
 

@@ -46,7 +46,7 @@ UNDECIDED = (
 )  # fmt: skip
 ASKED = (
     DeviceQuestion(MODEL, 6, "attend", "torch.cuda.is_available()", "True", as_target=True),
-    DeviceQuestion(MODEL, 7, "attend", "x.is_cuda", "False", as_target=False, times=3),
+    DeviceQuestion(MODEL, 7, "attend", "x.is_cuda", "False", as_target=False),
 )
 EMITTED: Session = replace(
     KERNELS,

@@ -80,8 +80,7 @@ def questions_section(session: Session, *, all_of_it: bool = False) -> Iterator[
 
 
 def _question(each: DeviceQuestion) -> RenderableType:
-    times = f" ×{each.times}" if each.times > 1 else ""
-    where = f"{question_place(each)} in {each.function}{times}: "
+    where = f"{question_place(each)} in {each.function}: "
     style = "" if each.as_target else "yellow"
     return item(Text.assemble((fmt.one_line(where, 120) + " ", "bold"), (fmt.one_line(question_sentence(each)), style)))
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.virtual.native import Native
-from ctrace.inspector.capture.virtual.table import UnknownTorchError
+from ctrace.inspector.capture.virtual.vtables import UnknownTorchError
 
 _VOLTA, _AMPERE = 7, 8
 """Major compute capabilities from which cuDNN does what is asked (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ctrace.inspector.capture.virtual.layout import GUARD, HOOKS, slots_of
 from ctrace.inspector.capture.virtual.machine import NoMachineCodeError, default_stream
-from ctrace.inspector.capture.virtual.table import Table, UnknownTorchError, symbol_covers, word_at
+from ctrace.inspector.capture.virtual.vtables import Table, UnknownTorchError, symbol_covers, word_at
 
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "_ZTVN2at18CUDAHooksInterfaceE"

@@ -52,14 +52,6 @@ class Table:
         """The address of an object that has this table, and nothing else."""
         return ctypes.addressof(self._object)
 
-    def function(self, name: str) -> int | None:
-        """Give a function's address.
-
-        Raises:
-            UnknownTorchError: there is none of this name.
-        """
-        return self._words[self._place(name)]
-
     def replace(self, name: str, function: Any) -> None:
         """Replace every function of this name by a C function or an address, which lives as long as the table.
 
