@@ -2,9 +2,13 @@
 
 Each model is captured twice, in processes of its own: on the CPU with the GPU hidden and `--target` (1), and on the GPU
 with `--build` (2). The kernels of both are to be equal in source to the letter, with hashes put aside; of those that
-are, PTX without records of lines and files, registers, spills and shared memory. Where torch chooses a padding by
-timing, (2) has the GPU for itself: on a busy one, the same model gives now one answer and now another. Without a GPU,
-or with --emit-only, only (1) is done, and must not fail.
+are, PTX without records of lines and files, registers, spills and shared memory.
+
+Torch decides on the GPU whether to pad a matrix product, by timing it, and the same product of the same model gets now
+one answer and now another. So these models have the GPU for themselves; and if their kernels differ, two more rows say
+what became of the same choice: (1) again, with the answers that torch kept of (2), and (2) against (2) once more.
+
+Without a GPU, or with --emit-only, only (1) is done, and must not fail.
 
 usage: virtual_gpu.py [--target h100[,a100]] [--emit-only] [--models a,b] [--modes inference,training] [--jobs N]
                       [--json FILE] [--keep FOLDER | --saved FOLDER]
@@ -13,6 +17,7 @@ usage: virtual_gpu.py [--target h100[,a100]] [--emit-only] [--models a,b] [--mod
 import argparse
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +30,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from _compare import compared
-from _tables import Emitted, Row, emitted_table, good_enough, table, write
+from _tables import GPU_TWICE, SAME_CHOICES, Emitted, Row, emitted_table, good_enough, table, write
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model import Session
@@ -36,6 +41,8 @@ FILE = Path(__file__).resolve().parent / "_models.py"
 MODES = ("inference", "training")
 _GRACE = 60
 """Seconds for ctrace to end a capture that ran out of time, and to read it."""
+_INDUCTOR = "torchinductor"
+"""Folder of torch's caches."""
 R = TypeVar("R")
 
 
@@ -54,13 +61,25 @@ class Bench:
     saved: bool = False
     """Whether all runs were made before."""
 
-    def on_gpu(self, model: str, mode: str) -> Session:
+    def on_gpu(self, model: str, mode: str, again: str = "") -> Session:
         """Capture on the GPU at hand."""
-        return self._captured(model, mode, "built", ["--build"], "cuda")
+        return self._captured(model, mode, f"built{again}", ["--build"], "cuda")
 
     def emitted(self, model: str, mode: str, target: str) -> Session:
         """Capture on the CPU, without a GPU, and emit for one."""
         return self._captured(model, mode, target, ["--target", target], "cpu")
+
+    def emitted_as_timed(self, model: str, mode: str, target: str) -> Session:
+        """Emit again, where torch finds what it chose by timing when it was `on_gpu`."""
+        side = f"{target}-timed"
+        if not self.saved:
+            # Of all that torch keeps, only LocalCache (torch 2.11, _inductor/codecache.py): no code, no graphs.
+            kept = self._runs(model, mode, "built") / _INDUCTOR / "cache"
+            shutil.copytree(kept, self._runs(model, mode, side) / _INDUCTOR / "cache")
+        return self._captured(model, mode, side, ["--target", target], "cpu")
+
+    def _runs(self, model: str, mode: str, side: str) -> Path:
+        return self.folder / f"{model}-{mode}-{side}"
 
     def _captured(self, model: str, mode: str, side: str, options: list[str], device: str) -> Session:
         """Run `ctrace explain`, and read the run that it saved.
@@ -68,10 +87,10 @@ class Bench:
         Raises:
             Failed: it kept none, or the model failed.
         """
-        runs = self.folder / f"{model}-{mode}-{side}"
+        runs = self._runs(model, mode, side)
         if self.saved:
             return _read(runs)
-        runs.mkdir(parents=True)
+        runs.mkdir(parents=True, exist_ok=True)
         train = ["--train"] if mode == "training" else []
         command = [sys.executable, "-m", "ctrace", "explain", str(FILE), *options, *train]
         with (runs / "screen.txt").open("w") as screen:
@@ -94,7 +113,7 @@ class Bench:
             **os.environ,
             **hidden,
             "CTRACE_DIR": str(runs),
-            "TORCHINDUCTOR_CACHE_DIR": str(runs / "torchinductor"),
+            "TORCHINDUCTOR_CACHE_DIR": str(runs / _INDUCTOR),
             "OMP_NUM_THREADS": str(self.threads),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # Inductor would start a worker a core for each of the models
             "CTRACE_BENCH_MODEL": model,
@@ -117,22 +136,33 @@ def _read(runs: Path) -> Session:
     return session
 
 
-def compare(bench: Bench, virtual: Session | Failed, model: str, mode: str) -> Row:
-    """Capture a model on the GPU, and compare."""
-    began = time.perf_counter()
-    try:
-        if isinstance(virtual, Failed):
-            raise virtual
-        found = compared(bench.on_gpu(model, mode), virtual)
-    except Failed as failed:
-        return Row(model, mode, failure=str(failed), seconds=time.perf_counter() - began)
-    return Row(model, mode, found, seconds=time.perf_counter() - began)
+def compare(model: str, mode: str, real: Session | Failed, virtual: Session | Failed, what: str = "") -> Row:
+    """Compare two captures of a model, if both are there."""
+    for each in (real, virtual):
+        if isinstance(each, Failed):
+            return Row(model, mode, what, failure=str(each))
+    return Row(model, mode, what, compared(real, virtual))
 
 
-def virtually(bench: Bench, model: str, mode: str, target: str) -> Session | Failed:
-    """Capture a model without a GPU."""
+def rows_of(bench: Bench, virtual: Session | Failed, target: str, model: str, mode: str) -> list[Row]:
+    """Capture a model on the GPU, and compare; where torch's choices differ, with these out of the way as well."""
+    real = attempt(lambda: bench.on_gpu(model, mode))
+    row = compare(model, mode, real, virtual)
+    if not is_timed(virtual) or row.comparison is None or not row.comparison.differences:
+        return [row]
+    as_timed = attempt(lambda: bench.emitted_as_timed(model, mode, target))
+    again = attempt(lambda: bench.on_gpu(model, mode, "-again"))
+    return [
+        row,
+        compare(model, mode, real, as_timed, SAME_CHOICES),
+        compare(model, mode, real, again, GPU_TWICE),
+    ]
+
+
+def attempt(capture: Callable[[], Session]) -> Session | Failed:
+    """Capture, or say what happened."""
     try:
-        return bench.emitted(model, mode, target)
+        return capture()
     except Failed as failed:
         return failed
 
@@ -145,10 +175,9 @@ def is_timed(virtual: Session | Failed) -> bool:
 def emit(bench: Bench, model: str, mode: str, target: str) -> Emitted:
     """Capture a model once, without a GPU."""
     began = time.perf_counter()
-    try:
-        session = bench.emitted(model, mode, target)
-    except Failed as failed:
-        return Emitted(model, mode, target, time.perf_counter() - began, failure=str(failed))
+    session = attempt(lambda: bench.emitted(model, mode, target))
+    if isinstance(session, Failed):
+        return Emitted(model, mode, target, time.perf_counter() - began, failure=str(session))
     triton = [each for each in session.kernels if each.language == "triton"]
     other = sorted({each.language for each in session.kernels} - {"triton", "external"})
     return Emitted(
@@ -185,20 +214,21 @@ def main() -> int:
 
 def _compared(bench: Bench, asked: argparse.Namespace) -> int:
     jobs = [(model, mode) for model in asked.models for mode in asked.modes]
+    target = asked.target[0]
     virtual = dict(
-        zip(jobs, _each(asked.jobs, jobs, lambda *job: virtually(bench, *job, asked.target[0])), strict=True)
+        zip(jobs, _each(asked.jobs, jobs, lambda *job: attempt(lambda: bench.emitted(*job, target))), strict=True)
     )
     together = [job for job in jobs if not is_timed(virtual[job])]
     alone = [job for job in jobs if is_timed(virtual[job])]
-    found: dict[tuple[str, ...], Row] = {}
+    found: dict[tuple[str, ...], list[Row]] = {}
     for some, at_a_time in ((together, asked.jobs), (alone, 1)):
-        rows = _each(at_a_time, some, lambda *job: compare(bench, virtual[job], *job))
+        rows = _each(at_a_time, some, lambda *job: rows_of(bench, virtual[job], target, *job))
         found |= dict(zip(some, rows, strict=True))
-    rows = [found[job] for job in jobs]
-    print(f"{_about()}, against --target {asked.target[0]} with the GPU hidden\n")
+    rows = [row for job in jobs for row in found[job]]
+    print(f"{_about()}, against --target {target} with the GPU hidden\n")
     print(table(rows))
     if asked.json:
-        write(asked.json, rows, {"machine": _about(), "target": asked.target[0]})
+        write(asked.json, rows, {"machine": _about(), "target": target})
     return 0 if good_enough(rows) else 1
 
 

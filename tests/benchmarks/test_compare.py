@@ -62,14 +62,14 @@ def test_two_equal_runs_are_equal() -> None:
     assert found.resources == Share(3, 3)
     assert found.ptx == Share(2, 2)  # a log keeps the code of what is launched
     assert (found.hashes, found.differences) == (0, ())
-    assert good_enough([Row("m", "inference", found)])
+    assert good_enough([Row("m", "inference", comparison=found)])
 
 
 def test_a_hash_is_put_aside_and_said() -> None:
     ours = session(kernel(ADD, f"{ADD} 'backend_hash': 'BB'"))
     found = compared(session(kernel(ADD)), ours)
     assert (found.sources, found.hashes) == (Share(1, 1), 1)
-    assert "1 kernels are equal only with hashes put aside" in table([Row("m", "training", found)])
+    assert "1 kernels are equal only with hashes put aside" in table([Row("m", "training", comparison=found)])
 
 
 def test_another_source_is_listed_with_what_was_undecided_and_a_short_diff() -> None:
@@ -115,7 +115,7 @@ def test_ptx_and_resources_are_compared_by_configuration() -> None:
     told = {each.what: each for each in found.differences}
     assert told["other PTX"].diff == "-\tmov.u32 \t%r1, %ctaid.x;\n+\tmov.u32 \t%r1, %ctaid.y;"
     assert told["other resources"].why == "XBLOCK=1, 8 warps, 1 stages: registers 30 against 32"
-    assert not good_enough([Row("m", "inference", found)])
+    assert not good_enough([Row("m", "inference", comparison=found)])
 
 
 def test_what_was_not_compiled_is_missing_not_equal() -> None:
@@ -124,7 +124,7 @@ def test_what_was_not_compiled_is_missing_not_equal() -> None:
     assert (found.ptx, found.resources) == (Share(missing=1), Share(missing=1))
     assert str(found.ptx) == "not measured (1 missing)"
     assert [each.what for each in found.differences] == ["configuration only on the GPU"]
-    assert not good_enough([Row("m", "inference", found)])
+    assert not good_enough([Row("m", "inference", comparison=found)])
     nothing = compared(session(kernel(ADD)), real)
     assert nothing.ptx == Share(missing=1)
     assert [each.what for each in nothing.differences] == ["configuration only emitted"]
@@ -148,7 +148,7 @@ def test_the_file_of_an_assertion_is_put_aside_and_its_line_is_not() -> None:
 @pytest.mark.parametrize(("equal", "good"), [(95, True), (94, False)])
 def test_the_goal_of_sources(equal: int, good: bool) -> None:
     found = replace(compared(Session(), Session()), sources=Share(equal, 100), ptx=Share(9, 9))
-    assert good_enough([Row("m", "inference", replace(found, resources=Share(9, 9)))]) is good
+    assert good_enough([Row("m", "inference", comparison=replace(found, resources=Share(9, 9)))]) is good
 
 
 def test_a_run_that_failed_is_a_row_and_no_success() -> None:
@@ -168,12 +168,34 @@ def test_saved_runs_are_read_and_compared(tmp_path: Path) -> None:
     for side, log in (("built", "trained.log"), ("h100", "fused.log")):
         saved(tmp_path / f"mlp-training-{side}", log)
     bench = virtual_gpu.Bench(tmp_path, 1, 1, saved=True)
-    row = virtual_gpu.compare(bench, virtual_gpu.virtually(bench, "mlp", "training", "h100"), "mlp", "training")
+    virtual = virtual_gpu.attempt(lambda: bench.emitted("mlp", "training", "h100"))
+    [row] = virtual_gpu.rows_of(bench, virtual, "h100", "mlp", "training")
     assert row.comparison is not None
     assert row.comparison.sources.equal < row.comparison.sources.compared
-    failed = virtual_gpu.compare(bench, virtual_gpu.virtually(bench, "mlp", "inference", "h100"), "mlp", "inference")
+    nothing = virtual_gpu.attempt(lambda: bench.emitted("mlp", "inference", "h100"))
+    [failed] = virtual_gpu.rows_of(bench, nothing, "h100", "mlp", "inference")
     assert failed.comparison is None
     assert "there is no run" in failed.failure
+
+
+def test_timed_choices_are_put_aside_and_the_gpu_is_held_against_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_gpu(_bench: object, _model: str, _mode: str, again: str = "") -> Session:
+        return session(kernel(MUL if again else ADD))
+
+    monkeypatch.setattr(virtual_gpu.Bench, "on_gpu", on_gpu)
+    monkeypatch.setattr(virtual_gpu.Bench, "emitted_as_timed", lambda *_: session(kernel(ADD)))
+    bench = virtual_gpu.Bench(tmp_path, 1, 1)
+    padding = Undecided("0/0", Stage.INFERENCE, "padding", "bmm", "not padded")
+    rows = virtual_gpu.rows_of(bench, session(kernel(MUL), undecided=(padding,)), "h100", "vit", "inference")
+    sources = {row.what: row.comparison.sources.equal for row in rows if row.comparison is not None}
+    assert sources == {"": 0, _tables.SAME_CHOICES: 1, _tables.GPU_TWICE: 0}
+    assert "| vit | inference, choices as timed |" in table(rows)
+    assert table(rows).count("| all |") == 2
+    assert _tables.with_same_choices(rows) == [rows[1]]
+    [alone] = virtual_gpu.rows_of(bench, session(kernel(MUL)), "h100", "vit", "inference")
+    assert table([alone]).count("| all |") == 1
 
 
 def test_what_was_emitted_is_no_kernel_of_a_processor(tmp_path: Path) -> None:
