@@ -9,7 +9,7 @@ from ctrace.inspector.model import FailurePhase, Session, Verdict
 from ctrace.inspector.views.attention import Answer, unfused, wrong
 from ctrace.inspector.views.breaks import lonely_skips, ranked
 from ctrace.inspector.views.recompiles import groups
-from ctrace.inspector.views.targetgpu import target_of
+from ctrace.inspector.views.targetgpu import listed, not_emitted, target_of
 from ctrace.inspector.views.userkernels import stuck
 
 
@@ -170,6 +170,8 @@ def next_steps(session: Session) -> tuple[str, ...]:
 
 def _healthy_step(session: Session) -> str:
     if gpu := target_of(session):
+        if missing := not_emitted(session):
+            return f"Read the problems: no code was emitted for {gpu.target} of {listed(missing)}."
         return f"Nothing to fix. Kernels were emitted for {gpu.target}; how long they take, only a run on it tells."
     if not session.environment.built and session.environment.backend == "inductor":
         return "Nothing to fix. Kernels were emitted, not built; --build compiles and runs them."

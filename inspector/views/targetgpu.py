@@ -50,11 +50,12 @@ def target_sentence(session: Session) -> str:
         return ""
     where = session.environment.device or "another device"
     missing = not_emitted(session)
-    left = f" No code was emitted of {_listed(missing)}; the problems may say why." if missing else ""
+    left = f" No code was emitted of {listed(missing)}; the problems may say why." if missing else ""
     return f"Code emitted for {called(gpu)}: nothing was run on it, the program ran on {where}.{left}"
 
 
-def _listed(graphs: tuple[Graph, ...]) -> str:
+def listed(graphs: tuple[Graph, ...]) -> str:
+    """Name graphs: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
     names = [graph.id for graph in graphs]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"graph{'s' if len(names) > 1 else ''} {', '.join(names[:4])}{more}"

@@ -126,6 +126,7 @@ def run(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_computes_what_it_computes_without_ctrace(ctrace: Command) -> None:
     ctrace.write("program.py", PROGRAM)
     plain = run(ctrace.folder, "program.py")

@@ -29,8 +29,8 @@ def inputs():
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("attention.py",), id="attention"),
-        pytest.param(("mlp.py",), id="mlp", marks=pytest.mark.slow),
+        pytest.param(("attention.py",), id="attention", marks=pytest.mark.slow),
+        pytest.param(("mlp.py",), id="mlp"),
         pytest.param(("embedding_loss.py", "--train"), id="embedding_loss", marks=pytest.mark.slow),
     ],
 )
@@ -82,7 +82,8 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
 """
 
 
-@pytest.mark.parametrize("triton", ["yes", pytest.param("no", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("triton", ["yes", "no"])
 def test_gpu_files_import_without_a_gpu(ctrace: Command, triton: str):
     import torch
 

@@ -110,6 +110,7 @@ def test_kernels_of_language_models_have_lines(source: str, ctrace: Command) -> 
     assert sum(bool(kernel.lines) for kernel in kernels) >= 0.95 * len(kernels)
 
 
+@pytest.mark.slow
 def test_code_is_the_same_without_the_hooks(ctrace: Command) -> None:
     ctrace.write("model.py", LINES)
     ctrace.write("twice.py", TWICE)

@@ -103,6 +103,15 @@ def test_inference_is_emitted_for_each(explained: Callable[..., Explained], targ
     assert session.compared
 
 
+@pytest.mark.slow
+def test_a_function_that_torch_would_leave_in_eager_there_is_named(explained: Callable[..., Explained]) -> None:
+    text = NET.replace("Net()", "Net().bfloat16()").replace("(8, 16)", "(8, 16).bfloat16()")
+    session = explained(text, "--target", "t4").session
+    [problem] = session.problems
+    assert "torch would leave the function of graph 0/0 in eager on t4" in problem.what
+    assert session.kernels == ()
+
+
 CASES = {
     "training": (NET, ("--train",), "a100"),
     "dynamic sizes": (NET, ("--vary", "0=4", "--train"), "t4"),
@@ -113,9 +122,8 @@ CASES = {
 
 
 @compiler
-@pytest.mark.parametrize(
-    "case", [case if case == "a break" else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
 def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
     text, options, target = CASES[case]
     plain, virtual = explained(text, *options), explained(text, *options, "--target", target)

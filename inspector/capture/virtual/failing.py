@@ -1,7 +1,10 @@
 """Graphs for which there is no code: the program goes on, as it does not run on the GPU, and the log says why.
 
-Whether torch would fail on the real GPU too is not known, except where tensors of two devices meet: those it finds as
-it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`).
+Whether torch would fail on the real GPU too is not known, except of two kinds. Tensors of two devices that meet it finds
+as it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). And where Inductor asks
+for the function to be skipped, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`): so it does with
+bfloat16 on a GPU that has none (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off, as here, torch
+wraps that into an error, and with them on it does not.
 """
 
 import re
@@ -11,6 +14,7 @@ from contextlib import contextmanager
 from ctrace.inspector.capture.recorder import Recorder, compile_context
 
 _MEETING = re.compile(r"at least two devices|two different devices|on the same device")
+_REFUSED = {"BF16 is not supported": "it has no bfloat16 arithmetic of its own; float16 and float32 compile there"}
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
@@ -28,11 +32,18 @@ def without_code(recorder: Recorder, target: str) -> Iterator[None]:
 
 
 def _told(error: Exception, target: str) -> str:
-    text = str(error)
+    from torch._dynamo.exc import SkipFrame
+
+    text = str(error).strip()
     if _MEETING.search(text):
         return (
             f"this would raise on the GPU{_place(text)}: a tensor on the CPU meets one on the GPU."
             " A tensor that is made without a device is on the CPU: give it `device=x.device`"
+        )
+    if isinstance(getattr(error, "inner_exception", error), SkipFrame):
+        return (
+            f"torch would leave the function of {_graph()} in eager on {target}, and raise with fullgraph=True:"
+            f" {_REFUSED.get(text.removeprefix('SkipFrame: '), text)}"
         )
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return f"no code of {_graph()} was emitted for {target}: {type(error).__name__}: {first}{_place(text)}"
