@@ -1,10 +1,10 @@
 """Graphs for which there is no code: the program goes on, as it does not run on the GPU, and the log says why.
 
-Whether torch would fail on the real GPU too is not known, except of two kinds. Tensors of two devices that meet it finds
-as it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). And where Inductor asks
-for the function to be skipped, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`): so it does with
+Whether torch would fail on the real GPU too is not known, except of two kinds. Tensors of two devices that meet it
+finds as it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). And where Inductor
+asks for the function to be skipped, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), as with
 bfloat16 on a GPU that has none (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off, as here, torch
-wraps that into an error, and with them on it does not.
+wraps that into an error; with them on it does not.
 """
 
 import re
