@@ -25,14 +25,31 @@ def inputs():
 """
 
 
+SMALL = """
+import torch
+
+def model(x):
+    return torch.softmax(x.sin(), -1)
+
+def inputs():
+    return (torch.rand(8, 16),)
+"""
+
+
+def test_the_files_of_a_small_model_run_and_match(ctrace: Command):
+    made = dumped(ctrace, str(ctrace.write("small.py", SMALL)))
+    assert made.left_out == ()
+    ran = run_all(ctrace, made)
+    assert [": as eager" in each.out for each in wrappers(ran)] == [True]
+    assert {each.code for each in ran} == {0}
+
+
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
-    [
-        pytest.param(("attention.py",), id="attention", marks=pytest.mark.slow),
-        pytest.param(("mlp.py",), id="mlp"),
-        pytest.param(("embedding_loss.py", "--train"), id="embedding_loss", marks=pytest.mark.slow),
-    ],
+    [("attention.py",), ("mlp.py",), ("embedding_loss.py", "--train")],
+    ids=["attention", "mlp", "embedding_loss"],
 )
 def test_all_files_run_and_match(ctrace: Command, words: tuple[str, ...]):
     made = dumped(ctrace, str(SAMPLES / words[0]), *words[1:])

@@ -42,6 +42,7 @@ def described(graph: FxGraph) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_graphs_equal_the_live_ones(ctrace: Command) -> None:
     shutil.copy(ZOO, ctrace.folder)
     done = ctrace("run", "graph_zoo.py", "zoo.json", timeout=900)

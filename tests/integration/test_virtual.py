@@ -149,6 +149,7 @@ def _breaks(session: Session) -> list[tuple[object, ...]]:
 
 
 @compiler
+@pytest.mark.slow
 def test_a_training_step_of_sizes_that_vary(explained: Callable[..., Explained]) -> None:
     session = explained(NET, "--vary", "0=4", "--train", "--target", "h100").session
     check_emitted(session, "h100")
