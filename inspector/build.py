@@ -247,6 +247,6 @@ def _problems(
     for compile_id, stage in sorted(raw.unfinished):
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
-        yield Problem("the log ends before the run did; what came after is not shown")
+        yield Problem("the log ends before the run did; what came after is not shown", is_doubt=True)
     for what in (*unequal, *disagreements(raw, reports)):
-        yield Problem(what)
+        yield Problem(what, is_doubt=True)

@@ -225,6 +225,8 @@ class Problem:
     what: str
     line: int | None = None
     """Line of the trace log, where it is about one."""
+    is_doubt: bool = False
+    """Whether something of what is shown may be wrong or missing: the log cannot be read, or sources disagree."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,14 +98,14 @@ class Raw:
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Take in one entry; give its event, for those who follow a log as it grows."""
         if isinstance(item, Broken):
-            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number))
+            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number, is_doubt=True))
             return None
         try:
             event = decode(self._in_generation(item))
             self._fold(event)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
-            self.problems.append(Problem(what, item.number))
+            self.problems.append(Problem(what, item.number, is_doubt=True))
             return None
         return event
 

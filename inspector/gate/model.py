@@ -1,0 +1,352 @@
+"""What a gate works on: a policy, the lock's baseline, what runs showed of it, and what that comes to.
+
+A *job* is one capture: a model, one of the policy's scenarios, and a target (the CPU, or a GPU that code is emitted
+for). A *site* is a place that holds a model back, known by what it is and not by its line number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+
+from ctrace.inspector.errors import CtraceError, Exit
+from ctrace.inspector.findings import Cost, Owner
+from ctrace.inspector.model import Session
+from ctrace.inspector.order import Options
+
+CPU = "cpu"
+"""The target of a job that emits no code for a GPU."""
+
+
+class Count(StrEnum):
+    """Numbers of a job that a policy can limit and a lock keeps. Of all of them, less is better."""
+
+    BREAKS = "breaks"
+    """Sites of graph breaks in code of the user, without those that the author asked for."""
+    LIBRARY_BREAKS = "library_breaks"
+    TORCH_BREAKS = "torch_breaks"
+    SKIPPED = "skipped"
+    """Functions that were left in eager altogether."""
+    RECOMPILES = "recompiles"
+    """Recompiles after warm-up; see `facts.py`."""
+    GRAPHS = "graphs"
+    EAGER_OPS = "eager_ops"
+    """Aten ops of an eager call that no graph holds."""
+    LIMIT_HITS = "limit_hits"
+    """Functions whose cache was full when a call came by."""
+    KERNELS = "kernels"
+    """Generated kernels; only where code was emitted."""
+    SPILLS = "spills"
+    """Registers that kernels spill to memory; only for a GPU."""
+    MISSED_BYTES = "missed_bytes"
+    """Bytes that fusions which did not happen would have saved; only where code was emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that a check lets pass of each count; a count that is not there is not limited."""
+
+    most: Mapping[Count, int] = field(default_factory=dict)
+    coverage: float | None = None
+    """The least percentage of ops in graphs, 0 to 100; None: not limited."""
+
+    def over(self, other: "Limits") -> "Limits":
+        """Give these limits, and those of `other` where these say nothing."""
+        coverage = other.coverage if self.coverage is None else self.coverage
+        return Limits({**other.most, **self.most}, coverage)
+
+
+STRICT = Limits({Count.BREAKS: 0, Count.SKIPPED: 0, Count.RECOMPILES: 0, Count.LIMIT_HITS: 0})
+"""What holds for a model that neither the policy nor the lock says anything of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Sites that the policy lets pass, and why."""
+
+    reason: str
+    gb: str | None = None
+    """A gb id, such as GB0170."""
+    place: str | None = None
+    """`file.py::Class.method` with `*` and `?` for any text; the file may be the end of a path."""
+    text: str | None = None
+    """Part of the line's normalised source."""
+    expires: date | None = None
+    """The last day on which it holds."""
+    line: int = 0
+    """In the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRule:
+    """Models that the policy names, and what holds for them."""
+
+    models: str
+    """A path, a glob, `file.py:name` or `package.module:name`; paths are relative to the policy's folder."""
+    scenarios: tuple[str, ...] = ()
+    """Names of the policy's scenarios; empty: all."""
+    targets: tuple[str, ...] = ()
+    """Names of targets; empty: the policy's."""
+    limits: Limits = Limits()
+    timeout: float | None = None
+    """Seconds; None: the policy's."""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a project asks of its models."""
+
+    models: tuple[ModelRule, ...] = ()
+    scenarios: Mapping[str, Options] = field(default_factory=lambda: {"base": Options()})
+    """Ways to capture each model: options of `ctrace explain`, by name. A model file's own scenarios run in each."""
+    targets: tuple[str, ...] = (CPU,)
+    owned: tuple[str, ...] = ()
+    """Folders, files or packages whose code counts as the user's, beside what pyproject.toml says."""
+    limits: Limits = Limits()
+    allow: tuple[Allow, ...] = ()
+    timeout: float = 600.0
+    """Seconds for one job."""
+    file: str | None = None
+    """The policy's file; None: there is none, and the defaults hold."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobKey:
+    """Which capture: a model, the policy's scenario, the target."""
+
+    model: str
+    """As the policy names it: a path relative to its folder, with `/`, perhaps with `:name`; or `package.module:name`."""
+    scenario: str = "base"
+    target: str = CPU
+
+    def __str__(self) -> str:
+        more = [each for each in (self.scenario, self.target) if each not in ("base", CPU)]
+        return " · ".join([self.model, *more])
+
+
+class SiteKind(StrEnum):
+    """What holds a model back at a site."""
+
+    BREAK = "break"
+    DISABLED = "disabled"
+    """A break that the author asked for."""
+    SKIP = "skip"
+    RECOMPILE = "recompile"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SiteKey:
+    """What makes a site the same in another run: nothing that moving or reformatting code changes."""
+
+    kind: SiteKind
+    causes: tuple[str, ...]
+    """Of a break its gb ids, of a skip the rule's name, of a recompile its kinds of causes; sorted."""
+    owner: Owner
+    place: str
+    """`path/of/file.py::Class.method`; relative to the policy's folder or to site-packages, with `/`."""
+    text: str
+    """Source of the statement, normalised: no comments, no line breaks, one spelling. Of a recompile what changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place that holds a model back, as a run showed it."""
+
+    key: SiteKey
+    times: int = 1
+    file: str = ""
+    line: int = 0
+    span: tuple[int, int] | None = None
+    """Columns of the line that did it; see `findings.Frame.span`."""
+    reason: str = ""
+    fix: str = ""
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a job showed that a gate looks at."""
+
+    job: JobKey
+    torch: str = ""
+    """Minor version, such as 2.13."""
+    counts: Mapping[Count, int] = field(default_factory=dict)
+    """Those that were measured."""
+    coverage: float | None = None
+    """Percentage of ops in graphs; None: not measured."""
+    sites: tuple[Site, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A site of the lock."""
+
+    key: SiteKey
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A capture that a check makes."""
+
+    key: JobKey
+    target: str
+    """What to run, as `ctrace explain` takes it."""
+    options: Options
+    limits: Limits = Limits()
+    timeout: float = 600.0
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A job that ran, or could not."""
+
+    job: Job
+    session: Session | None = None
+    error: CtraceError | None = None
+    """Why there is no session: the target, an option or the machine is wrong."""
+    seconds: float = 0.0
+    run: str | None = None
+    """The saved run, for `ctrace breaks RUN`."""
+    said: str = ""
+    """The last lines that the program wrote, where it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the lock says of one job."""
+
+    counts: Mapping[Count, int] = field(default_factory=dict)
+    sites: tuple[Known, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What models showed when the lock was last written, by minor version of torch."""
+
+    sections: Mapping[str, Mapping[JobKey, Baseline]] = field(default_factory=dict)
+    file: str | None = None
+    """Its file; None: there is none."""
+
+
+class FindingKind(StrEnum):
+    """What a check can find wrong. Names are those of the JSON, and rule ids of SARIF."""
+
+    NEW_SITE = "new-site"
+    """A break, skip or recompile that is neither in the lock nor allowed."""
+    MORE_TIMES = "more-times"
+    """A known site that happens more often."""
+    MORE = "more"
+    """A count above the lock's."""
+    LIMIT = "limit"
+    """A count above the policy's limit, or coverage below it."""
+    NOTHING_COMPILED = "nothing-compiled"
+    DOUBT = "doubt"
+    """Sources disagree, or the log cannot be read."""
+    NOT_MEASURED = "not-measured"
+    """The policy limits what was not measured."""
+    FAILED = "failed"
+    """The model fails in eager, or cannot be loaded."""
+    COMPILE_FAILED = "compile-failed"
+    """The model runs in eager and raises when it is compiled, or gives other results."""
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    WRONG = "wrong"
+    """A model, or what the policy says of it, is not there or cannot be read."""
+    VANISHED = "vanished"
+    """The lock knows a model that the policy names no more."""
+    NO_SECTION = "no-section"
+    """The lock knows other versions of torch, and not this one."""
+
+
+EXITS: Mapping[FindingKind, Exit] = {
+    FindingKind.NEW_SITE: Exit.WORSE,
+    FindingKind.MORE_TIMES: Exit.WORSE,
+    FindingKind.MORE: Exit.WORSE,
+    FindingKind.LIMIT: Exit.WORSE,
+    FindingKind.NOTHING_COMPILED: Exit.UNTRUSTED,
+    FindingKind.DOUBT: Exit.UNTRUSTED,
+    FindingKind.NOT_MEASURED: Exit.UNTRUSTED,
+    FindingKind.FAILED: Exit.PROGRAM,
+    FindingKind.COMPILE_FAILED: Exit.PROGRAM,
+    FindingKind.CRASHED: Exit.PROGRAM,
+    FindingKind.TIMEOUT: Exit.PROGRAM,
+    FindingKind.WRONG: Exit.USAGE,
+    FindingKind.VANISHED: Exit.USAGE,
+    FindingKind.NO_SECTION: Exit.USAGE,
+}
+_GRAVEST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE)
+"""Where a check finds several things, the first of these is its exit code: what makes the others doubtful comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a check does not let pass."""
+
+    kind: FindingKind
+    what: str
+    """One line, such as `+1 GB0170 mask.py::forward`."""
+    todo: str = ""
+    """One line."""
+    site: Site | None = None
+    count: Count | None = None
+    was: float | None = None
+    """Of a count, of times or of coverage: what the lock or the policy lets pass."""
+    now: float | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One job and what came of it."""
+
+    job: JobKey
+    state: State | None = None
+    """None: it showed nothing that can be compared."""
+    findings: tuple[Finding, ...] = ()
+    allowed: tuple[tuple[Site, Allow], ...] = ()
+    better: tuple[str, ...] = ()
+    """What the lock could forget, one line each."""
+    is_new: bool = False
+    """Whether a lock is there that does not know the job."""
+    graphs_before: int | None = None
+    """Of the lock."""
+    seconds: float = 0.0
+    run: str | None = None
+    """The saved run, for `ctrace breaks RUN`."""
+
+    @property
+    def exit(self) -> Exit:
+        """Give the exit code of this job alone."""
+        return gravest(self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything that one check found."""
+
+    policy: Policy
+    lock: Lock
+    checked: tuple[Checked, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """Those about no job."""
+    notes: tuple[str, ...] = ()
+    """What is worth saying and lets the check pass: an allow entry that expired or matches nothing, a moved model."""
+    torch: str = ""
+    """Minor version; empty: nothing ran."""
+    seconds: float = 0.0
+
+    @property
+    def exit(self) -> Exit:
+        """Give the exit code of the whole check."""
+        every = [*self.findings, *(each for one in self.checked for each in one.findings)]
+        return gravest(tuple(every))
+
+
+def gravest(findings: tuple[Finding, ...]) -> Exit:
+    """Give the exit code of several findings."""
+    codes = {EXITS[each.kind] for each in findings}
+    return next((code for code in _GRAVEST if code in codes), Exit.DONE)
