@@ -116,7 +116,7 @@ class JobKey:
     """Which capture: a model, the policy's scenario, the target."""
 
     model: str
-    """As the policy names it: a path relative to its folder, with `/`, perhaps with `:name`; or `package.module:name`."""
+    """As the policy names it: a path below its folder, with `/`, perhaps with `:name`; or `package.module:name`."""
     scenario: str = "base"
     target: str = CPU
 
@@ -161,7 +161,7 @@ class Site:
     """Columns of the line that did it; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ EXITS: Mapping[FindingKind, Exit] = {
     FindingKind.NO_SECTION: Exit.USAGE,
 }
 _GRAVEST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE)
-"""Where a check finds several things, the first of these is its exit code: what makes the others doubtful comes first."""
+"""Where a check finds several things, the first of these is its exit code: what makes others doubtful comes first."""
 
 
 @dataclass(frozen=True, slots=True)
