@@ -133,6 +133,9 @@ class SiteKind(StrEnum):
     """A break that the author asked for."""
     SKIP = "skip"
     RECOMPILE = "recompile"
+    """One after warm-up; see `facts.py`."""
+    DANGER = "danger"
+    """A compiled call gave other results than eager."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,7 +144,7 @@ class SiteKey:
 
     kind: SiteKind
     causes: tuple[str, ...]
-    """Of a break its gb ids, of a skip the rule's name, of a recompile its kinds of causes; sorted."""
+    """Of a break its gb ids, of a skip those or the rule's name, of the others the kinds of causes; sorted."""
     owner: Owner
     place: str
     """`path/of/file.py::Class.method`; relative to the policy's folder or to site-packages, with `/`."""
@@ -197,6 +200,8 @@ class Job:
     limits: Limits = Limits()
     timeout: float = 600.0
     """Seconds."""
+    known_as: JobKey | None = None
+    """What the lock calls it, if something else: all ranks of a job elsewhere are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +255,7 @@ class FindingKind(StrEnum):
     FAILED = "failed"
     """The model fails in eager, or cannot be loaded."""
     COMPILE_FAILED = "compile-failed"
-    """The model runs in eager and raises when it is compiled, or gives other results."""
+    """The model runs in eager and raises when it is compiled."""
     CRASHED = "crashed"
     TIMEOUT = "timeout"
     WRONG = "wrong"
@@ -306,6 +311,8 @@ class Checked:
     job: JobKey
     state: State | None = None
     """None: it showed nothing that can be compared."""
+    known_as: JobKey | None = None
+    """What the lock calls it, if something else; see `Job`."""
     findings: tuple[Finding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
@@ -335,8 +342,12 @@ class Outcome:
     """Those about no job."""
     notes: tuple[str, ...] = ()
     """What is worth saying and lets the check pass: an allow entry that expired or matches nothing, a moved model."""
+    vanished: tuple[str, ...] = ()
+    """Models that the lock knows and the policy names no more, those among them whose file was only moved."""
+    moved: Mapping[JobKey, JobKey] = field(default_factory=dict)
+    """Jobs that the lock knows by the path that their model's file had."""
     torch: str = ""
-    """Minor version; empty: nothing ran."""
+    """Minor version, or several of traces made elsewhere; empty: nothing ran."""
     seconds: float = 0.0
 
     @property

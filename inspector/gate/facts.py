@@ -1,0 +1,158 @@
+"""From a session to what a gate looks at: counts, and sites that stay the same when code moves."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ctrace.inspector.built import Built
+from ctrace.inspector.findings import Break, BreakKind, Danger, Owner, Recompile, Skip
+from ctrace.inspector.gate.model import Count, JobKey, Site, SiteKey, SiteKind, State
+from ctrace.inspector.gate.paths import relative_path
+from ctrace.inspector.gate.sources import qualified_name, statement
+from ctrace.inspector.model import Session
+from ctrace.inspector.owners import owner_of
+from ctrace.inspector.views.fusionmissed import not_fused
+
+_MINOR = re.compile(r"\d+\.\d+")
+_BREAKS = {
+    Owner.USER: Count.BREAKS,
+    Owner.LIBRARY: Count.LIBRARY_BREAKS,
+    Owner.TORCH: Count.TORCH_BREAKS,
+}
+OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
+"""Counts of sites, each of which is held against the lock for itself."""
+
+
+def state_of(session: Session, job: JobKey, root: Path) -> State:
+    """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
+    sites = tuple(_merged(_Sites(session, root).every()))
+    counts = dict(_site_counts(sites)) | dict(_measured(session))
+    return State(job, minor_of(session), counts, _coverage(session), sites)
+
+
+def minor_of(session: Session) -> str:
+    """Give the minor version of torch: `2.13` of 2.13.0+cpu; empty where the log does not say."""
+    match = _MINOR.match(session.environment.torch)
+    return match[0] if match else ""
+
+
+def is_after_warm_up(recompile: Recompile) -> bool:
+    """Whether a recompile is one that a model in use would meet again.
+
+    A call that a scenario makes once more should find its graph. Its first call may need another one, as when a size
+    changes for the first time; then only those count that are not to be expected.
+    """
+    return not recompile.expected or (recompile.call is not None and recompile.call > 0)
+
+
+def count_of(site: SiteKey) -> Count | None:
+    """Say which count a site adds to; None: none, as the author asked for the break."""
+    match site.kind:
+        case SiteKind.BREAK:
+            return _BREAKS[site.owner]
+        case SiteKind.SKIP:
+            return Count.SKIPPED
+        case SiteKind.RECOMPILE:
+            return Count.RECOMPILES
+        case SiteKind.DISABLED | SiteKind.DANGER:
+            return None
+
+
+def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
+    found = list(sites)
+    for count in (*_BREAKS.values(), Count.SKIPPED):
+        yield count, sum(count_of(site.key) is count for site in found)
+    yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
+
+
+def _measured(session: Session) -> Iterator[tuple[Count, int]]:
+    yield Count.GRAPHS, len(session.graphs)
+    refused = sum(each.refused for each in session.limit.functions)
+    yield Count.LIMIT_HITS, max(refused, int(session.limit.hit))
+    coverage = session.coverage
+    if coverage.ops is not None and coverage.compiled is not None:
+        yield Count.EAGER_OPS, coverage.ops - coverage.compiled
+    if session.code:
+        yield Count.KERNELS, sum(kernel.language != "external" for kernel in session.kernels)
+    if session.fusions:
+        yield Count.MISSED_BYTES, sum(each.bytes for fusion in session.fusions for each in not_fused(fusion).missed)
+    spills = [each for each in session.built if each.spills is not None]
+    if spills:
+        yield Count.SPILLS, _spills(spills)
+
+
+def _spills(built: Iterable[Built]) -> int:
+    """Add up what kernels spill: of several configurations the one that was chosen, else that which spills least."""
+    kernels: dict[tuple[str, str, str], list[Built]] = {}
+    for each in built:
+        kernels.setdefault((each.graph, each.stage, each.kernel), []).append(each)
+    total = 0
+    for several in kernels.values():
+        chosen = [each for each in several if each.chosen] or several
+        total += min(each.spills or 0 for each in chosen)
+    return total
+
+
+def _coverage(session: Session) -> float | None:
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    return 100 * compiled / ops if ops and compiled is not None else None
+
+
+def _merged(sites: Iterable[Site]) -> Iterator[Site]:
+    """Put sites of one key together: it happens as often as all of them."""
+    by_key: dict[SiteKey, list[Site]] = {}
+    for site in sites:
+        by_key.setdefault(site.key, []).append(site)
+    for same in by_key.values():
+        yield replace(same[0], times=sum(each.times for each in same))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    """Finds the sites of a session."""
+
+    session: Session
+    root: Path
+
+    def every(self) -> Iterator[Site]:
+        """Give the sites of all kinds."""
+        yield from map(self._break, self.session.breaks)
+        yield from map(self._skip, self.session.skips)
+        yield from map(self._recompile, filter(is_after_warm_up, self.session.recompiles))
+        yield from map(self._danger, self.session.dangers)
+
+    def _place(self, file: str, line: int, function: str) -> str:
+        name = qualified_name(self.session.listings, file, line, function)
+        return f"{relative_path(file, self.root, self.session.environment.prefixes)}::{name}"
+
+    def _owner(self, file: str) -> Owner:
+        return owner_of(file, self.session.environment.prefixes)
+
+    def _break(self, at: Break) -> Site:
+        kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
+        text = statement(self.session.listings, at.file, at.line, at.source)
+        key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
+        return Site(key, at.times, at.file, at.line, at.span, at.reason, at.fix, at.cost)
+
+    def _skip(self, skip: Skip) -> Site:
+        cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
+        place = self._place(skip.file, skip.line, skip.function)
+        key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
+        return Site(key, 1, skip.file, skip.line, None, skip.reason, skip.fix, skip.cost)
+
+    def _recompile(self, again: Recompile) -> Site:
+        kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
+        what = ", ".join(sorted({cause.subject for cause in again.causes}))
+        place = self._place(again.file, again.line, again.function)
+        key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(again.file), place, what)
+        first = again.causes[0] if again.causes else None
+        at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
+        reason, fix = (first.reason, first.fix) if first else (again.reason, "")
+        return Site(key, 1, at[0], at[1], None, reason or again.reason, fix)
+
+    def _danger(self, danger: Danger) -> Site:
+        file, line = danger.file or "", danger.line or 0
+        place = self._place(file, line, "") if file else "::"
+        key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
+        return Site(key, danger.calls, file, line, None, danger.why or danger.difference, danger.fix)

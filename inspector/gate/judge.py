@@ -1,0 +1,180 @@
+"""Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ctrace.inspector.gate.allowing import allowing
+from ctrace.inspector.gate.facts import OF_SITES, count_of, state_of
+from ctrace.inspector.gate.matching import Matched, matched
+from ctrace.inspector.gate.model import (
+    STRICT,
+    Allow,
+    Baseline,
+    Checked,
+    Count,
+    Finding,
+    FindingKind,
+    Job,
+    JobKey,
+    Limits,
+    Lock,
+    Policy,
+    Ran,
+    Site,
+    State,
+)
+from ctrace.inspector.gate.sentences import NAMES, gone_site, more_times, new_site, with_costs
+from ctrace.inspector.gate.trust import untrusted
+from ctrace.inspector.model import Session
+
+_FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
+"""Counts that rise with each new site: where there is one, it is the news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What jobs are held against."""
+
+    policy: Policy
+    lock: Lock
+    root: Path
+    today: date
+    moved: Mapping[JobKey, JobKey]
+    """Jobs that the lock knows by another name, as their model's file was moved."""
+
+    def checked(self, ran: Ran) -> Checked:
+        """Judge one job."""
+        if ran.error is not None:
+            finding = Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
+            return Checked(ran.job.key, None, ran.job.known_as, (finding,), seconds=ran.seconds, run=ran.run)
+        session = ran.session or Session()
+        state = state_of(session, ran.job.key, self.root)
+        baseline = self.baseline(ran.job, state.torch)
+        compared = _Compared(self, ran.job, state, baseline)
+        return Checked(
+            ran.job.key,
+            state,
+            ran.job.known_as,
+            (*untrusted(session, ran.said), *compared.findings(session)),
+            compared.allowed,
+            () if session.failure else tuple(compared.better()),
+            is_new=baseline is None and state.torch in self.lock.sections,
+            graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
+            seconds=ran.seconds,
+            run=ran.run,
+        )
+
+    def baseline(self, job: Job, torch: str) -> Baseline | None:
+        """Give what the lock says of a job; None: nothing."""
+        key = job.known_as or job.key
+        return self.lock.sections.get(torch, {}).get(self.moved.get(key, key))
+
+    def limits(self, job: Job, torch: str, *, is_known: bool) -> Limits:
+        """Give the limits of a job: the policy's, and the strict ones for what nothing else speaks of."""
+        elsewhere = bool(self.lock.sections) and torch not in self.lock.sections
+        return job.limits if is_known or elsewhere else job.limits.over(STRICT)
+
+
+class _Compared:
+    """One job beside its baseline."""
+
+    def __init__(self, judge: Judge, job: Job, state: State, baseline: Baseline | None) -> None:
+        self._job = job
+        self._state = state
+        self._baseline = baseline
+        self._limits = judge.limits(job, state.torch, is_known=baseline is not None)
+        self._is_known = baseline is not None
+        self._matched: Matched = matched(state.sites, baseline.sites if baseline else ())
+        entries = [(site, allowing(judge.policy.allow, site.key, judge.today)) for site in state.sites]
+        self.allowed: tuple[tuple[Site, Allow], ...] = tuple((site, entry) for site, entry in entries if entry)
+        self._passed = {site.key for site, _ in self.allowed}
+
+    def findings(self, session: Session) -> Iterator[Finding]:
+        """Say what is worse than the lock, or beyond the limits."""
+        if self._is_known:
+            yield from self._new_sites()
+            yield from self._more_times()
+            yield from self._more()
+        has_ended = session.failure is None
+        yield from self._beyond_limits()
+        if has_ended:
+            yield from self._not_measured()
+
+    def better(self) -> Iterator[str]:
+        """Say what the lock could forget."""
+        yield from map(gone_site, self._matched.gone)
+        for site, known in self._matched.pairs:
+            if site.times < known.times:
+                yield f"{more_times(site, known.times)}"
+        for count, was in (self._baseline.counts if self._baseline else {}).items():
+            now = self._state.counts.get(count)
+            if now is not None and now < was and count not in OF_SITES:
+                yield f"{NAMES[count]}: {now}, no longer {was}"
+
+    def _new_sites(self) -> Iterator[Finding]:
+        for site in self._matched.new:
+            if site.key not in self._passed:
+                yield self._of_site(FindingKind.NEW_SITE, site, new_site(site, self._graphs()), 0, 1)
+
+    def _more_times(self) -> Iterator[Finding]:
+        for site, known in self._matched.pairs:
+            if site.times > known.times and site.key not in self._passed:
+                what = more_times(site, known.times)
+                yield self._of_site(FindingKind.MORE_TIMES, site, what, known.times, site.times)
+
+    def _more(self) -> Iterator[Finding]:
+        told = bool(self._matched.new) or any(site.times > known.times for site, known in self._matched.pairs)
+        for count, was in (self._baseline.counts if self._baseline else {}).items():
+            now = self._state.counts.get(count)
+            if now is None or now <= was or count in OF_SITES or (told and count in _FOLLOWS):
+                continue
+            what = f"{NAMES[count]}: {now}, and {was} before"
+            yield Finding(FindingKind.MORE, what, "", None, count, was, now)
+
+    def _beyond_limits(self) -> Iterator[Finding]:
+        for count, most in self._limits.most.items():
+            now = self._counted(count)
+            if now is None or now <= most:
+                continue
+            sites = [] if self._is_known else self._not_passed(count)
+            if not sites:
+                what = f"{NAMES[count]}: {now}, and at most {most} are allowed"
+                yield Finding(FindingKind.LIMIT, what, "", None, count, most, now)
+            for site in sites:
+                what = with_costs(site, self._graphs())
+                yield self._of_site(FindingKind.LIMIT, site, what, most, now, count)
+        least, coverage = self._limits.coverage, self._state.coverage
+        if least is not None and coverage is not None and coverage < least:
+            what = f"coverage: {_percent(coverage)} of the ops are in graphs, and {_percent(least)} is the least"
+            yield Finding(FindingKind.LIMIT, what, "", None, None, least, coverage)
+
+    def _not_measured(self) -> Iterator[Finding]:
+        missing = [NAMES[count] for count in self._limits.most if self._state.counts.get(count) is None]
+        missing += ["coverage"] if self._limits.coverage is not None and self._state.coverage is None else []
+        for what in missing:
+            todo = "limit it only where it is measured: for kernels a GPU as target, for ops a model and its inputs"
+            yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, and not measured", todo)
+
+    def _counted(self, count: Count) -> int | None:
+        """Count what is not allowed."""
+        now = self._state.counts.get(count)
+        if now is None or count not in OF_SITES:
+            return now
+        return sum(site.times if count is Count.RECOMPILES else 1 for site in self._not_passed(count))
+
+    def _not_passed(self, count: Count) -> list[Site]:
+        """Give the sites of a count that no entry of the policy lets pass."""
+        return [each for each in self._state.sites if count_of(each.key) is count and each.key not in self._passed]
+
+    def _graphs(self) -> int | None:
+        return self._state.counts.get(Count.GRAPHS)
+
+    @staticmethod
+    def _of_site(kind: FindingKind, site: Site, what: str, was: int, now: int, count: Count | None = None) -> Finding:
+        return Finding(kind, what, site.fix, site, count, was, now, site.file or None, site.line or None)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0") + " %"

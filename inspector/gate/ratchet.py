@@ -1,0 +1,93 @@
+"""What the lock becomes after a check: today's state, or only what is better than before."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ctrace.inspector.gate.facts import OF_SITES
+from ctrace.inspector.gate.matching import matched
+from ctrace.inspector.gate.model import (
+    Baseline,
+    Checked,
+    Count,
+    FindingKind,
+    JobKey,
+    Known,
+    Lock,
+    Outcome,
+    Site,
+    SiteKey,
+    State,
+)
+
+_NOT_TRUSTED = frozenset(FindingKind) - {
+    FindingKind.NEW_SITE,
+    FindingKind.MORE_TIMES,
+    FindingKind.MORE,
+    FindingKind.LIMIT,
+    FindingKind.NOT_MEASURED,
+}
+"""What keeps a job from being written down: its numbers say nothing."""
+
+
+def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
+    """Give the lock that holds what a check showed, in the sections of the versions of torch that it ran with.
+
+    A job that could not be judged keeps what the lock has of it. Sites that the policy allows are left to the policy.
+    With `only_improve` nothing gets looser: of a known job only what is better is written, and of a new one only that
+    nothing holds it back.
+    """
+    gone = set(outcome.vanished)
+    sections = {
+        torch: {job: known for job, known in jobs.items() if job.model not in gone}
+        for torch, jobs in outcome.lock.sections.items()
+    }
+    for (torch, job), several in _by_job(outcome.checked).items():
+        now: Baseline | None = _together(several)
+        if only_improve:
+            before = outcome.lock.sections.get(torch, {}).get(outcome.moved.get(job, job))
+            now = _improved(before, _together(several))
+        if now is not None:
+            sections.setdefault(torch, {})[job] = now
+    return replace(outcome.lock, sections=sections)
+
+
+def is_judged(checked: Checked) -> bool:
+    """Whether what a job showed can be written down."""
+    return checked.state is not None and not any(each.kind in _NOT_TRUSTED for each in checked.findings)
+
+
+def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
+    found: dict[tuple[str, JobKey], list[Baseline]] = {}
+    for each in checked:
+        if each.state is not None and is_judged(each):
+            job = each.known_as or each.job
+            found.setdefault((each.state.torch, job), []).append(_baseline(each, each.state))
+    return found
+
+
+def _baseline(checked: Checked, state: State) -> Baseline:
+    allowed = [site.key for site, _ in checked.allowed]
+    counts = {count: number for count, number in state.counts.items() if count not in OF_SITES}
+    return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))
+
+
+def _together(several: Iterable[Baseline]) -> Baseline:
+    """Let pass what any of several runs of one job showed, such as the ranks of a trace."""
+    counts: dict[Count, int] = {}
+    times: dict[SiteKey, int] = {}
+    for each in several:
+        for count, number in each.counts.items():
+            counts[count] = max(number, counts.get(count, 0))
+        for known in each.sites:
+            times[known.key] = max(known.times, times.get(known.key, 0))
+    return Baseline(counts, tuple(Known(key, number) for key, number in sorted(times.items())))
+
+
+def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
+    """Give what is no looser than before; None: nothing can be written."""
+    if before is None:
+        return None if now.sites else now
+    found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
+    sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
+    counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}
+    return Baseline({**before.counts, **counts}, sites)
