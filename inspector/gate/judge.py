@@ -21,7 +21,7 @@ from ctrace.inspector.gate.model import (
     Limits,
     Lock,
     Policy,
-    Ran,
+    Seen,
     Site,
     State,
 )
@@ -39,31 +39,27 @@ class Judge:
 
     policy: Policy
     lock: Lock
-    root: Path
     today: date
     moved: Mapping[JobKey, JobKey]
     """Jobs that the lock knows by another name, as their model's file was moved."""
 
-    def checked(self, ran: Ran) -> Checked:
+    def checked(self, seen: Seen) -> Checked:
         """Judge one job."""
-        if ran.error is not None:
-            finding = Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
-            return Checked(ran.job.key, None, ran.job.known_as, (finding,), seconds=ran.seconds, run=ran.run)
-        session = ran.session or Session()
-        state = state_of(session, ran.job.key, self.root)
-        baseline = self.baseline(ran.job, state.torch)
-        compared = _Compared(self, ran.job, state, baseline)
+        if seen.state is None:
+            return Checked(seen.job.key, None, seen.job.known_as, seen.doubts, seconds=seen.seconds, run=seen.run)
+        baseline = self.baseline(seen.job, seen.state.torch)
+        compared = _Compared(self, seen, seen.state, baseline)
         return Checked(
-            ran.job.key,
-            state,
-            ran.job.known_as,
-            (*untrusted(session, ran.said), *compared.findings(session)),
+            seen.job.key,
+            seen.state,
+            seen.job.known_as,
+            (*seen.doubts, *compared.findings()),
             compared.allowed,
-            () if session.failure else tuple(compared.better()),
-            is_new=baseline is None and state.torch in self.lock.sections,
+            tuple(compared.better()) if seen.has_ended else (),
+            is_new=baseline is None and seen.state.torch in self.lock.sections,
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
-            seconds=ran.seconds,
-            run=ran.run,
+            seconds=seen.seconds,
+            run=seen.run,
         )
 
     def baseline(self, job: Job, torch: str) -> Baseline | None:
@@ -80,26 +76,25 @@ class Judge:
 class _Compared:
     """One job beside its baseline."""
 
-    def __init__(self, judge: Judge, job: Job, state: State, baseline: Baseline | None) -> None:
-        self._job = job
+    def __init__(self, judge: Judge, seen: Seen, state: State, baseline: Baseline | None) -> None:
+        self._has_ended = seen.has_ended
         self._state = state
         self._baseline = baseline
-        self._limits = judge.limits(job, state.torch, is_known=baseline is not None)
+        self._limits = judge.limits(seen.job, state.torch, is_known=baseline is not None)
         self._is_known = baseline is not None
         self._matched: Matched = matched(state.sites, baseline.sites if baseline else ())
         entries = [(site, allowing(judge.policy.allow, site.key, judge.today)) for site in state.sites]
         self.allowed: tuple[tuple[Site, Allow], ...] = tuple((site, entry) for site, entry in entries if entry)
         self._passed = {site.key for site, _ in self.allowed}
 
-    def findings(self, session: Session) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         """Say what is worse than the lock, or beyond the limits."""
         if self._is_known:
             yield from self._new_sites()
             yield from self._more_times()
             yield from self._more()
-        has_ended = session.failure is None
         yield from self._beyond_limits()
-        if has_ended:
+        if self._has_ended:
             yield from self._not_measured()
 
     def better(self) -> Iterator[str]:

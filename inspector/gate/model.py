@@ -305,6 +305,21 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What a gate keeps of a job that ran; its session is large, and there may be hundreds."""
+
+    job: Job
+    state: State | None = None
+    """None: there is no session."""
+    doubts: tuple[Finding, ...] = ()
+    """Why it cannot be judged, or not be trusted."""
+    has_ended: bool = True
+    """Whether the program ran to its end, so that what was not seen is not there."""
+    seconds: float = 0.0
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """One job and what came of it."""
 

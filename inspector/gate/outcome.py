@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.allowing import useless
-from ctrace.inspector.gate.facts import minor_of
 from ctrace.inspector.gate.judge import Judge
 from ctrace.inspector.gate.model import (
     Checked,
@@ -16,17 +15,16 @@ from ctrace.inspector.gate.model import (
     Lock,
     Outcome,
     Policy,
-    Ran,
+    Seen,
 )
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]
 
 
 def judged(
-    ran: Sequence[Ran],
+    seen: Sequence[Seen],
     policy: Policy,
     lock: Lock,
-    root: Path,
     today: date,
     *,
     wrong: Wrong = (),
@@ -38,12 +36,12 @@ def judged(
     `wrong` are jobs that cannot run. `is_whole` says whether all models of the policy are among them: only then can
     one be missing, and an allow entry be of no use.
     """
-    keys = [each.job.known_as or each.job.key for each in ran] + [key for key, _ in wrong]
-    versions = sorted({minor_of(each.session) for each in ran if each.session is not None} - {""})
+    keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
+    versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
     vanished = _vanished(lock, versions, keys) if is_whole else {}
     moved = _moved(lock, versions, keys, vanished)
-    judge = Judge(policy, lock, root, today, moved)
-    checked = [judge.checked(each) for each in ran]
+    judge = Judge(policy, lock, today, moved)
+    checked = [judge.checked(each) for each in seen]
     checked += [Checked(key, findings=(Finding(FindingKind.WRONG, error.what, error.todo),)) for key, error in wrong]
     taken = {known.model for known in moved.values()}
     missing = [model for model in vanished if model not in taken]

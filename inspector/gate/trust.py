@@ -1,8 +1,10 @@
 """Whether a job can be judged at all: how the program ended, whether something compiled, whether the sources agree."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from ctrace.inspector.gate.model import Finding, FindingKind
+from ctrace.inspector.gate.facts import state_of
+from ctrace.inspector.gate.model import Finding, FindingKind, Ran, Seen
 from ctrace.inspector.model import Failure, FailurePhase, Outcome, ScenarioKind, Session
 
 _PHASES = {
@@ -19,6 +21,16 @@ _BEFORE = {
     FailurePhase.EAGER: "without torch.compile it raises ",
     FailurePhase.RUN: "compiled it raises ",
 }
+
+
+def seen(ran: Ran, root: Path) -> Seen:
+    """Take from a job that ran what a gate looks at."""
+    if ran.session is None:
+        doubts = (Finding(FindingKind.WRONG, ran.error.what, ran.error.todo),) if ran.error else ()
+        return Seen(ran.job, None, doubts, has_ended=False, seconds=ran.seconds, run=ran.run)
+    state = state_of(ran.session, ran.job.key, root)
+    doubts = tuple(untrusted(ran.session, ran.said))
+    return Seen(ran.job, state, doubts, ran.session.failure is None, ran.seconds, ran.run)
 
 
 def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
