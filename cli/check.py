@@ -43,7 +43,7 @@ Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Wri
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 too.")]
 Summary = Annotated[
     Path | None,
-    typer.Option("--summary", metavar="FILE", help="Append the Markdown table, as to $GITHUB_STEP_SUMMARY."),
+    typer.Option("--summary", metavar="FILE", help="Append the table, as to $GITHUB_STEP_SUMMARY."),
 ]
 Annotations = Annotated[bool, typer.Option("--annotations", help="Print GitHub annotations too.")]
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 from ctrace.inspector.gate.allowing import allowing
-from ctrace.inspector.gate.facts import OF_SITES, count_of, state_of
+from ctrace.inspector.gate.facts import OF_SITES, count_of
 from ctrace.inspector.gate.matching import Matched, matched
 from ctrace.inspector.gate.model import (
     STRICT,
@@ -26,8 +25,6 @@ from ctrace.inspector.gate.model import (
     State,
 )
 from ctrace.inspector.gate.sentences import NAMES, gone_site, more_times, new_site, with_costs
-from ctrace.inspector.gate.trust import untrusted
-from ctrace.inspector.model import Session
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
 """Counts that rise with each new site: where there is one, it is the news."""
