@@ -106,7 +106,8 @@ def _column(source: str, line: int, span: Span) -> int | None:
         return None
     text = lines[line - 1]
     indent = len(text) - len(text.lstrip())
-    return len(text[: indent + span[0]].encode("utf-8", "replace"))
+    at = indent + span[0]
+    return len(text[:at].encode("utf-8", "replace")) if at < len(text) else None
 
 
 def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.stmt]:
