@@ -1,7 +1,6 @@
 """What keeps a job from being judged."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -119,9 +118,19 @@ def test_recorded_runs_that_compiled_something_are_trusted(name: str) -> None:
     assert found(recorded(name)) == []
 
 
+def test_a_log_that_is_cut_between_records_is_doubted_while_something_compiles() -> None:
+    lines = (DATA / "try_break.torch.log").read_bytes().splitlines(keepends=True)
+    starts = [at for at, line in enumerate(lines) if line.startswith(b"V")]
+    cut = {at: found(build(parsed(b"".join(lines[:at])))) for at in starts[1:]}
+    green = [at for at, doubts in cut.items() if not doubts]
+    ends = [at for at in starts if b"compilation_metrics" in lines[at]]
+    assert all(any(end < at for end in ends) for at in green)
+    assert cut[ends[-1]] == ["doubt"]
+
+
 @pytest.mark.parametrize("name", ["print_break.log", "dynamic_sizes.torch.log"])
 def test_a_log_that_is_cut_within_a_record_is_doubted(name: str) -> None:
-    lines = (Path(DATA) / name).read_bytes().splitlines(keepends=True)
+    lines = (DATA / name).read_bytes().splitlines(keepends=True)
     starts = [at for at, line in enumerate(lines) if line.startswith(b"V") and b"has_payload" in line]
     for at in (starts[len(starts) // 2], starts[-1]):
         for cut in (lines[at][: len(lines[at]) // 2], lines[at], lines[at] + lines[at + 1][:-3]):
