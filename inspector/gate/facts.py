@@ -144,7 +144,16 @@ class _Sites:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
         text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        return Site(key, at.times, at.file, at.line, at.span, at.reason, at.fix, at.cost)
+        return Site(key, self._times(at), at.file, at.line, at.span, at.reason, at.fix, at.cost)
+
+    def _times(self, at: Break) -> int:
+        """Count compilations of the function itself that met a break.
+
+        A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
+        with code that moves into a function of its own. A new caller is cut too, which the graphs show.
+        """
+        made = {each.id: (each.file, each.function) for each in self.session.compilations}
+        return sum(made.get(id_) == (at.file, at.function) for id_ in at.compilations) or at.times
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)

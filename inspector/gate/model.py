@@ -158,6 +158,7 @@ class Site:
 
     key: SiteKey
     times: int = 1
+    """Of a break, the compilations of its own function that met it; of a recompile, how many there were."""
     file: str = ""
     line: int = 0
     span: tuple[int, int] | None = None

@@ -73,9 +73,7 @@ def _unfinished(session: Session) -> Iterator[Finding]:
     for each in session.compilations if not session.environment.ctrace else ():
         if (each.seconds, each.guards, each.fail_type) == (None, None, None):
             todo = "take the log when the program has ended, or look at what ended it"
-            yield Finding(
-                FindingKind.DOUBT, f"compilation {each.id} began, and the log does not say its end", todo
-            )
+            yield Finding(FindingKind.DOUBT, f"compilation {each.id} began, and the log does not say its end", todo)
 
 
 def _failed(failure: Failure, said: str) -> Finding:

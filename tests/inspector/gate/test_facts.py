@@ -65,6 +65,20 @@ def test_breaks_are_counted_by_their_owners_without_those_that_are_wanted() -> N
     assert len(given.sites) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("break_in_hook", 1), ("break_paths", 1), ("try_break", 1), ("model_file", 2), ("break_in_while", 2)],
+)
+def test_callers_that_inline_a_function_do_not_add_to_its_breaks(name: str, times: int) -> None:
+    found = next(each for each in state(recorded(name)).sites if each.key.kind is SiteKind.BREAK)
+    assert found.times == times
+
+
+def test_where_no_compilation_is_known_a_break_counts_as_often_as_it_is_told() -> None:
+    (found,) = state(session_of(SOURCE, [at_text(SOURCE, "x = x + 1", times=5)])).sites
+    assert found.times == 5
+
+
 @pytest.mark.parametrize("decorator", ["", "    @checked\n"])
 def test_a_function_left_in_eager_is_where_it_is_with_a_decorator_or_without(decorator: str) -> None:
     source = SOURCE.replace("    def", f"{decorator}    def", 1)
