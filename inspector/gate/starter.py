@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import yaml
 
 _HEAD = """\
-# What ctrace check holds torch.compile to. Lines such as "#targets:" are examples: take the # away to use one.
+# What ctrace check holds torch.compile to.
+# Lines such as "#targets:" are examples: take the # away to use them.
 version: 1
 
-# What to check: paths below this folder, perhaps with * or :name, or package.module:name.
+# What to check: paths from here, with * or :name, or package.module:name.
 models:
 """
 _REST = """\
@@ -18,27 +19,27 @@ _REST = """\
 #    limits: {breaks: 2}
 #    timeout: 2m
 
-# Ways to call each model: options of ctrace explain. Without them there is one, base.
+# Ways to call each model: options of ctrace explain. By default one, base.
 #scenarios:
 #  base: {}
 #  training: {train: true}
 #  sizes:
-#    vary: ["0=1,2,8"]            # sizes of dimension 0, or dtype=, stride=, mode=, grad=, requires_grad=
-#    inputs: ["float32[8,128]"]   # in the place of the model file's own; a letter makes a dimension dynamic
-#    provoke: false               # also try what often makes torch compile again
+#    vary: ["0=1,2,8"]            # sizes of dimension 0; or dtype=, mode=...
+#    inputs: ["float32[8,128]"]   # instead of the file's; a letter: dynamic
+#    provoke: false               # also try what often makes it compile again
 #    mode: default                # of torch.compile, as are the next two
 #    dynamic: null
 #    fullgraph: false
 
-# Where the code is for: cpu, or any GPU that ctrace targets lists; it need not be there.
+# What to emit code for. A GPU is one that ctrace targets lists, there or not.
 #targets: [cpu, h100]
 
-# Folders, files or packages whose code counts as yours, even where it is installed.
+# Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
 
-# The most that passes, whatever ctrace.lock says; what is not limited may only not get worse than the lock.
+# The most that passes. What has no limit may not get worse than in ctrace.lock.
 #limits:
-#  breaks: {user: 0, library: 3, torch: 0}    # places that cut a graph, by whose code it is
+#  breaks: {user: 0, library: 3, torch: 0}  # cuts of a graph, by whose code
 #  skipped: 0             # functions left in eager altogether
 #  recompiles: 0          # after warm-up
 #  graphs: 1              # of a model
@@ -52,7 +53,7 @@ _OF_GPU = """\
 #  missed_bytes: 1MiB     # what fusions that did not happen would save
 """
 _END = """
-# Places that pass, each with a reason: by gb id, by place (* for any text), by a part of the line, or by several.
+# Places that pass, and why: by gb id, place (* for any text), part of the line.
 #allow:
 #  - gb: GB0170
 #    place: mask.py::Mask.forward

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -14,7 +14,7 @@ from ctrace.inspector.gpus.document import shown
 _LARGEST = 1 << 18
 """Bytes of a file that is read."""
 _DEEPEST = 20
-_MOST = 50_000
+_MOST = 20_000
 """Values in a file, each counted as often as aliases repeat it."""
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "int", "float", "bool", "null", "value")
@@ -100,20 +100,27 @@ def _one_line(text: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, and stops before Python's own stack would."""
+    """Composes nodes, and stops before it takes long and before Python's own stack ends."""
 
     depth = 0
+    count = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node that is not too deep."""
+        """Compose a node, unless it is too deep or one too many."""
         if self.depth > _DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="lists and tables are nested too deep", problem_mark=mark)
+            self._stop("lists and tables are nested too deep")
+        if self.count >= _MOST:
+            self._stop(f"there are more than {_MOST} values")
         self.depth += 1
+        self.count += 1
         try:
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
+
+    def _stop(self, why: str) -> NoReturn:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        raise yaml.MarkedYAMLError(problem=why, problem_mark=mark)
 
 
 def _composed(text: str, file: str) -> yaml.Node | None:
@@ -136,6 +143,8 @@ def _composed(text: str, file: str) -> yaml.Node | None:
 def _words(error: Exception) -> str:
     """Give PyYAML's own words, on one line and not at length."""
     problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
+    if problem == "but found another document":
+        return "there is a second document"
     text = _one_line(problem or type(error).__name__)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
