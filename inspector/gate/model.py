@@ -102,7 +102,7 @@ class Policy:
     """Ways to capture each model: options of `ctrace explain`, by name. A model file's own scenarios run in each."""
     targets: tuple[str, ...] = (CPU,)
     owned: tuple[str, ...] = ()
-    """Folders, files or packages whose code counts as the user's, beside what pyproject.toml says."""
+    """Folders and files whose code counts as the user's, beside what pyproject.toml says; absolute."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
