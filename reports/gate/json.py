@@ -26,7 +26,7 @@ import json
 from typing import Any
 
 from ctrace.inspector.gate.model import EXITS, Allow, Checked, Count, Finding, Outcome, Site
-from ctrace.reports.gate.places import near, site_spot, spot
+from ctrace.reports.gate.places import near, own_spot, site_spot
 from ctrace.reports.gate.words import VERDICTS
 
 SCHEMA = 1
@@ -53,7 +53,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
         "policy": near(outcome.policy.file, outcome) if outcome.policy.file else None,
         "lock": near(outcome.lock.file, outcome) if outcome.lock.file else None,
         "jobs": [_job(one, outcome) for one in outcome.checked],
-        "findings": [_finding(each, None, outcome) for each in outcome.findings],
+        "findings": [_finding(each, outcome) for each in outcome.findings],
         "notes": list(outcome.notes),
         "seconds": outcome.seconds,
     }
@@ -72,7 +72,7 @@ def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
         "counts": {str(count): state.counts.get(count) for count in Count} if state else None,
         "coverage": state.coverage if state else None,
         "sites": [_site(each, outcome) for each in state.sites] if state else None,
-        "findings": [_finding(each, one, outcome) for each in one.findings],
+        "findings": [_finding(each, outcome) for each in one.findings],
         "allowed": [_allowed(site, allow, outcome) for site, allow in one.allowed],
         "better": list(one.better),
         "seconds": one.seconds,
@@ -80,8 +80,8 @@ def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding, one: Checked | None, outcome: Outcome) -> dict[str, Any]:
-    at = spot(finding, one, outcome)
+def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
+    at = own_spot(finding, outcome)
     return {
         "kind": str(finding.kind),
         "exit": int(EXITS[finding.kind]),

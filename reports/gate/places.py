@@ -26,12 +26,17 @@ def cwd() -> Path:
     return Path.cwd()
 
 
-def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | None:
-    """Find the place of a finding: its own, its site's, or its model's file; None where there is no file at all."""
+def own_spot(finding: Finding, outcome: Outcome) -> Spot | None:
+    """Give the place that a finding names, or its site; None where it names none."""
     if finding.file:
         return Spot(near(finding.file, outcome), finding.line or None)
-    if finding.site and finding.site.file:
-        return site_spot(finding.site, outcome)
+    return site_spot(finding.site, outcome) if finding.site else None
+
+
+def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | None:
+    """Give a finding's place, or else its model's file or the policy; None where there is no file at all."""
+    if own := own_spot(finding, outcome):
+        return own
     name = model_file(checked.job) if checked else None
     name = name or outcome.policy.file or outcome.lock.file
     return Spot(near(name, outcome)) if name else None

@@ -9,8 +9,8 @@ from rich.text import Text
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import Checked, Finding, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.next import next_steps
-from ctrace.reports.gate.places import Spot, near, spot
+from ctrace.reports.gate.nextsteps import next_steps
+from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
 from ctrace.reports.gate.told import code, detail, todo
 from ctrace.reports.gate.words import TITLES, VERDICTS, gravest_first, sentence
@@ -60,7 +60,7 @@ def _apart(outcome: Outcome) -> Iterator[RenderableType]:
     if outcome.findings:
         yield section("The policy and the lock")
         for number, each in enumerate(outcome.findings, 1):
-            yield item(Group(*_finding(number, each, None, spot(each, None, outcome))))
+            yield item(Group(*_finding(number, each, None, own_spot(each, outcome))))
 
 
 def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterator[RenderableType]:
@@ -71,7 +71,7 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
         if before is not one:
             yield item(_again(number, each, before))
             continue
-        yield item(Group(*_finding(number, each, one, spot(each, one, outcome))))
+        yield item(Group(*_finding(number, each, one, own_spot(each, outcome))))
 
 
 def _again(number: int, finding: Finding, before: Checked) -> Text:
@@ -96,8 +96,9 @@ def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None
 def _source(finding: Finding) -> Iterator[RenderableType]:
     """Show the source line, and underline what broke in it where that is known."""
     site = finding.site
-    text = Text(fmt.one_line(code(finding), 400), style="cyan", no_wrap=True, overflow="ellipsis")
-    if site and site.source and site.span and 0 <= site.span[0] < site.span[1] <= len(text.plain):
+    line = fmt.plain(code(finding).replace("\t", " ")).replace("\n", " ")
+    text = Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
+    if site and site.source and site.span and 0 <= site.span[0] < site.span[1] <= len(line):
         begin, end = site.span
         text.append(f"\n{' ' * begin}{'^' * (end - begin)}", style="bold cyan")
     yield Padding(text, (0, 0, 0, 5))

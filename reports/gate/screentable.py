@@ -16,8 +16,8 @@ MOST_JOBS = 20
 UNKNOWN = "–"
 _BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
 _COLUMNS = ("graphs", "breaks", "recompiles", "coverage", "time", "")
-_FIRST = 56
-"""Columns that the table needs besides the job's name."""
+_OTHERS = 52
+"""Columns that the table needs besides the job's name and the result."""
 
 
 def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
@@ -39,12 +39,17 @@ def _table(shown: list[Checked], width: int) -> RenderableType:
     rows = table("job", *_COLUMNS)
     for column in rows.columns[1:-1]:
         column.justify = "right"
+    most = max(width - _OTHERS - max(len(result(one)) for one in shown), 12)
     for one in shown:
-        name = Text(fmt.one_line(str(one.job), 300))
-        name.truncate(max(width - _FIRST, 12), overflow="ellipsis")
+        name = _end(fmt.one_line(str(one.job)), most)
         style = "green" if one.exit is Exit.DONE else "red"
         rows.add_row(name, *cells(one), Text(result(one), style=style))
     return rows
+
+
+def _end(name: str, most: int) -> str:
+    """Cut a long name at its front: its scenario and its target tell it from others."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def cells(one: Checked) -> tuple[str, str, str, str, str]:

@@ -61,7 +61,7 @@ def _models(by_exit: Mapping[Exit, int]) -> str:
     if not found:
         return "No model was checked."
     if len(found) == 1:
-        who = "The model" if whole == 1 else f"All {whole} models"
+        who = {1: "The model", 2: "Both models"}.get(whole, f"All {whole} models")
         return f"{who} {_DID[found[0][0]][whole > 1]}."
     (code, number), *others = found
     first = f"{number} of {whole} models {_DID[code][number > 1]}"
@@ -112,12 +112,12 @@ def numbers(finding: Finding) -> str:
         return ""
     was, now = _number(finding.was), _number(finding.now)
     if finding.kind is FindingKind.MORE_TIMES:
-        return f"{now} times, {was} in the lock"
+        return f"{now} times now, {was} in the lock"
     if finding.kind is FindingKind.MORE:
-        return f"{now}, {was} in the lock"
+        return f"{now} now, {was} in the lock"
     if finding.count is None:
         return f"{now} % of the ops are in graphs, the policy asks for {was} %"
-    return f"{now}, the policy's limit is {was}"
+    return f"{now} now, the policy's limit is {was}"
 
 
 def _number(value: float) -> str:

@@ -4,6 +4,7 @@ import shlex
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import FindingKind, Outcome, SiteKind
+from ctrace.reports.gate.places import near
 from ctrace.reports.gate.words import gravest_first
 
 _BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
@@ -18,9 +19,8 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.exit is Exit.WORSE and kinds.intersection(_BY_UPDATE):
         steps.append(("ctrace check --update", "if this is wanted: keep today's state in the lock"))
     if FindingKind.LIMIT in kinds:
-        steps.append((outcome.policy.file or "ctrace.yaml", "if this is wanted: raise the limit, or allow a site there"))
-    if kinds == {FindingKind.NO_SECTION}:
-        steps.append(("ctrace check --update", f"add torch {outcome.torch} to the lock".replace("  ", " ")))
+        policy = near(outcome.policy.file, outcome) if outcome.policy.file else "ctrace.yaml"
+        steps.append((policy, "if this is wanted: raise the limit there, or allow a site, with a reason"))
     if any(one.better for one in outcome.checked):
         steps.append(("ctrace check --update --only-improve", "keep what got better; loosens nothing"))
     if outcome.exit is Exit.DONE and any(one.is_new for one in outcome.checked):
