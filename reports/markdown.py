@@ -52,9 +52,7 @@ def _lines(session: Session) -> Iterator[str]:
         for group in recompiled:
             values = text(fmt.listed(group.values, 8))
             expected = "yes" if group.expected else "no"
-            yield row(
-                code(group.subject), group.kind, values, str(len(group.compilations)), expected, text(group.fix)
-            )
+            yield row(code(group.subject), group.kind, values, str(len(group.compilations)), expected, text(group.fix))
     yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):

@@ -24,7 +24,9 @@ from ctrace.inspector.gate.model import (
 CWD = "/home/user/project"
 POLICY = Policy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))
 LOCK = Lock(file=f"{CWD}/ctrace.lock")
-ALLOW = Allow("vendored, upstream issue 12", gb="GB0059", place="models/vendored.py::*", expires=date(2030, 1, 31), line=9)
+ALLOW = Allow(
+    "vendored, upstream issue 12", gb="GB0059", place="models/vendored.py::*", expires=date(2030, 1, 31), line=9
+)
 
 BRANCH = Site(
     SiteKey(SiteKind.BREAK, ("GB0170",), Owner.USER, "models/mask.py::Mask.forward", "if is_pad.any():"),
@@ -118,7 +120,9 @@ _TEXT_FINDINGS = (
     Finding(FindingKind.LIMIT, "coverage is below the limit", was=90.0, now=71.4, file="ctrace.yaml", line=7,
             todo="Move more of the model into the graph, or lower `coverage` in the policy."),
 )  # fmt: skip
-_MORE_TIMES = Finding(FindingKind.MORE_TIMES, "+2 times GB0059 models/text.py::Text.forward", site=PRINT, was=1.0, now=3.0)
+_MORE_TIMES = Finding(
+    FindingKind.MORE_TIMES, "+2 times GB0059 models/text.py::Text.forward", site=PRINT, was=1.0, now=3.0
+)
 
 HOLDS = outcome(holding("models/a.py"), holding("models/b.py:net"))
 WORSE = outcome(

@@ -86,9 +86,7 @@ def _case(
     name: str, classname: str, seconds: float, found: list[tuple[Finding, Checked | None]], outcome: Outcome
 ) -> _Element:
     """Write a case; with several findings the gravest names the failure, and its text tells all of them."""
-    case = ElementTree.Element(
-        "testcase", name=_token(name), classname=_token(classname), time=_time(seconds)
-    )
+    case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
     if found:
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
         tag = "failure" if EXITS[worst.kind] is Exit.WORSE else "error"

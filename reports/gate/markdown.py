@@ -1,6 +1,7 @@
 """What a check found as Markdown, for the pull request: a headline, a row for each change, then all jobs, folded."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from ctrace.inspector.gate.model import Checked, Outcome
 from ctrace.reports import format as fmt
@@ -24,18 +25,18 @@ def render_table(outcome: Outcome) -> str:
     """Write the report, with a final newline; what does not fit is counted."""
     page = _Page()
     page.add(f"### ctrace check: **{VERDICTS[outcome.exit]}**", "", text(sentence(outcome)))
-    changes = [*map(_change, every(outcome)), *_improvements(outcome.checked)]
+    changes = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
     if changes:
         page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
         page.add_some(changes, _FOR_CHANGES, "change")
-    notes = [f"- {_short(note)}" for note in (*outcome.notes, *_allowed(outcome.checked))]
+    notes = [partial(_note, each) for each in (*outcome.notes, *_allowed(outcome.checked))]
     if notes:
         page.add("", "**Notes**", "")
         page.add_some(notes, _FOR_NOTES, "note")
     if outcome.checked:
         page.add("", f"<details><summary>{fmt.count(len(outcome.checked), 'job')}</summary>", "")
         page.add("| job | graphs | breaks | recompiles | coverage | time | result |", "|---|--:|--:|--:|--:|--:|---|")
-        page.add_some(map(_job, gravest_first(outcome)), _FOR_JOBS, "job")
+        page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
         page.add("", "</details>")
     page.add(*_end(outcome))
     return page.whole()
@@ -53,13 +54,15 @@ class _Page:
         self._lines += lines
         self._size += sum(len(line) + 1 for line in lines)
 
-    def add_some(self, lines: Iterable[str], up_to: int, noun: str) -> None:
-        """Add lines until the page has so many characters, and say how many are left out."""
-        left = list(lines)
-        while left and self._size + len(left[0]) < up_to:
-            self.add(left.pop(0))
-        if left:
-            self.add("", f"and {fmt.count(len(left), f'more {noun}')}: see what `ctrace check` prints", "")
+    def add_some(self, writers: Sequence[Callable[[], str]], up_to: int, noun: str) -> None:
+        """Write lines until the page has so many characters, and say how many are left out."""
+        for number, write in enumerate(writers):
+            line = write()
+            if self._size + len(line) >= up_to:
+                left = fmt.count(len(writers) - number, f"more {noun}")
+                self.add("", f"and {left}: see what `ctrace check` prints", "")
+                return
+            self.add(line)
 
     def whole(self) -> str:
         """Give the page, with a final newline."""
@@ -83,10 +86,17 @@ def _jobs(checked: tuple[Checked, ...]) -> str:
     return code_span(fmt.one_line(str(checked[0].job), _LONGEST)) + more
 
 
-def _improvements(checked: Iterable[Checked]) -> Iterator[str]:
+def _improvements(checked: Iterable[Checked]) -> Iterator[Callable[[], str]]:
     for one in checked:
-        for each in one.better:
-            yield row(_short(each), "", "", _jobs((one,)))
+        yield from (partial(_improvement, each, one) for each in one.better)
+
+
+def _improvement(better: str, one: Checked) -> str:
+    return row(_short(better), "", "", _jobs((one,)))
+
+
+def _note(note: str) -> str:
+    return f"- {_short(note)}"
 
 
 def _allowed(checked: Iterable[Checked]) -> Iterator[str]:

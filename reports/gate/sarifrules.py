@@ -11,8 +11,8 @@ from ctrace.reports.gate.words import KINDS
 
 _GB = re.compile(r"GB\d{4}")
 _HELP = {
-    FindingKind.NEW_SITE: "Change the code as the result says, allow the place in the policy with a reason, or, if it is "
-    "wanted, keep it in the lock with `ctrace check --update`.",
+    FindingKind.NEW_SITE: "Change the code as the result says, allow the place in the policy with a reason, or, if it "
+    "is wanted, keep it in the lock with `ctrace check --update`.",
     FindingKind.MORE_TIMES: "Look at what calls the place; if it is wanted, run `ctrace check --update`.",
     FindingKind.MORE: "Look closer with `ctrace explain`; if it is wanted, run `ctrace check --update`.",
     FindingKind.LIMIT: "Change the model, or raise the limit in the policy.",

@@ -35,7 +35,10 @@ def _unescaped(text: str) -> str:
 
 
 def _many(number: int) -> Outcome:
-    sites = [replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"line {each}"), cost=Cost(each, 1)) for each in range(number)]
+    sites = [
+        replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"line {each}"), cost=Cost(each, 1))
+        for each in range(number)
+    ]
     return outcomes.only(*map(outcomes.new_site, sites))
 
 
@@ -56,7 +59,9 @@ def test_a_finding_is_at_its_line_and_columns() -> None:
     assert message.splitlines()[-1] == "The same in 1 more job."
 
 
-@pytest.mark.parametrize(("number", "shown", "last"), [(MOST, MOST, None), (MOST + 3, MOST, "and 4 more findings: see what the step prints")])
+@pytest.mark.parametrize(
+    ("number", "shown", "last"), [(MOST, MOST, None), (MOST + 3, MOST, "and 4 more findings: see what the step prints")]
+)
 def test_what_github_would_drop_is_counted(number: int, shown: int, last: str | None) -> None:
     commands = _read(render_annotations(_many(number)))
     assert len(commands) == shown

@@ -67,7 +67,10 @@ def test_a_bar_ends_no_cell(text: str) -> None:
 
 
 def _huge(text: str) -> Outcome:
-    many = [replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"{number}{text}"), source="") for number in range(2000)]
+    many = [
+        replace(outcomes.BRANCH, key=replace(outcomes.BRANCH.key, text=f"{number}{text}"), source="")
+        for number in range(2000)
+    ]
     found = outcomes.only(*map(outcomes.new_site, many), better=(text,) * 500)
     jobs = tuple(outcomes.holding(f"m{number}{text}.py") for number in range(2000))
     return replace(found, checked=(*found.checked, *jobs), notes=(text,) * 2000)

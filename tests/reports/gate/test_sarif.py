@@ -85,7 +85,9 @@ def test_a_site_is_at_its_line_and_columns() -> None:
     ],
 )
 def test_paths_are_uris(file: str, artifact: dict[str, str]) -> None:
-    assert _result(replace(outcomes.BRANCH, file=file))["locations"][0]["physicalLocation"]["artifactLocation"] == artifact
+    assert (
+        _result(replace(outcomes.BRANCH, file=file))["locations"][0]["physicalLocation"]["artifactLocation"] == artifact
+    )
 
 
 def test_a_site_is_known_again_where_it_moves_and_not_where_it_changes() -> None:
@@ -106,7 +108,9 @@ def test_allowed_sites_are_suppressed_with_their_reason() -> None:
     assert all(each["level"] == "error" for each in _run(outcomes.WORSE)["results"] if each not in results)
 
 
-@pytest.mark.parametrize(("name", "code", "done"), [("holds", 0, True), ("worse", 1, True), ("wrong", 2, False), ("untrusted", 4, False)])
+@pytest.mark.parametrize(
+    ("name", "code", "done"), [("holds", 0, True), ("worse", 1, True), ("wrong", 2, False), ("untrusted", 4, False)]
+)
 def test_the_invocation_says_how_it_ended(name: str, code: int, done: bool) -> None:
     invocation = _run(outcomes.ALL[name])["invocations"][0]
     assert (invocation["exitCode"], invocation["executionSuccessful"]) == (code, done)

@@ -6,7 +6,9 @@ from ctrace.inspector.findings import Owner
 from ctrace.inspector.gate.model import Allow, Checked, Finding, FindingKind, JobKey, Outcome, Site, SiteKey, SiteKind
 from tests.outcomes import POLICY, outcome
 
-ANY = st.text(st.characters(), max_size=30) | st.text("|\\`<>&@#:;,%/[]()\n\r\t\x1b\x00\ufffe\ud800 ab*_~!'\"", max_size=30)
+ANY = st.text(st.characters(), max_size=30) | st.text(
+    "|\\`<>&@#:;,%/[]()\n\r\t\x1b\x00\ufffe\ud800 ab*_~!'\"", max_size=30
+)
 """Half of it is made of what means something in one of the formats."""
 
 
