@@ -160,8 +160,10 @@ class Site:
     times: int = 1
     file: str = ""
     line: int = 0
+    source: str = ""
+    """The line as its file has it, with its indentation; empty: not known."""
     span: tuple[int, int] | None = None
-    """Columns of the line that did it; see `findings.Frame.span`."""
+    """Columns of the line that did it, without its indentation; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
