@@ -14,8 +14,8 @@ from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.ways import Way, training
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import Outcome, ScenarioKind
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrace.inspector.compatible import check_options
 from ctrace.inspector.errors import CtraceError
@@ -16,10 +16,12 @@ from ctrace.inspector.gate import machine
 from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.gate.said import Said
 from ctrace.inspector.leash import Leash
-from ctrace.inspector.model import Session
 from ctrace.inspector.run import capture
 from ctrace.inspector.store import KEEP, Store
 from ctrace.inspector.target import resolve
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model import Session
 
 STARTED = "started"
 ENDED = "ended"
@@ -35,7 +37,7 @@ _ENDING_SECONDS = 5.0
 class Captures(Protocol):
     """What runs one job; see `run.capture`."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Session:
+    def __call__(self, *args: Any, **kwargs: Any) -> "Session":
         """Run a target and give its Session."""
         ...
 
@@ -179,7 +181,7 @@ class _Crew:
         run = leash.run.name if leash.run is not None and session is not None else None
         return Ran(job, session, wrong, time.monotonic() - began, run, said.last_lines() if failed else "")
 
-    def _captured(self, job: Job, leash: Leash, said: Said) -> Session:
+    def _captured(self, job: Job, leash: Leash, said: Said) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(
