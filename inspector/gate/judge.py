@@ -26,7 +26,7 @@ from ctrace.inspector.gate.model import (
     SiteKind,
     State,
 )
-from ctrace.inspector.gate.sentences import NAMES, gone_site, more_times, new_site, with_costs
+from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
 """Counts that rise with each new site: where there is one, it is the news."""
@@ -107,10 +107,10 @@ class _Compared:
 
     def better(self) -> Iterator[str]:
         """Say what the lock could forget."""
-        yield from map(gone_site, self._gone)
+        yield from (gone_site(known.key) for known in self._gone)
         for site, known in self._matched.pairs:
             if site.times < known.times:
-                yield f"{more_times(site, known.times)}"
+                yield f"{named(site.key)}: ×{site.times}, no longer ×{known.times}"
         for count, was in (self._baseline.counts if self._baseline else {}).items():
             now = self._state.counts.get(count)
             if now is not None and now < was and count not in OF_SITES:
@@ -119,7 +119,7 @@ class _Compared:
     def _new_sites(self) -> Iterator[Finding]:
         for site in self._matched.new:
             if self._is_new(site):
-                yield self._of_site(FindingKind.NEW_SITE, site, new_site(site, self._graphs()), 0, 1)
+                yield self._of_site(FindingKind.NEW_SITE, site, new_site(site.key), 0, 1)
 
     def _is_new(self, site: Site) -> bool:
         if self._is_known:
@@ -129,8 +129,7 @@ class _Compared:
     def _more_times(self) -> Iterator[Finding]:
         for site, known in self._matched.pairs:
             if site.times > known.times and not self._is_within(site):
-                what = more_times(site, known.times)
-                yield self._of_site(FindingKind.MORE_TIMES, site, what, known.times, site.times)
+                yield self._of_site(FindingKind.MORE_TIMES, site, named(site.key), known.times, site.times)
 
     def _more(self, *, is_told: bool) -> Iterator[Finding]:
         for count, was in (self._baseline.counts if self._baseline else {}).items():
@@ -139,8 +138,7 @@ class _Compared:
                 continue
             if is_told and count in _FOLLOWS:
                 continue
-            what = f"{NAMES[count]}: {now}, and {was} before"
-            yield Finding(FindingKind.MORE, what, "", None, count, was, now)
+            yield Finding(FindingKind.MORE, NAMES[count], "", None, count, was, now)
 
     def _beyond_limits(self) -> Iterator[Finding]:
         for count, most in self._limits.most.items():
@@ -149,15 +147,12 @@ class _Compared:
                 continue
             sites = [] if self._is_known else self._not_passed(count)
             if not sites:
-                what = f"{NAMES[count]}: {now}, and at most {most} are allowed"
-                yield Finding(FindingKind.LIMIT, what, "", None, count, most, now)
+                yield Finding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
             for site in sites:
-                what = with_costs(site, self._graphs())
-                yield self._of_site(FindingKind.LIMIT, site, what, most, now, count)
+                yield self._of_site(FindingKind.LIMIT, site, named(site.key), most, now, count)
         least, coverage = self._limits.coverage, self._state.coverage
         if least is not None and coverage is not None and coverage < least:
-            what = f"coverage: {_percent(coverage)} of the ops are in graphs, and {_percent(least)} is the least"
-            yield Finding(FindingKind.LIMIT, what, "", None, None, least, coverage)
+            yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
 
     def _not_measured(self) -> Iterator[Finding]:
         missing = [NAMES[count] for count in self._limits.most if self._state.counts.get(count) is None]
@@ -204,13 +199,6 @@ class _Compared:
         """Give the sites of a count that no entry of the policy lets pass."""
         return [each for each in self._state.sites if count_of(each.key) is count and each.key not in self._allowed]
 
-    def _graphs(self) -> int | None:
-        return self._state.counts.get(Count.GRAPHS)
-
     @staticmethod
     def _of_site(kind: FindingKind, site: Site, what: str, was: int, now: int, count: Count | None = None) -> Finding:
         return Finding(kind, what, site.fix, site, count, was, now, site.file or None, site.line or None)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") + " %"

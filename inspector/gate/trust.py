@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ctrace.inspector.gate.facts import minor_of, state_of
 from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Ran, Seen
-from ctrace.inspector.model import Failure, FailurePhase, Outcome, ScenarioKind, Session
+from ctrace.inspector.model import Failure, FailurePhase, Session
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,
