@@ -140,18 +140,19 @@ class _Sites:
     def _owner(self, file: str) -> Owner:
         return owner_of(file, self.session.environment.prefixes)
 
+    def _at(self, file: str, line: int, key: SiteKey) -> Site:
+        """Make a site; a file of another machine is the one here that lies at the same place below the root."""
+        lines = self.session.listings.get(file, "").split("\n")
+        source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        here = self.root / key.place.partition("::")[0]
+        return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
+
     def _break(self, at: Break) -> Site:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
         text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        return replace(
-            self._site(key, at.file, at.line),
-            times=self._times(at),
-            span=at.span,
-            reason=at.reason,
-            fix=at.fix,
-            cost=at.cost,
-        )
+        found = self._at(at.file, at.line, key)
+        return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
 
     def _times(self, at: Break) -> int:
         """Count compilations of the function itself that met a break.
@@ -166,8 +167,7 @@ class _Sites:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
         place = self._place(skip.file, skip.line, skip.function)
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
-        site = self._site(key, skip.file, skip.line)
-        return replace(site, reason=skip.reason, fix=skip.fix, cost=skip.cost)
+        return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
 
     def _recompile(self, again: Recompile) -> Site:
         kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
@@ -177,18 +177,11 @@ class _Sites:
         first = again.causes[0] if again.causes else None
         at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
         reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        return replace(self._site(key, *at), reason=reason or again.reason, fix=fix)
+        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0
         place = self._place(file, line, "") if file else "::"
         key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
-        site = self._site(key, file, line)
-        return replace(site, times=danger.calls, reason=danger.why or danger.difference, fix=danger.fix)
-
-    def _site(self, key: SiteKey, file: str, line: int) -> Site:
-        """Make a site; its file is the one here, where the log of another machine names one that is below the root."""
-        lines = self.session.listings.get(file, "").split("\n")
-        source = lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
-        here = self.root / key.place.partition("::")[0]
-        return Site(key, 1, file if not file or Path(file).exists() or not here.is_file() else str(here), line, source)
+        why = danger.why or danger.difference
+        return replace(self._at(file, line, key), times=danger.calls, reason=why, fix=danger.fix)

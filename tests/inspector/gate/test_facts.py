@@ -36,6 +36,7 @@ def test_a_break_is_known_by_what_it_is() -> None:
         SiteKind.BREAK, ("GB1", "GB2"), Owner.USER, "model.py::Net.forward", "return f(x.item(), x.max().item())"
     )
     assert found.key == key
+    assert (found.file, found.line, found.source) == (FILE, 6, "        return f(")
 
 
 def test_a_statement_that_stands_twice_is_one_site_at_two_places() -> None:
