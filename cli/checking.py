@@ -107,9 +107,14 @@ class _Check:
             lock,
             datetime.now(UTC).date(),
             wrong=self._jobs.wrong,
-            is_whole=not self._wanted.models and self._wanted.from_trace is None,
+            is_whole=self._is_whole(),
             seconds=self._seconds,
         )
+
+    def _is_whole(self) -> bool:
+        """Whether all that the policy names is checked, as it says."""
+        asked = self._wanted
+        return not asked.models and asked.from_trace is None and asked.gpu is None and asked.options == Options()
 
     def _each(self) -> Iterator[Seen]:
         from ctrace.cli.progress import many

@@ -1,5 +1,8 @@
 """The reports of `ctrace check`: one on stdout or in a file, and as many others as are asked for, each in its file."""
 
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +46,8 @@ class Reports:
         Raises:
             RunError: a file cannot be written.
         """
-        self._main(outcome)
+        with self._no_commands():
+            self._main(outcome)
         if self.junit is not None:
             from ctrace.reports.gate.junit import render_junit
 
@@ -58,6 +62,19 @@ class Reports:
             from ctrace.reports.gate.annotations import render_annotations
 
             write_report(render_annotations(outcome), None)
+
+    @contextmanager
+    def _no_commands(self) -> Iterator[None]:
+        """Keep a runner of GitHub's from taking a line of the screen for a command; some of it is foreign text."""
+        if not self.annotations or self.output is not None:
+            yield
+            return
+        token = secrets.token_hex(16)
+        print(f"::stop-commands::{token}", flush=True)
+        try:
+            yield
+        finally:
+            print(f"::{token}::", flush=True)
 
     def _main(self, outcome: "Outcome") -> None:
         match shown_format(json=self.json, markdown=self.markdown):

@@ -117,7 +117,7 @@ class _Compared:
     def _new_sites(self) -> Iterator[Finding]:
         for site in self._matched.new:
             if self._is_new(site):
-                yield self._of_site(FindingKind.NEW_SITE, site, new_site(site.key), 0, 1)
+                yield Finding(FindingKind.NEW_SITE, new_site(site.key), site=site)
 
     def _is_new(self, site: Site) -> bool:
         if self._is_known:
@@ -127,12 +127,12 @@ class _Compared:
     def _more_times(self) -> Iterator[Finding]:
         for site, known in self._matched.pairs:
             if site.times > known.times and not self._is_within(site):
-                yield self._of_site(FindingKind.MORE_TIMES, site, named(site.key), known.times, site.times)
+                yield Finding(FindingKind.MORE_TIMES, named(site.key), site=site, was=known.times, now=site.times)
 
     def _more(self, *, is_told: bool) -> Iterator[Finding]:
         for count, was in (self._baseline.counts if self._baseline else {}).items():
             now = self._state.counts.get(count)
-            if now is None or now <= was + self._let_pass(count) or count in OF_SITES:
+            if now is None or now <= was + self._let_pass(count) or count in OF_SITES or count in self._limits.most:
                 continue
             if is_told and count in _FOLLOWS:
                 continue
@@ -147,7 +147,7 @@ class _Compared:
             if not sites:
                 yield Finding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
             for site in sites:
-                yield self._of_site(FindingKind.LIMIT, site, named(site.key), most, now, count)
+                yield Finding(FindingKind.LIMIT, named(site.key), site=site, count=count, was=most, now=now)
         least, coverage = self._limits.coverage, self._state.coverage
         if least is not None and coverage is not None and coverage < least:
             yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
@@ -196,7 +196,3 @@ class _Compared:
     def _not_passed(self, count: Count) -> list[Site]:
         """Give the sites of a count that no entry of the policy lets pass."""
         return [each for each in self._state.sites if count_of(each.key) is count and each.key not in self._allowed]
-
-    @staticmethod
-    def _of_site(kind: FindingKind, site: Site, what: str, was: int, now: int, count: Count | None = None) -> Finding:
-        return Finding(kind, what, site.fix, site, count, was, now, site.file or None, site.line or None)
