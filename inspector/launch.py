@@ -14,6 +14,7 @@ from typing import IO
 
 from ctrace.inspector.events import Event
 from ctrace.inspector.files import write_text
+from ctrace.inspector.leash import Leash
 from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.order import Order
 from ctrace.inspector.raw import Raw
@@ -49,19 +50,23 @@ def launch(
     stdout: Output = None,
     stderr: Output = None,
     observe: Callable[[Event | None], None] = lambda _event: None,
+    leash: Leash | None = None,
 ) -> Outcome:
     """Carry an order out in a child process and read its log while it is written.
 
     `observe` sees each event, and None while nothing happens. Ctrl-C goes to the program; it has a few seconds to end.
     """
+    leash = leash or Leash()
+    leash.began(run)
     write_text(run.order, order.to_json())
     run.log.touch()
     began = time.monotonic()
     # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
-    environment = os.environ if order.gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, **leash.environment, **hidden}
     command = [sys.executable, "-c", _BOOT, str(HOME), str(run.order)]
     child = subprocess.Popen(command, stdout=stdout, stderr=stderr, env=environment)
-    watch = _Watch(child, None if timeout is None else began + timeout, observe)
+    watch = _Watch(child, None if timeout is None else began + timeout, observe, leash)
     raw = Raw()
     with watch.catching_interrupts():
         for item in follow(run.log, watch.has_ended):
@@ -74,16 +79,23 @@ class _Watch:
     """Knows whether the child is still running, and ends it when its time is up."""
 
     def __init__(
-        self, child: "subprocess.Popen[bytes]", deadline: float | None, observe: Callable[[None], None]
+        self,
+        child: "subprocess.Popen[bytes]",
+        deadline: float | None,
+        observe: Callable[[None], None],
+        leash: Leash,
     ) -> None:
         self._child = child
         self._deadline = deadline
         self._observe = observe
+        self._leash = leash
         self.timed_out = False
         self.interrupts = 0
 
     def has_ended(self) -> bool:
         self._observe(None)
+        if not self._leash.holds(self._child.pid) and self._child.poll() is None:
+            self._deadline, self.interrupts = 0.0, 1
         if self._deadline is not None and time.monotonic() > self._deadline and self._child.poll() is None:
             self.timed_out = self.timed_out or self.interrupts == 0
             self._child.kill()

@@ -9,9 +9,10 @@ from ctrace.inspector.events import Event
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.launch import Output, launch
+from ctrace.inspector.leash import Leash
 from ctrace.inspector.model import FailurePhase, Session, Target
 from ctrace.inspector.order import Options, Order
-from ctrace.inspector.settings import Settings, settings_at
+from ctrace.inspector.settings import settings_at
 from ctrace.inspector.setup import check_torch, check_triton
 from ctrace.inspector.store import Run, Store
 from ctrace.inspector.target import ProgramTarget, Resolved
@@ -26,8 +27,12 @@ def capture(
     stdout: Output = None,
     stderr: Output = None,
     observe: Callable[[Event | None], None] = lambda _event: None,
+    owned: tuple[str, ...] = (),
+    leash: Leash | None = None,
 ) -> Session:
     """Run a target, keep the run in `store`, and give its Session.
+
+    Code in `owned` is the user's, beside what the settings say. With a `leash`, other threads can end the program.
 
     Raises:
         SetupError: there is no torch that ctrace can work with.
@@ -41,8 +46,8 @@ def capture(
     if gpu is not None:
         check_triton()
     run = store.create(_described(resolved))
-    order = _order(resolved, options, run, settings, gpu)
-    outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)
+    order = _order(resolved, options, run, (*settings.owned, *owned), gpu)
+    outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe, leash=leash)
     failure = outcome.failure
     if failure is not None and failure.phase is FailurePhase.TARGET:
         store.discard(run)
@@ -73,7 +78,7 @@ def _described(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(resolved: Resolved, options: Options, run: Run, settings: Settings, gpu: TargetGpu | None) -> Order:
+def _order(resolved: Resolved, options: Options, run: Run, owned: tuple[str, ...], gpu: TargetGpu | None) -> Order:
     is_program = isinstance(resolved, ProgramTarget)
     return Order(
         kind="program" if is_program else "model",
@@ -83,6 +88,6 @@ def _order(resolved: Resolved, options: Options, run: Run, settings: Settings, g
         args=resolved.args if isinstance(resolved, ProgramTarget) else (),
         options=options,
         log=str(run.log.resolve()),
-        owned=settings.owned,
+        owned=owned,
         gpu=gpu,
     )
