@@ -26,8 +26,8 @@ _BEFORE = {
 def seen(ran: Ran, root: Path) -> Seen:
     """Take from a job that ran what a gate looks at."""
     if ran.session is None:
-        doubts = (Finding(FindingKind.WRONG, ran.error.what, ran.error.todo),) if ran.error else ()
-        return Seen(ran.job, None, doubts, has_ended=False, seconds=ran.seconds, run=ran.run)
+        wrong = (Finding(FindingKind.WRONG, ran.error.what, ran.error.todo),) if ran.error else ()
+        return Seen(ran.job, None, wrong, has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
     doubts = tuple(untrusted(ran.session, ran.said))
     return Seen(ran.job, state, doubts, ran.session.failure is None, ran.seconds, ran.run)
