@@ -10,7 +10,7 @@ from ctrace.inspector.model import ScenarioKind
 
 
 def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
-    """Make a way to call a model of each inputs: a tuple of arguments, one tensor, a dict of keywords, or a list of these.
+    """Make ways to call a model: of a tuple of arguments, one tensor, a dict of keywords, or a list of these.
 
     Raises:
         TargetError: they are something else, or none.
