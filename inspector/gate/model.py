@@ -102,7 +102,7 @@ class Policy:
     """Ways to capture each model: options of `ctrace explain`, by name. A model file's own scenarios run in each."""
     targets: tuple[str, ...] = (CPU,)
     owned: tuple[str, ...] = ()
-    """Folders, files or packages whose code counts as the user's, beside what pyproject.toml says."""
+    """Folders and files whose code counts as the user's, beside what pyproject.toml says; absolute."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
@@ -168,8 +168,10 @@ class Site:
     times: int = 1
     file: str = ""
     line: int = 0
+    source: str = ""
+    """The line as its file has it, with its indentation; empty: not known."""
     span: tuple[int, int] | None = None
-    """Columns of the line that did it; see `findings.Frame.span`."""
+    """Columns of the line that did it, without its indentation; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)

@@ -129,8 +129,7 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         loader = _Loader(text)
         return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _error(file, mark.line + 1 if mark else 1, _words(error), _todo(error)) from None
+        raise _error(file, _line(error), _words(error), _todo(error)) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise _error(file, line, "there is a character that YAML forbids", "take it out") from None
@@ -138,6 +137,13 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         # What PyYAML itself lets through, such as "\UFFFFFFFF", which is no character.
         line = 1 if loader is None else loader.line + 1
         raise _error(file, line, f"it is no YAML: {_words(error)}", "correct it there") from None
+
+
+def _line(error: yaml.MarkedYAMLError) -> int:
+    """Give the line of a mistake; of what is never closed that of its beginning, as its end is the file's."""
+    open_ended = re.search("end of stream|stream end", error.problem or "")
+    mark = (error.context_mark if open_ended else None) or error.problem_mark
+    return mark.line + 1 if mark else 1
 
 
 def _words(error: Exception) -> str:

@@ -78,6 +78,8 @@ def test_lines_and_names():
         ('a: 1\nb: "\\ud800"', 2, "half a character", "whole"),
         ("%YAML 9" + "9" * 5000 + ".1\n---\na", 1, "no YAML", "correct it"),
         ("a: [", 1, "expected the node content", "correct"),
+        ('a: 1\nb: "x\nc: 1\n', 2, "unexpected end of stream", "correct"),
+        ("a: 1\nb: [x\n", 2, "but got '<stream end>'", "correct"),
         ("&a [*a]", 1, "repeat too much", "without"),
         ("a: &a {b: *a}", 1, "repeat too much", "without"),
     ],
