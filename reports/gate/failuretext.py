@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
+from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import Checked, Count, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import near, spot
@@ -69,17 +70,17 @@ def _numbers(finding: Finding, one: Checked) -> str:
 
 
 def _next(outcome: Outcome, one: Checked, width: int, *, is_by_lock: bool) -> Iterator[str]:
-    if not is_by_lock:
+    if not is_by_lock or outcome.exit is not Exit.WORSE:
         return
     file = near(outcome.lock.file, outcome) if outcome.lock.file else "the lock"
     kinds = {each.kind for each in one.findings}
     if kinds.intersection(_WORSE_THAN_LOCK):
         yield from _folded(f"If this is wanted: pytest --ctrace-update keeps today's state in {file}.", "", width)
-    elif FindingKind.LIMIT in kinds:  # only the strict limits are there where a test gives no numbers
+    elif FindingKind.LIMIT in kinds:  # the strict ones: with no numbers of its own a test has no others
         known = f"{file} does not know this check" if outcome.lock.file else "There is no lock"
         held = "so there may be no break, no function in eager and no recompile after warm-up"
-        todo = "pytest --ctrace-update keeps today's state as what passes"
-        yield from _folded(f"{known}, {held}; {todo}.", "", width)
+        wanted = "pytest --ctrace-update keeps today's state as what passes"
+        yield from _folded(f"{known}, {held}; {wanted}.", "", width)
 
 
 def _folded(text: str, indent: str, width: int, hanging: str = "") -> list[str]:
