@@ -120,6 +120,12 @@ _TEXT_FINDINGS = (
     Finding(FindingKind.LIMIT, "coverage is below the limit", was=90.0, now=71.4, file="ctrace.yaml", line=7,
             todo="Move more of the model into the graph, or lower `coverage` in the policy."),
 )  # fmt: skip
+INSTALLED = replace(
+    KEPT,
+    key=replace(KEPT.key, place="einops/einops.py::rearrange", text="log.info(pattern)"),
+    file="/venv/lib/python3.11/site-packages/einops/einops.py",
+    line=520,
+)
 _MORE_TIMES = Finding(
     FindingKind.MORE_TIMES, "+2 times GB0059 models/text.py::Text.forward", site=PRINT, was=1.0, now=3.0
 )
@@ -135,7 +141,9 @@ WORSE = outcome(
     ),
     notes=("The allow entry in line 12 expired on 2026-01-01: vendored.", "The allow entry in line 20 matches nothing any more."),
 )  # fmt: skip
-OFTEN = only(_MORE_TIMES, name="models/text.py", state=state(_TEXT, PRINT, graphs=2), graphs_before=2)
+OFTEN = only(
+    _MORE_TIMES, new_site(INSTALLED), name="models/text.py", state=state(_TEXT, PRINT, graphs=2), graphs_before=2
+)
 BETTER = outcome(
     holding("models/a.py", better=("-1 GB0059 models/a.py::A.forward", "3 graphs became 1"), graphs_before=3),
     holding("models/new.py", is_new=True, graphs_before=None),

@@ -19,13 +19,15 @@ _FOR_NOTES = 46_000
 _FOR_JOBS = 58_000
 _LONGEST = 300
 """Characters of a text in a cell, before it is escaped."""
+_Writer = Callable[[], str]
+"""Writes a line; one that has no room is never written."""
 
 
 def render_table(outcome: Outcome) -> str:
     """Write the report, with a final newline; what does not fit is counted."""
     page = _Page()
     page.add(f"### ctrace check: **{VERDICTS[outcome.exit]}**", "", text(sentence(outcome)))
-    changes = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
+    changes: list[_Writer] = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
     if changes:
         page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
         page.add_some(changes, _FOR_CHANGES, "change")
@@ -54,7 +56,7 @@ class _Page:
         self._lines += lines
         self._size += sum(len(line) + 1 for line in lines)
 
-    def add_some(self, writers: Sequence[Callable[[], str]], up_to: int, noun: str) -> None:
+    def add_some(self, writers: Sequence[_Writer], up_to: int, noun: str) -> None:
         """Write lines until the page has so many characters, and say how many are left out."""
         for number, write in enumerate(writers):
             line = write()
@@ -86,7 +88,7 @@ def _jobs(checked: tuple[Checked, ...]) -> str:
     return code_span(fmt.one_line(str(checked[0].job), _LONGEST)) + more
 
 
-def _improvements(checked: Iterable[Checked]) -> Iterator[Callable[[], str]]:
+def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
     for one in checked:
         yield from (partial(_improvement, each, one) for each in one.better)
 

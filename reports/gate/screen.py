@@ -7,12 +7,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.errors import Exit
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.gate.model import Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
-from ctrace.reports.gate.told import code, detail, todo
+from ctrace.reports.gate.told import code, detail, identity, todo
 from ctrace.reports.gate.words import TITLES, VERDICTS, gravest_first, sentence
 from ctrace.reports.terminal.parts import MOST, fix, hanging, item, more, section
 
@@ -67,7 +68,7 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
     name = (fmt.one_line(str(one.job), 300), "bold")
     yield Text.assemble("\n", name, "  ", (VERDICTS[one.exit], STYLES[one.exit]))
     for number, each in enumerate(one.findings, 1):
-        before = seen.setdefault((each.kind, each.site.key), one) if each.site else one
+        before = seen.setdefault(identity(each, one), one)
         if before is not one:
             yield item(_again(number, each, before))
             continue
@@ -83,7 +84,7 @@ def _again(number: int, finding: Finding, before: Checked) -> Text:
 def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None) -> Iterator[RenderableType]:
     yield Text(f"{number}. {fmt.one_line(finding.what, 500)}", style="bold")
     if at is not None:
-        yield hanging(str(at), "cyan")
+        yield hanging(f"{fmt.place(at.file, at.line, '')}{_owner(finding)}", "cyan")
     if finding.site is not None:
         yield from _source(finding)
         yield hanging(finding.site.reason) if finding.site.reason else Text(end="")
@@ -91,6 +92,11 @@ def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None
         yield hanging(f"{each[:1].upper()}{each[1:]}.", "yellow")
     for each in todo(finding):
         yield fix(each)
+
+
+def _owner(finding: Finding) -> str:
+    owner = finding.site.key.owner if finding.site else Owner.USER
+    return "" if owner is Owner.USER else f" in {owner} code"
 
 
 def _source(finding: Finding) -> Iterator[RenderableType]:

@@ -31,9 +31,9 @@ def every(outcome: Outcome) -> list[Told]:
     """Give every finding once, the gravest first, then what costs most; those of one site in several jobs are one."""
     jobs: dict[object, list[tuple[Finding, Checked | None]]] = {}
     for finding, checked in _pairs(outcome):
-        jobs.setdefault(_identity(finding, checked), []).append((finding, checked))
+        jobs.setdefault(identity(finding, checked), []).append((finding, checked))
     told = [_told(same, outcome) for same in jobs.values()]
-    return sorted(told, key=_weight)
+    return sorted(told, key=lambda each: _weight(each.finding))
 
 
 def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
@@ -41,21 +41,22 @@ def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
     yield from ((finding, one) for one in outcome.checked for finding in one.findings)
 
 
-def _identity(finding: Finding, checked: Checked | None) -> object:
-    if finding.site is not None:
-        return finding.kind, finding.site.key
-    return finding.kind, finding.what, finding.file, finding.line, checked and checked.job
+def identity(finding: Finding, checked: Checked | None) -> object:
+    """Give what makes findings of several jobs the same: the site and the numbers; without a site none are."""
+    same = finding.site.key if finding.site else (finding.file, finding.line, checked and checked.job)
+    return finding.kind, finding.what, finding.was, finding.now, same
 
 
 def _told(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> Told:
+    """Tell of several jobs the one where it costs most."""
+    same = sorted(same, key=lambda pair: _weight(pair[0]))
     finding, checked = same[0]
     return Told(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))
 
 
-def _weight(told: Told) -> tuple[int, int, int]:
-    site = told.finding.site
-    ops, graphs = ((site.cost.ops or 0), site.cost.graphs) if site else (0, 0)
-    return GRAVEST_FIRST.index(EXITS[told.finding.kind]), -ops, -graphs
+def _weight(finding: Finding) -> tuple[int, int, int]:
+    ops, graphs = ((finding.site.cost.ops or 0), finding.site.cost.graphs) if finding.site else (0, 0)
+    return GRAVEST_FIRST.index(EXITS[finding.kind]), -ops, -graphs
 
 
 def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
