@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.ended import Failure, FailurePhase, Target
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files import write_json
-from ctrace.inspector.model import Failure, FailurePhase, Target
 
 SCHEMA = 1
 """Schema of run.json; counts up when an older ctrace could misread it."""

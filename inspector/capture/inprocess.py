@@ -14,8 +14,8 @@ from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import ScenarioKind
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 @contextmanager

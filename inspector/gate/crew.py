@@ -7,25 +7,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from statistics import median
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrace.inspector.compatible import check_options
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate import machine
 from ctrace.inspector.gate.model import Job, Ran
+from ctrace.inspector.gate.room import Room
 from ctrace.inspector.gate.said import Said
 from ctrace.inspector.leash import Leash
-from ctrace.inspector.model import Session
+from ctrace.inspector.order import CORES
 from ctrace.inspector.run import capture
 from ctrace.inspector.store import KEEP, Store
 from ctrace.inspector.target import resolve
 
+if TYPE_CHECKING:
+    from ctrace.inspector.model import Session
+
 STARTED = "started"
 ENDED = "ended"
 """What `observe` hears of a job first and last."""
-_GUESS = 1 << 30
-"""Bytes that a job is thought to need while none has ended; a process with torch and a small model holds half of it."""
 _SHARE = 0.8
 """Part of the free memory that a check takes."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,7 +36,7 @@ _ENDING_SECONDS = 5.0
 class Captures(Protocol):
     """What runs one job; see `run.capture`."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Session:
+    def __call__(self, *args: Any, **kwargs: Any) -> "Session":
         """Run a target and give its Session."""
         ...
 
@@ -58,12 +59,12 @@ def run_jobs(
     waiting = deque(jobs)
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
-    room = _Room(int(machine.memory() * _SHARE) if memory is None else memory)
+    room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
     roomy = Store(store.root, KEEP + len(waiting))  # a check must not push its own runs out
     crew = _Crew(roomy, owned, _threads(cores // most, cores), captures)
     try:
         while waiting or crew.running:
-            while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.running)) is not None:
+            while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.taken())) is not None:
                 waiting.remove(job)
                 crew.start(job)
                 observe(job, STARTED)
@@ -79,34 +80,7 @@ def _threads(share: int, cores: int) -> dict[str, str]:
     """Give each child its share of the cores, but what the user set himself."""
     if share >= cores:
         return {}
-    return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
-
-
-class _Room:
-    """Knows what jobs need of memory, from those that ended."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._of_model: dict[str, int] = {}
-
-    def fitting(self, waiting: Iterable[Job], running: Iterable["_Running"]) -> Job | None:
-        """Give the first job that fits beside those that run; with none running, the first."""
-        taken = [max(self._need(each.job), each.leash.peak) for each in running]
-        if not taken:
-            return next(iter(waiting), None)
-        return next((job for job in waiting if sum(taken) + self._need(job) <= self._budget), None)
-
-    def learn(self, job: Job, peak: int) -> None:
-        """Take note of what a job took, if that was measured."""
-        model = job.key.model
-        if peak:
-            self._of_model[model] = max(peak, self._of_model.get(model, 0))
-
-    def _need(self, job: Job) -> int:
-        known = self._of_model.get(job.key.model)
-        if known is not None:
-            return known
-        return int(median(self._of_model.values())) if self._of_model else _GUESS
+    return {name: str(max(share, 1)) for name in (*_THREADS, CORES) if name not in os.environ}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,6 +126,10 @@ class _Crew:
                 self.running.remove(ended)
                 return ran, ended.leash.peak
 
+    def taken(self) -> list[tuple[Job, int]]:
+        """Give what runs, with the bytes that each has held at most so far."""
+        return [(each.job, each.leash.peak) for each in self.running]
+
     def end(self) -> None:
         """Kill what still runs, and wait until it is gone."""
         for each in self.running:
@@ -179,7 +157,7 @@ class _Crew:
         run = leash.run.name if leash.run is not None and session is not None else None
         return Ran(job, session, wrong, time.monotonic() - began, run, said.last_lines() if failed else "")
 
-    def _captured(self, job: Job, leash: Leash, said: Said) -> Session:
+    def _captured(self, job: Job, leash: Leash, said: Said) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(

@@ -45,7 +45,9 @@ def expanded(text: str, root: Path) -> list[Named]:
     if not files:
         raise PolicyError(f"{text} matches no Python file", f"it is looked for in {root.absolute()}")
     end = f":{name}" if name else ""
-    return [Named(_relative(file, root) + end, str(file) + end, file.name.startswith(_NOT_MODELS)) for file in files]
+    return [
+        Named(_relative(file, root) + end, _from_here(file) + end, file.name.startswith(_NOT_MODELS)) for file in files
+    ]
 
 
 def named_by(text: str, root: Path, base: Path = Path()) -> Named:
@@ -55,7 +57,7 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
         return Named(text, text)
     end = f":{name}" if name else ""
     path = base / file
-    return Named(_relative(path, root) + end, str(path) + end)
+    return Named(_relative(path, root) + end, _from_here(path) + end)
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -86,3 +88,9 @@ def _is_hidden(file: Path, start: Path) -> bool:
 def _relative(path: Path, root: Path) -> str:
     """Name a path as seen from `root`, as it is spelled: what a link leads to is nobody's business."""
     return Path(os.path.relpath(path, root)).as_posix()
+
+
+def _from_here(path: Path) -> str:
+    """Name a path as short as it goes from the working directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ctrace.inspector.errors import CtraceError, Exit
 from ctrace.inspector.findings import Cost, Owner
-from ctrace.inspector.model import Session
 from ctrace.inspector.order import Options
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model import Session
 
 CPU = "cpu"
 """The target of a job that emits no code for a GPU."""
@@ -219,7 +222,7 @@ class Ran:
     """A job that ran, or could not."""
 
     job: Job
-    session: Session | None = None
+    session: "Session | None" = None
     error: CtraceError | None = None
     """Why there is no session: the target, an option or the machine is wrong."""
     seconds: float = 0.0
