@@ -15,7 +15,7 @@ _SENT = "ctrace_seen"
 """What a worker of pytest-xdist calls it when it hands over what it saw."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: "pytest.Parser") -> None:
     """Add our options."""
     group = parser.getgroup("ctrace", "torch.compile, checked by ctrace")
     group.addoption(
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def ctrace(request: pytest.FixtureRequest) -> "Checks":
+def ctrace(request: "pytest.FixtureRequest") -> "Checks":
     """Check that a model compiles: `ctrace.check(model, inputs, graph_breaks=0)`; without numbers, the lock decides."""
     from ctrace.cli.testing import Checks
 
@@ -53,7 +53,7 @@ def pytest_testnodedown(node: Any) -> None:
         _lock(node.config).take(sent)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config: pytest.Config) -> None:
     """Say what became of the lock."""
     if _SAID in config.stash:
         terminalreporter.write_line(f"ctrace: {config.stash[_SAID]}")
