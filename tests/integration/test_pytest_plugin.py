@@ -57,6 +57,9 @@ def test_nothing(ctrace):
 
 def test_compiled(ctrace):
     ctrace.check(torch.compile(Good()), X)
+
+def test_inputs(ctrace):
+    ctrace.check(Good(), 3)
 """
 BY_LOCK = """
 import pytest
@@ -85,7 +88,7 @@ def tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 def test_numbers(tests: pytest.Pytester) -> None:
     tests.makepyfile(test_numbers=NUMBERS)
     result = tests.runpytest_subprocess("-rf")
-    result.assert_outcomes(passed=1, failed=5)
+    result.assert_outcomes(passed=1, failed=6)
     result.stdout.fnmatch_lines(
         [
             "WORSE  test_numbers.py::test_cut",
@@ -102,6 +105,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["models.py:20: in forward", "E       RuntimeError: mat1 and mat2*"])
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
     result.stdout.fnmatch_lines(["the model is compiled already", "→ give the model itself*"])
+    result.stdout.fnmatch_lines(["inputs: a int", "→ give a tuple of arguments*"])
     result.stdout.no_fnmatch_line("*torch.__trace*")  # pytest's own handler of logs got nothing of ours
     assert not (tests.path / "ctrace.lock").exists()
 
