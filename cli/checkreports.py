@@ -1,6 +1,7 @@
 """The reports of `ctrace check`: one on stdout or in a file, and as many others as are asked for, each in its file."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ class Reports:
         if self.junit is not None:
             from ctrace.reports.gate.junit import render_junit
 
-            write_report(render_junit(outcome), self.junit)
+            write_report(render_junit(outcome, datetime.now()), self.junit)
         if self.sarif is not None:
             from ctrace.reports.gate.sarif import render_sarif
 

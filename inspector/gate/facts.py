@@ -1,15 +1,15 @@
 """From a session to what a gate looks at: counts, and sites that stay the same when code moves."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctrace.inspector.built import Built
-from ctrace.inspector.findings import Break, BreakKind, Danger, Owner, Recompile, Skip
+from ctrace.inspector.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.gate.model import Count, JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.paths import relative_path
-from ctrace.inspector.gate.sources import qualified_name, statement
+from ctrace.inspector.gate.sources import qualified_name, start_of, statement
 from ctrace.inspector.model import Session
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.views.fusionmissed import not_fused
@@ -26,7 +26,7 @@ OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
 
 def state_of(session: Session, job: JobKey, root: Path) -> State:
     """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
-    sites = tuple(_merged(_Sites(session, root).every()))
+    sites = tuple(_merged(_Sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     return State(job, minor_of(session), counts, _coverage(session), sites)
 
@@ -62,7 +62,7 @@ def count_of(site: SiteKey) -> Count | None:
 def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     found = list(sites)
     for count in (*_BREAKS.values(), Count.SKIPPED):
-        yield count, sum(count_of(site.key) is count for site in found)
+        yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
 
 
@@ -99,13 +99,24 @@ def _coverage(session: Session) -> float | None:
     return 100 * compiled / ops if ops and compiled is not None else None
 
 
-def _merged(sites: Iterable[Site]) -> Iterator[Site]:
-    """Put sites of one key together: it happens as often as all of them."""
+def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site]:
+    """Put sites of one key together: it happens as often, and costs as much, as all of them.
+
+    The same statement may stand at several places of a function. Lines of one statement are one place, so that its
+    layout changes nothing.
+    """
     by_key: dict[SiteKey, list[Site]] = {}
     for site in sites:
         by_key.setdefault(site.key, []).append(site)
     for same in by_key.values():
-        yield replace(same[0], times=sum(each.times for each in same))
+        places = {(each.file, start_of(listings, each.file, each.line, each.span)) for each in same}
+        times = sum(each.times for each in same)
+        yield replace(same[0], times=times, cost=_together([each.cost for each in same]), places=len(places))
+
+
+def _together(costs: list[Cost]) -> Cost:
+    ops = [cost.ops for cost in costs if cost.ops is not None]
+    return Cost(sum(ops) if ops else None, sum(cost.graphs for cost in costs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +140,34 @@ class _Sites:
     def _owner(self, file: str) -> Owner:
         return owner_of(file, self.session.environment.prefixes)
 
+    def _at(self, file: str, line: int, key: SiteKey) -> Site:
+        """Make a site; a file of another machine is the one here that lies at the same place below the root."""
+        lines = self.session.listings.get(file, "").split("\n")
+        source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        here = self.root / key.place.partition("::")[0]
+        return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
+
     def _break(self, at: Break) -> Site:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
-        text = statement(self.session.listings, at.file, at.line, at.source)
+        text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        return Site(key, at.times, at.file, at.line, at.span, at.reason, at.fix, at.cost)
+        found = self._at(at.file, at.line, key)
+        return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
+
+    def _times(self, at: Break) -> int:
+        """Count compilations of the function itself that met a break.
+
+        A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
+        with code that moves into a function of its own. A new caller is cut too, which the graphs show.
+        """
+        made = {each.id: (each.file, each.function) for each in self.session.compilations}
+        return sum(made.get(id_) == (at.file, at.function) for id_ in at.compilations) or at.times
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
         place = self._place(skip.file, skip.line, skip.function)
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
-        return Site(key, 1, skip.file, skip.line, None, skip.reason, skip.fix, skip.cost)
+        return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
 
     def _recompile(self, again: Recompile) -> Site:
         kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
@@ -149,10 +177,11 @@ class _Sites:
         first = again.causes[0] if again.causes else None
         at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
         reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        return Site(key, 1, at[0], at[1], None, reason or again.reason, fix)
+        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0
         place = self._place(file, line, "") if file else "::"
         key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
-        return Site(key, danger.calls, file, line, None, danger.why or danger.difference, danger.fix)
+        why = danger.why or danger.difference
+        return replace(self._at(file, line, key), times=danger.calls, reason=why, fix=danger.fix)

@@ -169,6 +169,7 @@ class Site:
 
     key: SiteKey
     times: int = 1
+    """Of a break, the compilations of its own function that met it; of a recompile, how many there were."""
     file: str = ""
     line: int = 0
     source: str = ""
@@ -178,6 +179,8 @@ class Site:
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
+    places: int = 1
+    """How many statements of a function read the same and are this site; limits count each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +342,6 @@ class Checked:
     job: JobKey
     state: State | None = None
     """None: it showed nothing that can be compared."""
-    known_as: JobKey | None = None
-    """What the lock calls it, if something else; see `Job`."""
     findings: tuple[Finding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
@@ -352,6 +353,8 @@ class Checked:
     seconds: float = 0.0
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
+    known_as: JobKey | None = None
+    """What the lock calls it, if something else; see `Job`."""
 
     @property
     def exit(self) -> Exit:
