@@ -93,15 +93,13 @@ def test_numbers(tests: pytest.Pytester) -> None:
         [
             "WORSE  test_numbers.py::test_cut",
             "torch *2 graphs*1 graph break*",
-            "1. GB0059 models.py::Cut.forward `print('norm', y.norm())` splits 1 graph into 2",
+            "1. GB0059 models.py::Cut.forward*",
             "   models.py:15",
             '     print("norm", y.norm())',
             "   → Take it out*",
         ]
     )
-    result.stdout.fnmatch_lines(
-        ["WORSE  test_numbers.py::test_sizes", "*", "1. recompile (zero_one) models.py::Good.*"]
-    )
+    result.stdout.fnmatch_lines(["WORSE  test_numbers.py::test_sizes", "*", "1. *models.py::Good.forward*"])
     result.stdout.fnmatch_lines(["models.py:20: in forward", "E       RuntimeError: mat1 and mat2*"])
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
     result.stdout.fnmatch_lines(["the model is compiled already", "→ give the model itself*"])
@@ -124,7 +122,7 @@ def test_the_lock_decides_where_there_are_no_numbers(tests: pytest.Pytester) -> 
     (tests.path / "test_net.py").write_text(BY_LOCK + extra)
     result = tests.runpytest_subprocess("-rf")
     result.assert_outcomes(passed=2, failed=2)
-    result.stdout.fnmatch_lines(["1. +1 GB0124 models.py::Cut.forward *"])
+    result.stdout.fnmatch_lines(["1. +1 GB0124 models.py::Cut.forward*"])
     result.stdout.fnmatch_lines(["If this is wanted: pytest --ctrace-update keeps today's state in ctrace.lock."])
     result.stdout.fnmatch_lines(["ctrace: 1 check is not in the lock and held to: no break*"])
     assert (tests.path / "ctrace.lock").read_text() == lock
