@@ -23,7 +23,13 @@ _TIMED = 3
 
 
 def run_scenarios(
-    loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around = nullcontext
+    loaded: Loaded,
+    options: Options,
+    recorder: Recorder,
+    ops: OpCounter,
+    around_eager: Around = nullcontext,
+    *,
+    calls: int = CALLS,
 ) -> None:
     """Compile the model and call it in each scenario; each call in eager is made in a context of `around_eager`.
 
@@ -39,7 +45,7 @@ def run_scenarios(
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    runs = _Runs(loaded.model, options, recorder, ops, around_eager)
+    runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -51,10 +57,13 @@ def run_scenarios(
 class _Runs:
     """Calls a model, compiled and not."""
 
-    def __init__(self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around) -> None:
+    def __init__(
+        self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around, calls: int
+    ) -> None:
         import torch
 
         self._options = options
+        self._calls = calls
         self._recorder = recorder
         self._ops = ops
         self._frames_before_last = 0
@@ -76,11 +85,11 @@ class _Runs:
     def call(self, name: str, way: Way) -> None:
         """Call it in a scenario, and record its ops, in eager and outside of graphs."""
         in_eager = left = None
-        for index in range(CALLS):
-            last = index == CALLS - 1
+        for index in range(self._calls):
+            last = index == self._calls - 1
             counted, left = self._once(name, index, way, last=last and in_eager is not None)
             in_eager = in_eager or counted
-        self._done(name, way, CALLS, seconds=self._timed(way) if self._options.guard_cost else None)
+        self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
             self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
 

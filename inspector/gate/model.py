@@ -119,9 +119,17 @@ class JobKey:
     """Which capture: a model, the policy's scenario, the target."""
 
     model: str
-    """As the policy names it: a path below its folder, with `/`, perhaps with `:name`; or `package.module:name`."""
+    """As the policy names it: a path below its folder, with `/`, perhaps with `:name`; or `package.module:name`.
+
+    Of a check in a test the test's node id, `tests/test_net.py::test_net`, perhaps with `#2` or `#name`.
+    """
     scenario: str = "base"
     target: str = CPU
+
+    @property
+    def is_of_test(self) -> bool:
+        """Whether a test made it, and not `ctrace check`."""
+        return "::" in self.model
 
     def __str__(self) -> str:
         more = [each for each in (self.scenario, self.target) if each not in ("base", CPU)]
