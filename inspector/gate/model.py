@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CPU = "cpu"
 """The target of a job that emits no code for a GPU."""
+TRACE = "trace"
+"""Stands for the target of what ran elsewhere, and left a log."""
 
 
 class Count(StrEnum):
@@ -131,8 +133,13 @@ class JobKey:
         """Whether a test made it, and not `ctrace check`."""
         return "::" in self.model
 
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether it is of a model that a policy names: not of a test, nor of a log made elsewhere."""
+        return not self.is_of_test and self.target != TRACE
+
     def __str__(self) -> str:
-        more = [each for each in (self.scenario, self.target) if each not in ("base", CPU)]
+        more = [each for each in (self.scenario, self.target) if each not in ("base", CPU, TRACE)]
         return " · ".join([self.model, *more])
 
 

@@ -60,9 +60,9 @@ def judged(
 
 
 def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> dict[str, None]:
-    """Give the models that the lock knows for these versions of torch, and the check does not; tests have their own."""
+    """Give the models that the lock knows for these versions of torch, and the check does not."""
     there = {key.model for key in keys}
-    known = {key.model for version in versions for key in lock.sections.get(version, {}) if not key.is_of_test}
+    known = {key.model for version in versions for key in lock.sections.get(version, {}) if key.is_of_policy}
     return dict.fromkeys(model for model in sorted(known) if model not in there)
 
 

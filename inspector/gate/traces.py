@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.gate.model import Job, JobKey, Limits, Policy, Ran
+from ctrace.inspector.gate.model import TRACE, Job, JobKey, Policy, Ran
 from ctrace.inspector.order import Options
 from ctrace.inspector.session import load_log
 
@@ -22,17 +22,10 @@ def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
     logs = sorted(path.glob("*.log")) if path.is_dir() else [path]
     if not path.exists() or not logs:
         raise RunError(f"{path} holds no trace log", "name the folder that TORCH_TRACE named, or one of its logs")
-    limits = limits_of(name, policy)
+    known = JobKey(name, target=TRACE)
     for log, label in zip(logs, labels(logs), strict=True):
-        known = JobKey(name)
-        job = Job(JobKey(name, label) if label else known, str(log), Options(), limits, known_as=known)
-        yield _read(job, log)
-
-
-def limits_of(name: str, policy: Policy) -> Limits:
-    """Give the limits of what the policy calls so, else those of the policy."""
-    rules = [rule.limits for rule in policy.models if rule.models == name]
-    return rules[-1].over(policy.limits) if rules else policy.limits
+        key = JobKey(name, label, TRACE) if label else known
+        yield _read(Job(key, str(log), Options(), policy.limits, known_as=known), log)
 
 
 def labels(logs: Iterable[Path]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import Exit, RunError
-from ctrace.inspector.gate.model import Count, JobKey, Limits, Lock, ModelRule, Outcome, Policy
+from ctrace.inspector.gate.model import TRACE, Count, JobKey, Limits, Lock, Outcome, Policy
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.gate.traces import labels, traced
@@ -56,7 +56,7 @@ def test_ranks_are_one_job_of_the_lock(tmp_path: Path) -> None:
     assert [str(each.job) for each in first.checked] == ["train · rank 0", "train · rank 1"]
     assert first.exit is Exit.WORSE
     lock = updated(first)
-    assert lock.sections["2.13"].keys() == {JobKey("train")}
+    assert lock.sections["2.13"].keys() == {JobKey("train", target=TRACE)}
     assert outcome_of(folder, lock).exit is Exit.DONE
 
 
@@ -72,11 +72,18 @@ def test_what_a_trace_shows_more_than_the_lock_is_said(tmp_path: Path) -> None:
     assert kinds(worse) == ["new-site", "new-site"]
 
 
-def test_limits_are_those_of_the_name(tmp_path: Path) -> None:
-    rule = ModelRule("train", limits=Limits({Count.RECOMPILES: 1}))
-    policy = Policy((rule, ModelRule("other", limits=Limits({Count.GRAPHS: 0}))), limits=Limits({Count.GRAPHS: 2}))
-    (checked,) = outcome_of(folder_of(tmp_path, rank_0="dynamic_sizes.torch"), policy=policy).checked
-    assert [each.count for each in checked.findings] == [Count.GRAPHS]
+def test_limits_are_those_of_the_policy(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, rank_0="try_break.torch")
+    limits = Limits(dict.fromkeys(Count, 100))
+    assert outcome_of(folder, policy=Policy(limits=limits)).exit is Exit.UNTRUSTED  # not all of it was measured
+    few = Limits({Count.BREAKS: 9, Count.SKIPPED: 9})
+    assert outcome_of(folder, policy=Policy(limits=few)).exit is Exit.DONE
+
+
+def test_the_lock_of_a_trace_is_none_of_the_policys_models(tmp_path: Path) -> None:
+    lock = updated(outcome_of(folder_of(tmp_path, rank_0="dynamic_sizes.torch")))
+    there = judged([], Policy(), lock, TODAY)
+    assert there.vanished == ()
 
 
 @pytest.mark.parametrize("text", ["", "no log at all\n", "\0\0\0", "V0102 03:04:05.000006 77 x.py:1] {"])
