@@ -136,7 +136,7 @@ class _Compared:
                 continue
             if is_told and count in _FOLLOWS:
                 continue
-            yield Finding(FindingKind.MORE, NAMES[count], "", None, count, was, now)
+            yield Finding(FindingKind.MORE, f"+{now - was} {NAMES[count]}", "", None, count, was, now)
 
     def _beyond_limits(self) -> Iterator[Finding]:
         for count, most in self._limits.most.items():

@@ -116,8 +116,8 @@ def numbers(finding: Finding) -> str:
     if finding.kind is FindingKind.MORE:
         return f"{now} now, {was} in the lock"
     if finding.count is None:
-        return f"{now} % of the ops are in graphs, the policy asks for {was} %"
-    return f"{now} now, the policy's limit is {was}"
+        return f"{now} % of the ops are in graphs, and {was} % is the least"
+    return f"{now} now, at most {was} {'passes' if was == '1' else 'pass'}"
 
 
 def _number(value: float) -> str:
