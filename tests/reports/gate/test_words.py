@@ -82,8 +82,8 @@ class TestCost:
     [
         (FindingKind.MORE_TIMES, None, 1.0, 3.0, "3 times now, 1 in the lock"),
         (FindingKind.MORE, Count.GRAPHS, 1.0, 3.0, "3 now, 1 in the lock"),
-        (FindingKind.LIMIT, Count.BREAKS, 0.0, 2.0, "2 now, the policy's limit is 0"),
-        (FindingKind.LIMIT, None, 90.0, 71.44, "71.4 % of the ops are in graphs, the policy asks for 90 %"),
+        (FindingKind.LIMIT, Count.BREAKS, 0.0, 2.0, "2 now, at most 0 pass"),
+        (FindingKind.LIMIT, None, 90.0, 71.44, "71.4 % of the ops are in graphs, and 90 % is the least"),
         (FindingKind.LIMIT, None, None, 71.4, ""),
     ],
 )
