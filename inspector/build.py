@@ -22,7 +22,6 @@ from ctrace.inspector.model import (
     Graph,
     Problem,
     Scenario,
-    ScenarioKind,
     Session,
     Target,
     Time,
@@ -34,6 +33,7 @@ from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
+from ctrace.inspector.scenariokinds import ScenarioKind
 from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of

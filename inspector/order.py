@@ -24,6 +24,8 @@ class Options:
     """Whether to measure what guards cost."""
     target: str | None = None
     """The GPU that code is emitted for; None: the device that the program runs on."""
+    trace_only: bool = False
+    """Whether a model's graphs run as Dynamo made them, and nothing behind Dynamo is asked, whatever `backend` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,11 @@ from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
+from ctrace.inspector.schema import LOG_SCHEMA
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 from ctrace.inspector.userkernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 from ctrace.inspector.virtual import DeviceQuestion, Undecided
 from ctrace.inspector.virtual_events import ChoiceLeftOpen, DeviceAsked
-
-LOG_SCHEMA = 1
-"""Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
 
 
 @dataclass

@@ -13,8 +13,8 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.capture.ways import Call, Way
-from ctrace.inspector.model import ScenarioKind
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
+from ctrace.inspector.capture.backends import as_traced
 from ctrace.inspector.capture.calling import called
 from ctrace.inspector.capture.dangers import Dangers
 from ctrace.inspector.capture.eager import Around, Eager, EagerError
@@ -13,8 +14,8 @@ from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.ways import Way, training
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import Outcome, ScenarioKind
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""
@@ -156,6 +157,8 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
 
 def _compile_arguments(options: Options) -> dict[str, Any]:
     arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+    if options.trace_only:
+        return {**arguments, "backend": as_traced}
     if options.mode is not None:
         arguments["mode"] = options.mode
     if options.backend is not None:

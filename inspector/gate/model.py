@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ctrace.inspector.errors import CtraceError, Exit
 from ctrace.inspector.findings import Cost, Owner
-from ctrace.inspector.model import Session
 from ctrace.inspector.order import Options
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model import Session
 
 CPU = "cpu"
 """The target of a job that emits no code for a GPU."""
@@ -102,7 +105,7 @@ class Policy:
     """Ways to capture each model: options of `ctrace explain`, by name. A model file's own scenarios run in each."""
     targets: tuple[str, ...] = (CPU,)
     owned: tuple[str, ...] = ()
-    """Folders, files or packages whose code counts as the user's, beside what pyproject.toml says."""
+    """Folders and files whose code counts as the user's, beside what pyproject.toml says; absolute."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
@@ -160,8 +163,10 @@ class Site:
     times: int = 1
     file: str = ""
     line: int = 0
+    source: str = ""
+    """The line as its file has it, with its indentation; empty: not known."""
     span: tuple[int, int] | None = None
-    """Columns of the line that did it; see `findings.Frame.span`."""
+    """Columns of the line that did it, without its indentation; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
@@ -209,7 +214,7 @@ class Ran:
     """A job that ran, or could not."""
 
     job: Job
-    session: Session | None = None
+    session: "Session | None" = None
     error: CtraceError | None = None
     """Why there is no session: the target, an option or the machine is wrong."""
     seconds: float = 0.0
