@@ -13,9 +13,11 @@ def allows(allow: Allow, site: SiteKey) -> bool:
     if allow.gb is not None:
         fits.append(allow.gb in site.causes)
     if allow.place is not None:
-        fits.append(any(fnmatchcase(site.place, pattern) for pattern in (allow.place, f"*/{allow.place}")))
+        pattern = allow.place.replace("[", "[[]")
+        fits.append(any(fnmatchcase(site.place, each) for each in (pattern, f"*/{pattern}")))
     if allow.text is not None:
-        fits.append(" ".join(allow.text.split()) in " ".join(site.text.split()))
+        part = _unspaced(allow.text)
+        fits.append(bool(part) and part in _unspaced(site.text))
     return bool(fits) and all(fits)
 
 
@@ -29,16 +31,21 @@ def has_expired(allow: Allow, today: date) -> bool:
     return allow.expires is not None and allow.expires < today
 
 
-def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date) -> Iterator[str]:
-    """Say of which entries the day has gone by, and which match nothing."""
+def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, are_all: bool = True) -> Iterator[str]:
+    """Say of which entries the day has gone by, and which match nothing; the latter only where sites `are_all`."""
     seen = list(sites)
     for each in entries:
         matches = any(allows(each, site) for site in seen)
         if has_expired(each, today):
-            rest = "what it is about is still there" if matches else "nothing matches it; remove it"
-            yield f"{_named(each)} expired on {each.expires}: {rest}"
-        elif not matches:
+            rest = ": what it is about is still there" if matches else ": nothing matches it; remove it"
+            yield f"{_named(each)} expired on {each.expires}{rest if matches or are_all else ''}"
+        elif are_all and not matches:
             yield f"{_named(each)} matches nothing any more; remove it"
+
+
+def _unspaced(text: str) -> str:
+    """Leave out what the one spelling of a statement has in another way than its author wrote it."""
+    return "".join(text.split()).replace('"', "'")
 
 
 def _named(allow: Allow) -> str:

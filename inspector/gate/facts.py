@@ -1,15 +1,15 @@
 """From a session to what a gate looks at: counts, and sites that stay the same when code moves."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctrace.inspector.built import Built
-from ctrace.inspector.findings import Break, BreakKind, Danger, Owner, Recompile, Skip
+from ctrace.inspector.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.gate.model import Count, JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.paths import relative_path
-from ctrace.inspector.gate.sources import qualified_name, statement
+from ctrace.inspector.gate.sources import qualified_name, start_of, statement
 from ctrace.inspector.model import Session
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.views.fusionmissed import not_fused
@@ -26,7 +26,7 @@ OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
 
 def state_of(session: Session, job: JobKey, root: Path) -> State:
     """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
-    sites = tuple(_merged(_Sites(session, root).every()))
+    sites = tuple(_merged(_Sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     return State(job, minor_of(session), counts, _coverage(session), sites)
 
@@ -62,7 +62,7 @@ def count_of(site: SiteKey) -> Count | None:
 def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
     found = list(sites)
     for count in (*_BREAKS.values(), Count.SKIPPED):
-        yield count, sum(count_of(site.key) is count for site in found)
+        yield count, sum(site.places for site in found if count_of(site.key) is count)
     yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
 
 
@@ -99,13 +99,24 @@ def _coverage(session: Session) -> float | None:
     return 100 * compiled / ops if ops and compiled is not None else None
 
 
-def _merged(sites: Iterable[Site]) -> Iterator[Site]:
-    """Put sites of one key together: it happens as often as all of them."""
+def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site]:
+    """Put sites of one key together: it happens as often, and costs as much, as all of them.
+
+    The same statement may stand at several places of a function. Lines of one statement are one place, so that its
+    layout changes nothing.
+    """
     by_key: dict[SiteKey, list[Site]] = {}
     for site in sites:
         by_key.setdefault(site.key, []).append(site)
     for same in by_key.values():
-        yield replace(same[0], times=sum(each.times for each in same))
+        places = {(each.file, start_of(listings, each.file, each.line, each.span)) for each in same}
+        times = sum(each.times for each in same)
+        yield replace(same[0], times=times, cost=_together([each.cost for each in same]), places=len(places))
+
+
+def _together(costs: list[Cost]) -> Cost:
+    ops = [cost.ops for cost in costs if cost.ops is not None]
+    return Cost(sum(ops) if ops else None, sum(cost.graphs for cost in costs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +142,7 @@ class _Sites:
 
     def _break(self, at: Break) -> Site:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
-        text = statement(self.session.listings, at.file, at.line, at.source)
+        text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
         return Site(key, at.times, at.file, at.line, at.span, at.reason, at.fix, at.cost)
 

@@ -1,6 +1,6 @@
 """Which sites of a run are those that the lock knows, though code was moved, renamed, reformatted or edited."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
@@ -49,14 +49,19 @@ def _but_edited(key: SiteKey) -> Hashable:
 def _paired(
     sites: list[Site], known: list[Known], same: Callable[[SiteKey], Hashable]
 ) -> tuple[list[tuple[Site, Known]], list[Site], list[Known]]:
-    waiting: dict[Hashable, list[Known]] = defaultdict(list)
-    for each in known:
-        waiting[same(each.key)].append(each)
-    pairs, new = [], []
+    """Pair in the order in which both are; what is left over keeps it too.
+
+    So a lock that knows less never lets more pass: each site finds what it found before, or less.
+    """
+    waiting: dict[Hashable, deque[int]] = defaultdict(deque)
+    for at, each in enumerate(known):
+        waiting[same(each.key)].append(at)
+    pairs, new, taken = [], [], set()
     for site in sites:
         candidates = waiting[same(site.key)]
         if candidates:
-            pairs.append((site, candidates.pop(0)))
+            taken.add(candidates[0])
+            pairs.append((site, known[candidates.popleft()]))
         else:
             new.append(site)
-    return pairs, new, [each for several in waiting.values() for each in several]
+    return pairs, new, [each for at, each in enumerate(known) if at not in taken]

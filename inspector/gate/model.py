@@ -170,6 +170,8 @@ class Site:
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
+    places: int = 1
+    """How many statements of a function read the same and are this site; limits count each of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ctrace.inspector.gate.model import (
     Policy,
     Seen,
 )
+from ctrace.inspector.gate.trust import is_judged
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]
 
@@ -49,7 +50,7 @@ def judged(
         policy,
         lock,
         tuple(sorted(checked, key=lambda each: each.job)),
-        (*_no_sections(lock, versions), *map(_gone, missing)),
+        (*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
         tuple(_notes(policy, checked, moved, today, is_whole=is_whole)),
         tuple(vanished),
         moved,
@@ -68,14 +69,25 @@ def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> di
 def _moved(
     lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str]
 ) -> Mapping[JobKey, JobKey]:
-    """Find models that the lock knows by the path that their file had: one of the same name vanished, and only one."""
+    """Find models that the lock knows by the path that their file had: one of a name vanished, and one came."""
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
-    gone, moved = list(vanished), {}
-    for key in keys:
-        same = [model for model in gone if PurePosixPath(model).name == PurePosixPath(key.model).name]
-        if key.model not in known and len(same) == 1:
-            moved[key] = JobKey(same[0], key.scenario, key.target)
+    gone, moved, every = list(vanished), {}, list(keys)
+    came = {key.model for key in every} - known
+    for key in every:
+        here, there = (_of_name(key.model, models) for models in (came, gone))
+        if key.model in came and len(here) == len(there) == 1:
+            moved[key] = JobKey(there[0], key.scenario, key.target)
     return moved
+
+
+def _of_name(model: str, models: Iterable[str]) -> list[str]:
+    return [each for each in models if PurePosixPath(each).name == PurePosixPath(model).name]
+
+
+def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:
+    if not list(keys):
+        todo = "name models in the policy, or on the command line"
+        yield Finding(FindingKind.WRONG, "there is no model to check", todo)
 
 
 def _gone(model: str) -> Finding:
@@ -102,4 +114,4 @@ def _notes(
         yield f"{', '.join(new)} {are} not in the lock; ctrace check --update adds {'them' if len(new) > 1 else 'it'}"
     if is_whole:
         sites = [site.key for each in every if each.state is not None for site in each.state.sites]
-        yield from useless(policy.allow, sites, today)
+        yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, every)))

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctrace.inspector.gate.facts import state_of
-from ctrace.inspector.gate.model import Finding, FindingKind, Ran, Seen
+from ctrace.inspector.gate.facts import minor_of, state_of
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Ran, Seen
 from ctrace.inspector.model import Failure, FailurePhase, Outcome, ScenarioKind, Session
 
 _PHASES = {
@@ -19,18 +19,32 @@ _PHASES = {
 _BEFORE = {
     FailurePhase.LOAD: "importing it raised ",
     FailurePhase.EAGER: "without torch.compile it raises ",
-    FailurePhase.RUN: "compiled it raises ",
+    FailurePhase.RUN: "with torch.compile it raises ",
 }
+_JUDGEMENTS = frozenset(
+    (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
+)
+"""What is found of a job whose numbers can be trusted."""
+
+
+def is_judged(checked: Checked) -> bool:
+    """Whether what a job showed is all there is, and can be written down."""
+    return checked.state is not None and all(each.kind in _JUDGEMENTS for each in checked.findings)
 
 
 def seen(ran: Ran, root: Path) -> Seen:
     """Take from a job that ran what a gate looks at."""
     if ran.session is None:
-        wrong = (Finding(FindingKind.WRONG, ran.error.what, ran.error.todo),) if ran.error else ()
-        return Seen(ran.job, None, wrong, has_ended=False, seconds=ran.seconds, run=ran.run)
+        return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
     doubts = tuple(untrusted(ran.session, ran.said))
     return Seen(ran.job, state, doubts, ran.session.failure is None, ran.seconds, ran.run)
+
+
+def _without_session(ran: Ran) -> Finding:
+    if ran.error is not None:
+        return Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
+    return Finding(FindingKind.CRASHED, "it ended and left nothing to read", "run it with ctrace explain to see more")
 
 
 def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
@@ -42,6 +56,9 @@ def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
         why = session.environment.switched_off
         todo = why or "ctrace explain says why; a check of nothing holds nothing"
         yield Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing", todo)
+    if session.failure is None and not minor_of(session):
+        todo = "a log from its beginning names it; without it, the lock cannot be asked"
+        yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
     for problem in session.problems:
         if problem.is_doubt:
             yield Finding(FindingKind.DOUBT, problem.what, "look at the run with ctrace explain, and report it")
