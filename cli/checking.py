@@ -114,13 +114,13 @@ class _Check:
     def _each(self) -> Iterator[Seen]:
         from ctrace.cli.progress import many
 
-        with many(len(self._jobs.jobs)) as observe:
+        with many(len(self._jobs.jobs)) as progress:
             for ran in run_jobs(
                 self._jobs.jobs,
                 store=Store(),
                 at_a_time=self._wanted.jobs,
                 owned=self._policy.owned,
-                observe=observe,
+                observe=progress.observe,
             ):
                 yield seen(ran, self._root)
 

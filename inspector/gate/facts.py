@@ -144,13 +144,13 @@ class _Sites:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
         text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        return Site(key, at.times, at.file, at.line, at.span, at.reason, at.fix, at.cost)
+        return Site(key, at.times, at.file, at.line, span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
         place = self._place(skip.file, skip.line, skip.function)
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
-        return Site(key, 1, skip.file, skip.line, None, skip.reason, skip.fix, skip.cost)
+        return Site(key, 1, skip.file, skip.line, reason=skip.reason, fix=skip.fix, cost=skip.cost)
 
     def _recompile(self, again: Recompile) -> Site:
         kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
@@ -160,10 +160,10 @@ class _Sites:
         first = again.causes[0] if again.causes else None
         at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
         reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        return Site(key, 1, at[0], at[1], None, reason or again.reason, fix)
+        return Site(key, 1, at[0], at[1], reason=reason or again.reason, fix=fix)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0
         place = self._place(file, line, "") if file else "::"
         key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
-        return Site(key, danger.calls, file, line, None, danger.why or danger.difference, danger.fix)
+        return Site(key, danger.calls, file, line, reason=danger.why or danger.difference, fix=danger.fix)

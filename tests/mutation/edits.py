@@ -10,7 +10,7 @@ import io
 import re
 import textwrap
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 Files = dict[str, str]
@@ -22,9 +22,10 @@ class Edit:
     """A change of one model file."""
 
     name: str
-    is_harmful: bool
     of: Callable[[str, str], Files]
     """Gives the files that take the place of one, by its name and its source."""
+    shows: frozenset[str] = frozenset()
+    """Kinds of sites of which a check has to show one; empty: the edit is harmless."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,13 @@ def _inserted(body: str, *, top: str = "", init: str = "", at: str = "spot") -> 
     return _text(change)
 
 
-def _harmful(name: str, body: str, *, top: str = "", init: str = "", at: str = "spot") -> Edit:
-    return Edit(name, True, _inserted(body, top=top, init=init, at=at))
+def _harmful(name: str, body: str, *shows: str, top: str = "", init: str = "", at: str = "spot") -> Edit:
+    return Edit(name, _inserted(body, top=top, init=init, at=at), frozenset(shows or ("break",)))
 
 
 def _traced(name: str, body: str, *, top: str = "", init: str = "") -> Edit:
     """What torch 2.13 traces through without a break."""
-    return Edit(name, False, _inserted(body, top=top, init=init))
+    return Edit(name, _inserted(body, top=top, init=init))
 
 
 HARMFUL = (
@@ -134,7 +135,9 @@ HARMFUL = (
     _harmful("tensor-if", "if T.sum() > 1e9:\n    T = T * 0.5"),
     _harmful("raise-if", 'if T.isnan().any():\n    raise ValueError("not a number")'),
     _harmful("tensor-while", "while T.norm() > 1e6:\n    T = T / 2"),
-    _harmful("raise-and-catch", "try:\n    if T.isnan().any():\n        raise ValueError\nexcept ValueError:\n    T = -T"),
+    _harmful(
+        "raise-and-catch", "try:\n    if T.isnan().any():\n        raise ValueError\nexcept ValueError:\n    T = -T"
+    ),
     _harmful(
         "generator",
         "T = sum(halves(T))",
@@ -147,11 +150,13 @@ HARMFUL = (
     ),
     _harmful("import-inside", 'import json\njson.dumps({"width": T.shape[-1]})'),
     _harmful("import-by-name", 'import importlib\nimportlib.import_module("math")'),
-    _harmful("counter", "self.calls += 1", init="self.calls = 0"),
-    _harmful("counter-used", "self.calls += 1\nT = T * min(1.0, self.calls / 100)", init="self.calls = 0"),
-    _harmful("growing-list", "self.seen.append(T.shape[-1])\nT = T * len(self.seen)", init="self.seen = []"),
-    _harmful("list-of-tensors", "self.seen.append(T.detach())", init="self.seen = []"),
-    _harmful("global-list", "SEEN.append(T.detach())", top="SEEN = []"),
+    _harmful("counter", "self.calls += 1", "recompile", init="self.calls = 0"),
+    _harmful("counter-used", "self.calls += 1\nT = T * min(1.0, self.calls / 100)", "recompile", init="self.calls = 0"),
+    _harmful(
+        "growing-list", "self.seen.append(T.shape[-1])\nT = T * len(self.seen)", "recompile", init="self.seen = []"
+    ),
+    _harmful("list-of-tensors", "self.seen.append(T.detach())", "recompile", init="self.seen = []"),
+    _harmful("global-list", "SEEN.append(T.detach())", "recompile", top="SEEN = []"),
     _harmful(
         "numpy",
         "T = T + torch.from_numpy(np.interp(T.detach().numpy(), [0, 1], [0, 1])).to(T.dtype)",
@@ -164,11 +169,12 @@ HARMFUL = (
     _harmful(
         "disabled-helper",
         "T = kept(T)",
+        "disabled",
         top="@torch.compiler.disable\ndef kept(values):\n    return values * 2",
     ),
     _harmful("warning", 'warnings.warn("no longer kept")', top="import warnings"),
     _harmful("open", "with open(__file__) as source:\n    source.readline()"),
-    _harmful("environ-set", 'os.environ["MODEL_DEBUG"] = "1"', top="import os"),
+    _harmful("environ-set", 'os.environ["MODEL_SEED"] = "1"', top="import os"),
     _harmful("nonzero", "T = T + T.nonzero().shape[0]"),
     _harmful("mask-index", "T = T + T[T > 0].sum()"),
     _harmful("set-by-value", "seen = set()\nseen.add(T.argmax().item())"),
@@ -181,9 +187,10 @@ HARMFUL = (
     _harmful(
         "dtype-flip",
         "self.flip = not self.flip\nT = T.to(torch.float64 if self.flip else torch.float32).float()",
+        "recompile",
         init="self.flip = False",
     ),
-    _harmful("mode-flip", "self.train(not self.training)"),
+    _harmful("mode-flip", "self.train(not self.training)", "recompile"),
     _harmful("frame", "T = T * len(sys._getframe().f_code.co_name)", top="import sys"),
     _harmful("lock", "with LOCK:\n    T = T * 2", top="import threading\n\nLOCK = threading.Lock()"),
     _harmful("equal", "if torch.equal(T, T):\n    T = T + 1"),
@@ -332,7 +339,9 @@ def passed(function):
 
 def _annotate(shape: Shape) -> str:
     at = shape.forward.body.index(shape.spot)
-    shape.forward.body[at] = ast.AnnAssign(shape.spot.targets[0], ast.parse("Tensor", mode="eval").body, shape.spot.value, 1)
+    shape.forward.body[at] = ast.AnnAssign(
+        shape.spot.targets[0], ast.parse("Tensor", mode="eval").body, shape.spot.value, 1
+    )
     return _unparsed(shape.tree)
 
 
@@ -364,26 +373,26 @@ def _unused(shape: Shape) -> str:
 
 
 HARMLESS = (
-    Edit("rename-variable", False, _text(_rename_variable)),
-    Edit("rename-argument", False, _text(_rename_argument)),
-    Edit("rename-helper", False, _text(_rename_helper)),
-    Edit("rename-class", False, _text(_rename_class)),
-    Edit("rename-file", False, lambda name, source: {f"renamed_{name}": source}),
-    Edit("move-file", False, lambda name, source: {f"deeper/{name}": source}),
-    Edit("move-helper", False, _move_helper),
-    Edit("move-class", False, _text(_class_down)),
-    Edit("forward-into-base", False, _text(_forward_into_base)),
-    Edit("reformat", False, _text(_reformat)),
-    Edit("unformat", False, _text(_unformat)),
-    Edit("comments", False, _text(_comments)),
-    Edit("docstring", False, _text(_docstring)),
-    Edit("extract-function", False, _text(_extract)),
-    Edit("decorate", False, _text(_decorate)),
-    Edit("annotate", False, _text(_annotate)),
-    Edit("in-two-steps", False, _text(_in_two_steps)),
-    Edit("comprehension", False, _text(_comprehension)),
-    Edit("loop-by-index", False, _text(_by_index)),
-    Edit("unused-code", False, _text(_unused)),
+    Edit("rename-variable", _text(_rename_variable)),
+    Edit("rename-argument", _text(_rename_argument)),
+    Edit("rename-helper", _text(_rename_helper)),
+    Edit("rename-class", _text(_rename_class)),
+    Edit("rename-file", lambda name, source: {f"renamed_{name}": source}),
+    Edit("move-file", lambda name, source: {f"deeper/{name}": source}),
+    Edit("move-helper", _move_helper),
+    Edit("move-class", _text(_class_down)),
+    Edit("forward-into-base", _text(_forward_into_base)),
+    Edit("reformat", _text(_reformat)),
+    Edit("unformat", _text(_unformat)),
+    Edit("comments", _text(_comments)),
+    Edit("docstring", _text(_docstring)),
+    Edit("extract-function", _text(_extract)),
+    Edit("decorate", _text(_decorate)),
+    Edit("annotate", _text(_annotate)),
+    Edit("in-two-steps", _text(_in_two_steps)),
+    Edit("comprehension", _text(_comprehension)),
+    Edit("loop-by-index", _text(_by_index)),
+    Edit("unused-code", _text(_unused)),
     _traced("f-string", 'label = f"{T.shape} {self.training}"'),
     _traced("assertion", 'assert T.isfinite().all(), "not finite"'),
     _traced("environ-read", 'if os.environ.get("MODEL_DEBUG"):\n    T = T + 1', top="import os"),
@@ -395,20 +404,105 @@ HARMLESS = (
     ),
     _traced(
         "generator-traced",
-        "T = max(parts(T), key=lambda part: part.dim())",
-        top="def parts(values):\n    for part in (values, values[0]):\n        yield part",
+        "T = sum(halves(T))",
+        top="def halves(values):\n    for part in (values, values):\n        yield part / 2",
     ),
     _traced(
         "context-manager",
         "with scope():\n    T = T * 1",
         top="from contextlib import contextmanager\n\n@contextmanager\ndef scope():\n    yield",
     ),
-    _traced("numpy-traced", "clipped = np.clip(T.detach().numpy(), 0, 1)", top="import numpy as np"),
-    _traced("attribute", "self.last = T.shape"),
+    _traced("numpy-traced", "between = np.clip(T.detach().numpy(), 0, 1)", top="import numpy as np"),
+    _traced("attribute", "self.latest = T.shape"),
     _traced("caught", 'try:\n    T = {}["nothing"]\nexcept KeyError:\n    T = T * 1'),
 )
 """Results stay the same, bit for bit, and torch compiles as many graphs as before; measured with torch 2.13."""
 
 
-def names(edits: tuple[Edit, ...]) -> Iterator[str]:
-    return (each.name for each in edits)
+# Edits of a statement that breaks already, marked by a comment
+
+
+def _known(shape: Shape) -> ast.stmt:
+    line = next(at for at, text in enumerate(shape.source.splitlines(), 1) if text.endswith("# known"))
+    statements = [node for node in ast.walk(shape.tree) if isinstance(node, ast.stmt) and node.lineno == line]
+    return statements[0]
+
+
+def _within(shape: Shape, node: ast.stmt) -> ast.FunctionDef:
+    functions = [each for each in ast.walk(shape.tree) if isinstance(each, ast.FunctionDef)]
+    return next(each for each in functions if node in each.body)
+
+
+def _beside_known(more: str) -> Callable[[str, str], Files]:
+    """Put a break on the line of the known one: `{}` stands for the statement, or for what an `if` asks."""
+
+    def change(shape: Shape) -> str:
+        known = _known(shape)
+        of_value = known.test if isinstance(known, ast.If) else known
+        text = ast.get_source_segment(shape.source, of_value) or ""
+        lines = shape.source.splitlines(keepends=True)
+        added = f"{more.format(text)} or {text}" if isinstance(known, ast.If) else f"{text}; {more.format(text)}"
+        lines[known.lineno - 1] = lines[known.lineno - 1].replace(text, added)
+        return "".join(lines)
+
+    return _text(change)
+
+
+def _below_known(more: str) -> Callable[[str, str], Files]:
+    """Put a break below the known one."""
+
+    def change(shape: Shape) -> str:
+        known = _known(shape)
+        text = ast.unparse(known)
+        return _with_lines(shape.source, {known.end_lineno or 0: _indented(more.format(text), known)})
+
+    return _text(change)
+
+
+def _known_over_lines(shape: Shape) -> str:
+    """Write each word of what the known statement computes on a line of its own."""
+    known = _known(shape)
+    of_value = known.test if isinstance(known, ast.If) else known.value  # type: ignore[attr-defined]
+    text = ast.get_source_segment(shape.source, of_value) or ""
+    words = [each.string for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.string.strip()]
+    return shape.source.replace(text, "(\n" + "\n".join(f"{' ' * 16}{word}" for word in words) + "\n        )")
+
+
+def _rename_around_known(shape: Shape) -> str:
+    """Give new names to all arguments and variables of the function around the known statement."""
+    function = _within(shape, _known(shape))
+    names = {each.arg for each in function.args.args} | {
+        each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    for name in sorted(names - {"self"}):
+        _Renamed(name, f"{name}_now").visit(function)
+    return _unparsed(shape.tree)
+
+
+def _move_layers(name: str, source: str) -> Files:
+    """Move all classes but the own one to a module beside it."""
+    shape = shape_of(source)
+    stem = name.removesuffix(".py")
+    own, body = shape.own, shape.tree.body
+    moved = [each for each in body if isinstance(each, ast.ClassDef) and each is not own]
+    before = [each for each in body[: body.index(moved[0])] if not isinstance(each, ast.FunctionDef)]
+    here = ast.ImportFrom(f"{stem}_layers", [ast.alias(each.name) for each in moved], 0)
+    body[body.index(moved[0])] = here
+    shape.tree.body = [each for each in body if each not in moved]
+    return {name: _unparsed(shape.tree), f"{stem}_layers.py": _unparsed(ast.Module([*before, *moved], []))}
+
+
+_AGAIN = frozenset(("break", "skip"))
+PARTIAL_HARMFUL = (
+    Edit("known-twice-in-line", _beside_known("{}"), _AGAIN),
+    Edit("other-in-line", _beside_known('print("again")'), _AGAIN),
+    Edit("known-twice", _below_known("{}"), _AGAIN),
+    Edit("other-below", _below_known('print("again")'), _AGAIN),
+)
+"""More breaks where there is one."""
+PARTIAL_HARMLESS = (
+    Edit("known-over-lines", _text(_known_over_lines)),
+    Edit("rename-around-known", _text(_rename_around_known)),
+    Edit("move-layers", _move_layers),
+)
+"""The break that is known stays the only one."""

@@ -17,7 +17,16 @@ class Scorer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        config = GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=WIDTH, n_layer=2, n_head=2, use_cache=False, bos_token_id=0, eos_token_id=0)
+        config = GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=32,
+            n_embd=WIDTH,
+            n_layer=2,
+            n_head=2,
+            use_cache=False,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
         self.body = GPT2Model(config)
         self.layers = nn.ModuleList((nn.Linear(WIDTH, WIDTH), nn.Tanh()))
         self.head = nn.Linear(WIDTH, 1)
