@@ -90,13 +90,15 @@ class Many:
         """Take in that a job started or ended; see `crew.run_jobs`."""
         if self._status is None:
             return
-        if what == "started":
+        from rich.text import Text
+
+        from ctrace.inspector.gate.crew import STARTED
+
+        if what == STARTED:
             self._running.append(job)
         else:
             self._running.remove(job)
             self._ended += 1
-        from rich.text import Text
-
         self._status.update(Text(one_line(self._told(), _WIDTH)))
 
     def _told(self) -> str:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from ctrace.inspector.gpus.gpu import TargetGpu
 
+CORES = "CTRACE_CORES"
+"""The variable that tells a capture how many cores it may use, where several are made at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -9,8 +9,8 @@ from ctrace.inspector.capture.unmet import Unmet
 from ctrace.inspector.capture.values import class_name
 
 
-def as_traced(graph: Any, _inputs: Any) -> Any:
-    """Run a graph as it is: what torch's `eager` does, without the import of all debugging backends."""
+def eager(graph: Any, _inputs: Any) -> Any:
+    """Run a graph as it is, as torch's own `eager` does (_dynamo/backends/debugging.py:53, 2.13), which is by name."""
     return graph.forward
 
 

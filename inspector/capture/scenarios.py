@@ -5,7 +5,7 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
-from ctrace.inspector.capture.backends import as_traced
+from ctrace.inspector.capture import backends
 from ctrace.inspector.capture.calling import called
 from ctrace.inspector.capture.dangers import Dangers
 from ctrace.inspector.capture.eager import Around, Eager, EagerError
@@ -158,7 +158,7 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
 def _compile_arguments(options: Options) -> dict[str, Any]:
     arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
     if options.trace_only:
-        return {**arguments, "backend": as_traced}
+        return {**arguments, "backend": backends.eager}
     if options.mode is not None:
         arguments["mode"] = options.mode
     if options.backend is not None:

@@ -16,6 +16,7 @@ from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.gate.room import Room
 from ctrace.inspector.gate.said import Said
 from ctrace.inspector.leash import Leash
+from ctrace.inspector.order import CORES
 from ctrace.inspector.run import capture
 from ctrace.inspector.store import KEEP, Store
 from ctrace.inspector.target import resolve
@@ -79,7 +80,7 @@ def _threads(share: int, cores: int) -> dict[str, str]:
     """Give each child its share of the cores, but what the user set himself."""
     if share >= cores:
         return {}
-    return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
+    return {name: str(max(share, 1)) for name in (*_THREADS, CORES) if name not in os.environ}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -140,17 +140,32 @@ class _Sites:
     def _owner(self, file: str) -> Owner:
         return owner_of(file, self.session.environment.prefixes)
 
+    def _at(self, file: str, line: int, key: SiteKey) -> Site:
+        lines = self.session.listings.get(file, "").split("\n")
+        source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        return Site(key, file=file, line=line, source=source)
+
     def _break(self, at: Break) -> Site:
         kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
         text = statement(self.session.listings, at.file, at.line, at.source, at.span)
         key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        return Site(key, at.times, at.file, at.line, span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
+        found = self._at(at.file, at.line, key)
+        return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
+
+    def _times(self, at: Break) -> int:
+        """Count compilations of the function itself that met a break.
+
+        A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
+        with code that moves into a function of its own. A new caller is cut too, which the graphs show.
+        """
+        made = {each.id: (each.file, each.function) for each in self.session.compilations}
+        return sum(made.get(id_) == (at.file, at.function) for id_ in at.compilations) or at.times
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
         place = self._place(skip.file, skip.line, skip.function)
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
-        return Site(key, 1, skip.file, skip.line, reason=skip.reason, fix=skip.fix, cost=skip.cost)
+        return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
 
     def _recompile(self, again: Recompile) -> Site:
         kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
@@ -160,10 +175,11 @@ class _Sites:
         first = again.causes[0] if again.causes else None
         at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
         reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        return Site(key, 1, at[0], at[1], reason=reason or again.reason, fix=fix)
+        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0
         place = self._place(file, line, "") if file else "::"
         key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
-        return Site(key, danger.calls, file, line, reason=danger.why or danger.difference, fix=danger.fix)
+        why = danger.why or danger.difference
+        return replace(self._at(file, line, key), times=danger.calls, reason=why, fix=danger.fix)

@@ -1,7 +1,7 @@
 """Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from ctrace.inspector.gate.allowing import allowing
@@ -46,21 +46,19 @@ class Judge:
 
     def checked(self, seen: Seen) -> Checked:
         """Judge one job."""
+        ran = Checked(seen.job.key, seconds=seen.seconds, run=seen.run, known_as=seen.job.known_as)
         if seen.state is None:
-            return Checked(seen.job.key, None, seen.job.known_as, seen.doubts, seconds=seen.seconds, run=seen.run)
+            return replace(ran, findings=seen.doubts)
         baseline = self.baseline(seen.job, seen.state.torch)
         compared = _Compared(self, seen, seen.state, baseline)
-        return Checked(
-            seen.job.key,
-            seen.state,
-            seen.job.known_as,
-            (*seen.doubts, *compared.findings()),
-            compared.allowed,
-            () if seen.doubts else tuple(compared.better()),
+        return replace(
+            ran,
+            state=seen.state,
+            findings=(*seen.doubts, *compared.findings()),
+            allowed=compared.allowed,
+            better=() if seen.doubts else tuple(compared.better()),
             is_new=baseline is None and seen.state.torch in self.lock.sections,
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
-            seconds=seen.seconds,
-            run=seen.run,
         )
 
     def baseline(self, job: Job, torch: str) -> Baseline | None:

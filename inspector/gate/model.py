@@ -161,6 +161,7 @@ class Site:
 
     key: SiteKey
     times: int = 1
+    """Of a break, the compilations of its own function that met it; of a recompile, how many there were."""
     file: str = ""
     line: int = 0
     source: str = ""
@@ -333,8 +334,6 @@ class Checked:
     job: JobKey
     state: State | None = None
     """None: it showed nothing that can be compared."""
-    known_as: JobKey | None = None
-    """What the lock calls it, if something else; see `Job`."""
     findings: tuple[Finding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
@@ -346,6 +345,8 @@ class Checked:
     seconds: float = 0.0
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
+    known_as: JobKey | None = None
+    """What the lock calls it, if something else; see `Job`."""
 
     @property
     def exit(self) -> Exit:

@@ -59,9 +59,21 @@ def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
     if session.failure is None and not minor_of(session):
         todo = "a log from its beginning names it; without it, the lock cannot be asked"
         yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
+    yield from _unfinished(session)
     for problem in session.problems:
         if problem.is_doubt:
             yield Finding(FindingKind.DOUBT, problem.what, "look at the run with ctrace explain, and report it")
+
+
+def _unfinished(session: Session) -> Iterator[Finding]:
+    """Find where a log of torch alone stops: each compilation that ends has metrics, one that raises too (2.13).
+
+    Our own logs say themselves that they are whole.
+    """
+    for each in session.compilations if not session.environment.ctrace else ():
+        if (each.seconds, each.guards, each.fail_type) == (None, None, None):
+            todo = "take the log when the program has ended, or look at what ended it"
+            yield Finding(FindingKind.DOUBT, f"compilation {each.id} began, and the log does not say its end", todo)
 
 
 def _failed(failure: Failure, said: str) -> Finding:

@@ -137,6 +137,7 @@ def test_cores_are_shared_but_not_those_that_the_user_gave(
     fake = Fake().open("a", "b")
     list(run_jobs(jobs("ab"), store=store, memory=9 * GIB, owned=("lib",), captures=fake))
     assert fake.environment["OMP_NUM_THREADS"] == "4"
+    assert fake.environment["CTRACE_CORES"] == "4"
     assert "MKL_NUM_THREADS" not in fake.environment
     assert fake.owned == ("lib",)
     list(run_jobs(jobs("a"), store=store, captures=fake))
