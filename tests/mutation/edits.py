@@ -127,7 +127,7 @@ def _traced(name: str, body: str, *, top: str = "", init: str = "") -> Edit:
 HARMFUL = (
     _harmful("print", 'print("hidden", T)'),
     _harmful("print-in-helper", 'print("helper", T.shape)', at="helper"),
-    _harmful("print-in-loop", 'print("layer", T.shape)', at="loop"),
+    _harmful("print-in-loop", 'print("layer", T.shape)', "break", "skip", at="loop"),
     _harmful("item", "T = T * max(T.norm().item(), 1.0)"),
     _harmful("item-unused", "T.norm().item()"),
     _harmful("float-of-tensor", "T = T * max(float(T.norm()), 1.0)"),

@@ -1,4 +1,4 @@
-"""A recurrent network written by hand, with two ways to call it: from nothing, and from a state."""
+"""A recurrent network written by hand, with two ways to call it: from an empty state, and from another one."""
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +32,8 @@ class Recurrent(nn.Module):
         self.embed = nn.Linear(WIDTH, WIDTH)
         self.layers = nn.ModuleList(Cell(WIDTH) for _ in range(2))
 
-    def forward(self, sequence: Tensor, state: Tensor | None = None) -> Tensor:
+    def forward(self, sequence: Tensor, state: Tensor) -> Tensor:
         embedded = self.embed(sequence)
-        if state is None:
-            state = torch.zeros(embedded.shape[0], WIDTH)
         for layer in self.layers:
             for step in embedded.unbind(dim=1):
                 state = layer(step, state)
@@ -46,8 +44,8 @@ def model() -> nn.Module:
     return Recurrent().eval()
 
 
-def inputs() -> tuple[Tensor]:
-    return (torch.rand(BATCH, STEPS, WIDTH),)
+def inputs() -> tuple[Tensor, Tensor]:
+    return torch.rand(BATCH, STEPS, WIDTH), torch.zeros(BATCH, WIDTH)
 
 
-scenarios = {"from a state": lambda: (torch.rand(BATCH, STEPS, WIDTH), torch.rand(BATCH, WIDTH))}
+scenarios = {"from another state": lambda: (torch.rand(BATCH, STEPS, WIDTH), torch.rand(BATCH, WIDTH))}
