@@ -160,8 +160,10 @@ class _Sites:
         A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
         with code that moves into a function of its own. A new caller is cut too, which the graphs show.
         """
-        made = {each.id: (each.file, each.function) for each in self.session.compilations}
-        return sum(made.get(id_) == (at.file, at.function) for id_ in at.compilations) or at.times
+        function = self._place(at.file, at.line, at.function)
+        made = {each.id: each for each in self.session.compilations}
+        own = [made[id_] for id_ in at.compilations if id_ in made]
+        return sum(self._place(each.file, each.line, each.function) == function for each in own) or at.times
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)

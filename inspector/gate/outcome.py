@@ -1,12 +1,13 @@
 """All jobs of a check together: each judged, and what no single one shows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import PurePosixPath
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.allowing import useless
 from ctrace.inspector.gate.judge import Judge
+from ctrace.inspector.gate.matching import matched
 from ctrace.inspector.gate.model import (
     Checked,
     Finding,
@@ -16,6 +17,7 @@ from ctrace.inspector.gate.model import (
     Outcome,
     Policy,
     Seen,
+    State,
 )
 from ctrace.inspector.gate.trust import is_judged
 
@@ -40,7 +42,7 @@ def judged(
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
     vanished = _vanished(lock, versions, keys) if is_whole else {}
-    moved = _moved(lock, versions, keys, vanished)
+    moved = _moved(lock, versions, keys, vanished, seen)
     judge = Judge(policy, lock, today, moved)
     checked = [judge.checked(each) for each in seen]
     checked += [Checked(key, findings=(Finding(FindingKind.WRONG, error.what, error.todo),)) for key, error in wrong]
@@ -67,21 +69,49 @@ def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> di
 
 
 def _moved(
-    lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str]
+    lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str], seen: Sequence[Seen]
 ) -> Mapping[JobKey, JobKey]:
-    """Find models that the lock knows by the path that their file had: one of a name vanished, and one came."""
+    """Find models that the lock knows by the path that their file had.
+
+    One of a name vanished and one came: it was moved. One of a folder vanished, and one came that shows just what the
+    lock says of the other: it was renamed.
+    """
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
-    gone, moved, every = list(vanished), {}, list(keys)
+    every = list(keys)
     came = {key.model for key in every} - known
-    for key in every:
-        here, there = (_of_name(key.model, models) for models in (came, gone))
-        if key.model in came and len(here) == len(there) == 1:
-            moved[key] = JobKey(there[0], key.scenario, key.target)
-    return moved
+    was = _alike(came, vanished, lambda path: path.name)
+    rest = [model for model in vanished if model not in was.values()]
+    renamed = _alike(came - set(was), rest, lambda path: str(path.parent))
+    was |= {new: old for new, old in renamed.items() if _is_shown(new, old, lock, seen)}
+    return {key: JobKey(was[key.model], key.scenario, key.target) for key in every if key.model in was}
 
 
-def _of_name(model: str, models: Iterable[str]) -> list[str]:
-    return [each for each in models if PurePosixPath(each).name == PurePosixPath(model).name]
+def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, str]:
+    """Pair what came with what is gone, where there is one of each."""
+    new, old = (_grouped(models, by) for models in (came, gone))
+    return {new[each][0]: old[each][0] for each in new if len(new[each]) == len(old.get(each, ())) == 1}
+
+
+def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in models:
+        found.setdefault(by(PurePosixPath(each)), []).append(each)
+    return found
+
+
+def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[Seen]) -> bool:
+    """Whether the jobs of a model show what the lock says of another, no less and no more."""
+    states = [each.state for each in seen if each.state is not None and each.state.job.model == new]
+    return bool(states) and all(_is_same(state, lock, old) for state in states)
+
+
+def _is_same(state: State, lock: Lock, old: str) -> bool:
+    key = JobKey(old, state.job.scenario, state.job.target)
+    known = lock.sections.get(state.torch, {}).get(key)
+    if known is None or any(state.counts.get(count) != number for count, number in known.counts.items()):
+        return False
+    found = matched(state.sites, known.sites)
+    return not found.new and not found.gone and all(site.times == was.times for site, was in found.pairs)
 
 
 def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:
