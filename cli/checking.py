@@ -11,8 +11,9 @@ from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.gate.crew import run_jobs
 from ctrace.inspector.gate.jobs import Jobs, jobs_of
 from ctrace.inspector.gate.lockfile import load_lock, write_lock
-from ctrace.inspector.gate.model import Lock, Outcome, Policy, Seen
+from ctrace.inspector.gate.model import Lock, Outcome, Seen
 from ctrace.inspector.gate.outcome import judged
+from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.gate.policyfile import find_policy, load_policy
 from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.gate.starter import starter

@@ -8,19 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ctrace.inspector.gate.model import (
-    Count,
-    Finding,
-    FindingKind,
-    Job,
-    JobKey,
-    Limits,
-    Lock,
-    Outcome,
-    Policy,
-    Ran,
-    Seen,
-)
+from ctrace.inspector.gate.model import Finding, FindingKind, Job, JobKey, Lock, Outcome, Ran, Seen
+from ctrace.inspector.gate.policy import Count, Limits, Policy
 from ctrace.inspector.order import Options
 
 if TYPE_CHECKING:

@@ -9,17 +9,13 @@ from typing import Any
 from ctrace.inspector.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.gate.facts import state_of
 from ctrace.inspector.gate.model import (
-    Allow,
     Baseline,
     Checked,
-    Count,
     Job,
     JobKey,
     Known,
-    Limits,
     Lock,
     Outcome,
-    Policy,
     Seen,
     Site,
     SiteKey,
@@ -27,6 +23,7 @@ from ctrace.inspector.gate.model import (
     State,
 )
 from ctrace.inspector.gate.outcome import judged
+from ctrace.inspector.gate.policy import Allow, Count, Limits, Policy
 from ctrace.inspector.model import Environment, Graph, Session
 from ctrace.inspector.order import Options
 

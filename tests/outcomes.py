@@ -5,21 +5,18 @@ from datetime import date
 
 from ctrace.inspector.findings import Cost, Owner
 from ctrace.inspector.gate.model import (
-    Allow,
     Checked,
-    Count,
     Finding,
     FindingKind,
     JobKey,
-    Limits,
     Lock,
     Outcome,
-    Policy,
     Site,
     SiteKey,
     SiteKind,
     State,
 )
+from ctrace.inspector.gate.policy import Allow, Count, Limits, Policy
 
 CWD = "/home/user/project"
 POLICY = Policy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))

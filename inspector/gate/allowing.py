@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from fnmatch import fnmatchcase
 
-from ctrace.inspector.gate.model import Allow, SiteKey
+from ctrace.inspector.gate.model import SiteKey
+from ctrace.inspector.gate.policy import Allow
 
 
 def allows(allow: Allow, site: SiteKey) -> bool:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ctrace.inspector.built import Built
 from ctrace.inspector.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
-from ctrace.inspector.gate.model import Count, JobKey, Site, SiteKey, SiteKind, State
+from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.paths import relative_path
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.sources import qualified_name, start_of, statement
 from ctrace.inspector.model import Session
 from ctrace.inspector.owners import owner_of

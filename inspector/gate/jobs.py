@@ -9,7 +9,8 @@ from pathlib import Path
 from ctrace.inspector.compatible import check_options
 from ctrace.inspector.errors import CtraceError, PolicyError, TargetError
 from ctrace.inspector.gate.files import Named, expanded, named_by
-from ctrace.inspector.gate.model import CPU, Count, Job, JobKey, Limits, ModelRule, Policy
+from ctrace.inspector.gate.model import Job, JobKey
+from ctrace.inspector.gate.policy import CPU, Count, Limits, ModelRule, Policy
 from ctrace.inspector.order import Options
 from ctrace.inspector.target import resolve
 

@@ -8,24 +8,19 @@ from ctrace.inspector.gate.allowing import allowing
 from ctrace.inspector.gate.facts import OF_SITES, count_of
 from ctrace.inspector.gate.matching import Matched, matched
 from ctrace.inspector.gate.model import (
-    CPU,
-    STRICT,
-    Allow,
     Baseline,
     Checked,
-    Count,
     Finding,
     FindingKind,
     Job,
     JobKey,
-    Limits,
     Lock,
-    Policy,
     Seen,
     Site,
     SiteKind,
     State,
 )
+from ctrace.inspector.gate.policy import CPU, STRICT, Allow, Count, Limits, Policy
 from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctrace.inspector.findings import Owner
-from ctrace.inspector.gate.model import Count, JobKey, Known, SiteKey, SiteKind
+from ctrace.inspector.gate.model import JobKey, Known, SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gpus.document import near, shown
 
 Counts = Mapping[Count, int]

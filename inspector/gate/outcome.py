@@ -8,17 +8,8 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.allowing import useless
 from ctrace.inspector.gate.judge import Judge
 from ctrace.inspector.gate.matching import matched
-from ctrace.inspector.gate.model import (
-    Checked,
-    Finding,
-    FindingKind,
-    JobKey,
-    Lock,
-    Outcome,
-    Policy,
-    Seen,
-    State,
-)
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Seen, State
+from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.gate.trust import is_judged
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]

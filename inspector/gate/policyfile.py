@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ctrace.inspector.errors import PolicyError, TargetError
-from ctrace.inspector.gate.model import CPU, ModelRule, Policy
+from ctrace.inspector.gate.policy import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policyrules import allow, limits
 from ctrace.inspector.gate.policyscenarios import scenarios
 from ctrace.inspector.gate.policyvalues import entries, name, refused, seconds, table

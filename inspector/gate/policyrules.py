@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from ctrace.inspector.findings import Owner
-from ctrace.inspector.gate.model import Allow, Count, Limits
+from ctrace.inspector.gate.policy import Allow, Count, Limits
 from ctrace.inspector.gate.policyvalues import any_table, day, entries, name, percent, size, table, text, whole
 from ctrace.inspector.gate.yamlnodes import Node, wrong
 from ctrace.inspector.gpus.document import shown

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from ctrace.inspector.gate.facts import OF_SITES
 from ctrace.inspector.gate.matching import matched
-from ctrace.inspector.gate.model import Baseline, Checked, Count, JobKey, Known, Lock, Outcome, Site, SiteKey, State
+from ctrace.inspector.gate.model import Baseline, Checked, JobKey, Known, Lock, Outcome, Site, SiteKey, State
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.trust import is_judged
 
 

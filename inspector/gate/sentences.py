@@ -1,6 +1,7 @@
 """How a gate says things in one line."""
 
-from ctrace.inspector.gate.model import Count, SiteKey, SiteKind
+from ctrace.inspector.gate.model import SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 
 NAMES = {
     Count.BREAKS: "graph breaks",

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.gate.model import TRACE, Job, JobKey, Policy, Ran
+from ctrace.inspector.gate.model import TRACE, Job, JobKey, Ran
+from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.order import Options
 from ctrace.inspector.session import load_log
 

@@ -17,15 +17,16 @@
               "file": "models/mask.py", "line": 14, "site": SITE}
 
 `verdict` is holds, worse, untrusted, failed or wrong. `null` is not known or not measured; `counts`, `coverage` and
-`sites` of a job that showed nothing are null. `counts` has every name of `gate.model.Count`, `kind` those of `SiteKind`
-and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the working
+`sites` of a job that showed nothing are null. `counts` has every name of `gate.policy.Count`, `kind` those of
+`SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the working
 directory if they lie below it. `policy` and `lock` are null where there is no such file.
 """
 
 import json
 from typing import Any
 
-from ctrace.inspector.gate.model import EXITS, Allow, Checked, Count, Finding, Outcome, Site
+from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome, Site
+from ctrace.inspector.gate.policy import Allow, Count
 from ctrace.reports.gate.places import near, own_spot, site_spot
 from ctrace.reports.gate.words import VERDICTS
 

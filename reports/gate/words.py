@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import Checked, Count, Finding, FindingKind, Outcome, SiteKind
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Outcome, SiteKind
+from ctrace.inspector.gate.policy import Count
 from ctrace.reports import format as fmt
 
 VERDICTS = {

@@ -11,7 +11,8 @@ from ctrace.cli.testing import Checks
 from ctrace.inspector import api
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.lockfile import load_lock, write_lock
-from ctrace.inspector.gate.model import Baseline, Count, JobKey, Lock
+from ctrace.inspector.gate.model import Baseline, JobKey, Lock
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.seenlock import LockOfTests
 from ctrace.inspector.model import Session
 from tests.sessions import HEALTHY, PARTIAL

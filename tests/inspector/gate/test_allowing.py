@@ -5,7 +5,8 @@ from datetime import date, timedelta
 import pytest
 
 from ctrace.inspector.gate.allowing import allowing, allows, useless
-from ctrace.inspector.gate.model import Allow, SiteKind
+from ctrace.inspector.gate.model import SiteKind
+from ctrace.inspector.gate.policy import Allow
 from tests.gated import GB, TODAY, site
 
 KEY = site("print('mean', x.mean())", "models/mask.py::Mask.forward").key

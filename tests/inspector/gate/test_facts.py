@@ -6,7 +6,8 @@ import pytest
 
 from ctrace.inspector.findings import BreakKind, CacheUse, Cause, Cost, Limit, Owner, Recompile, Skip
 from ctrace.inspector.gate.facts import is_after_warm_up, minor_of
-from ctrace.inspector.gate.model import Count, SiteKey, SiteKind
+from ctrace.inspector.gate.model import SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.model import Coverage, Environment, Session
 from tests.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.helpers import recorded

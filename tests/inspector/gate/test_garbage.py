@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.gate.lockfile import load_lock, lock_text, parse_lock
-from ctrace.inspector.gate.model import Baseline, Count, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.policyfile import load_policy
 from ctrace.inspector.gate.starter import starter
 from tests.helpers import any_json, fuzzing

@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.gate.jobs import Jobs, jobs_of
-from ctrace.inspector.gate.model import Count, Limits, ModelRule, Policy
+from ctrace.inspector.gate.policy import Count, Limits, ModelRule, Policy
 from ctrace.inspector.order import Options
 from ctrace.inspector.target import resolve
 

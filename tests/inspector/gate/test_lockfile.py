@@ -7,7 +7,8 @@ import pytest
 from ctrace.inspector.errors import Exit, LockError
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.gate.lockfile import load_lock, lock_text, parse_lock, write_lock
-from ctrace.inspector.gate.model import Baseline, Count, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 
 BREAK = SiteKey(SiteKind.BREAK, ("GB0170",), Owner.USER, "mask.py::Mask.forward", "if is_pad.any():")
 SKIP = SiteKey(SiteKind.SKIP, (), Owner.LIBRARY, "lib/a.py::f", 'say("é\n")')

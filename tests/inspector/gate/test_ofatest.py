@@ -3,8 +3,9 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import Baseline, Count, Job, JobKey, Lock, Policy, Seen, State
+from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Seen, State
 from ctrace.inspector.gate.outcome import judged
+from ctrace.inspector.gate.policy import Count, Policy
 from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.order import Options
 

@@ -3,7 +3,8 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.gate.model import Allow, Finding, FindingKind, JobKey, Lock
+from ctrace.inspector.gate.model import Finding, FindingKind, JobKey, Lock
+from ctrace.inspector.gate.policy import Allow
 from tests.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 GIVEN = state_with(site())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import Exit, PolicyError
-from ctrace.inspector.gate.model import Allow, Count, Limits, ModelRule, Policy
+from ctrace.inspector.gate.policy import Allow, Count, Limits, ModelRule, Policy
 from ctrace.inspector.gate.policyfile import find_policy, load_policy, target_gpu
 from ctrace.inspector.order import Options
 

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.findings import Cost, Owner
 from ctrace.inspector.gate.model import (
-    Allow,
     Baseline,
-    Count,
     Finding,
     FindingKind,
     JobKey,
@@ -24,6 +22,7 @@ from ctrace.inspector.gate.model import (
     SiteKind,
     State,
 )
+from ctrace.inspector.gate.policy import Allow, Count
 from ctrace.inspector.gate.ratchet import updated
 from tests.gated import MODEL, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 from tests.helpers import fuzzing

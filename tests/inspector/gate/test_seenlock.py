@@ -6,7 +6,8 @@ import pytest
 
 from ctrace.inspector.errors import LockError
 from ctrace.inspector.gate.lockfile import load_lock, write_lock
-from ctrace.inspector.gate.model import Baseline, Count, JobKey, Lock
+from ctrace.inspector.gate.model import Baseline, JobKey, Lock
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.seenlock import LockOfTests
 
 MODEL = JobKey("models/net.py", "wide")

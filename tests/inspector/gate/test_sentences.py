@@ -2,7 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.gate.model import Count, SiteKey, SiteKind
+from ctrace.inspector.gate.model import SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
 from tests.gated import site
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.gate.model import CPU, Count, Policy
+from ctrace.inspector.gate.policy import CPU, Count, Policy
 from ctrace.inspector.gate.policyfile import load_policy
 from ctrace.inspector.gate.starter import starter
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.model import Checked, Count, Finding, FindingKind, JobKey, Lock, Outcome, Policy
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.policy import Count, Policy
 from ctrace.reports.gate.failuretext import failure_text
 from tests import outcomes
 from tests.golden import assert_golden

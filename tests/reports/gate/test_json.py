@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.model import Count
+from ctrace.inspector.gate.policy import Count
 from ctrace.reports.gate.json import render_check_json
 from tests import outcomes
 from tests.golden import assert_golden

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Policy
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.policy import Policy
 from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot
 from tests.outcomes import BRANCH, CWD, HOLDS, NOTHING
 

@@ -6,7 +6,8 @@ import pytest
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.findings import Cost
-from ctrace.inspector.gate.model import EXITS, Checked, Count, Finding, FindingKind, JobKey, State
+from ctrace.inspector.gate.model import EXITS, Checked, Finding, FindingKind, JobKey, State
+from ctrace.inspector.gate.policy import Count
 from ctrace.reports.gate.sarifrules import kind_rule
 from ctrace.reports.gate.words import GRAVEST_FIRST, KINDS, TITLES, VERDICTS, cost, gravest_first, numbers, sentence
 from tests import outcomes
