@@ -8,7 +8,7 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.allowing import useless
 from ctrace.inspector.gate.judge import Judge
 from ctrace.inspector.gate.matching import matched
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Seen, State
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Seen
 from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.gate.trust import is_judged
 
@@ -92,17 +92,18 @@ def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[
 
 def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[Seen]) -> bool:
     """Whether the jobs of a model show what the lock says of another, no less and no more."""
-    states = [each.state for each in seen if each.state is not None and each.state.job.model == new]
-    return bool(states) and all(_is_same(state, lock, old) for state in states)
+    jobs = [each for each in seen if each.job.key.model == new]
+    return bool(jobs) and all(_is_same(each, lock, old) for each in jobs)
 
 
-def _is_same(state: State, lock: Lock, old: str) -> bool:
-    key = JobKey(old, state.job.scenario, state.job.target)
-    known = lock.sections.get(state.torch, {}).get(key)
-    if known is None or any(state.counts.get(count) != number for count, number in known.counts.items()):
+def _is_same(seen: Seen, lock: Lock, old: str) -> bool:
+    state, key = seen.state, seen.job.key
+    known = lock.sections.get(state.torch, {}).get(JobKey(old, key.scenario, key.target)) if state else None
+    if state is None or known is None:
         return False
     found = matched(state.sites, known.sites)
-    return not found.new and not found.gone and all(site.times == was.times for site, was in found.pairs)
+    has_as_many = all(state.counts.get(count) == number for count, number in known.counts.items())
+    return has_as_many and not found.new and not found.gone and all(now.times == was.times for now, was in found.pairs)
 
 
 def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:

@@ -18,8 +18,8 @@
 
 `verdict` is holds, worse, untrusted, failed or wrong. `null` is not known or not measured; `counts`, `coverage` and
 `sites` of a job that showed nothing are null. `counts` has every name of `gate.policy.Count`, `kind` those of
-`SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the working
-directory if they lie below it. `policy` and `lock` are null where there is no such file.
+`SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the
+working directory if they lie below it. `policy` and `lock` are null where there is no such file.
 """
 
 import json

@@ -8,7 +8,7 @@ from ctrace.inspector.findings import BreakKind, CacheUse, Cause, Cost, Limit, O
 from ctrace.inspector.gate.facts import is_after_warm_up, minor_of
 from ctrace.inspector.gate.model import SiteKey, SiteKind
 from ctrace.inspector.gate.policy import Count
-from ctrace.inspector.model import Coverage, Environment, Session
+from ctrace.inspector.model import Compilation, Coverage, Environment, Session
 from tests.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.helpers import recorded
 from tests.sessions import DANGEROUS, HEALTHY, HOSTILE, NOTHING, PARTIAL
@@ -74,6 +74,15 @@ def test_breaks_are_counted_by_their_owners_without_those_that_are_wanted() -> N
 def test_callers_that_inline_a_function_do_not_add_to_its_breaks(name: str, times: int) -> None:
     found = next(each for each in state(recorded(name)).sites if each.key.kind is SiteKind.BREAK)
     assert found.times == times
+
+
+def test_a_function_of_the_same_name_that_inlines_it_does_not_add_to_its_breaks() -> None:
+    source = "class Inner:\n    def forward(self, x):\n        return x.item()\n\n\nclass Outer:\n    def forward(self, x):\n        return self.inner(x)\n"
+    file = f"{ROOT}/model.py"
+    made = tuple(Compilation(id_, "forward", file, line) for id_, line in (("0/0", 7), ("1/0", 2)))
+    met = at_text(source, "x.item()", times=2, compilations=("0/0", "1/0"))
+    (found,) = state(session_of(source, [met], compilations=made)).sites
+    assert found.times == 1
 
 
 def test_where_no_compilation_is_known_a_break_counts_as_often_as_it_is_told() -> None:

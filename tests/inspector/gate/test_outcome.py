@@ -2,8 +2,10 @@
 
 from datetime import date
 
+import pytest
+
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.gate.model import Finding, FindingKind, JobKey, Lock
+from ctrace.inspector.gate.model import Finding, FindingKind, JobKey, Lock, State
 from ctrace.inspector.gate.policy import Allow
 from tests.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
@@ -63,6 +65,26 @@ def test_where_two_could_have_moved_none_is_taken_for_another() -> None:
     assert (outcome.moved, kinds(outcome)) == ({}, ["vanished"])
     went = outcome_of(came[0], lock_with("x/model.py", "y/model.py"))
     assert (went.moved, kinds(went)) == ({}, ["vanished", "vanished"])
+
+
+def test_a_renamed_file_is_known_by_what_it_shows() -> None:
+    outcome = outcome_of(seen_of(GIVEN, job=JobKey("nets/new.py")), lock_with("nets/old.py"))
+    assert outcome.exit is Exit.DONE
+    assert outcome.notes == ("nets/new.py is taken for nets/old.py of the lock; ctrace check --update writes it down",)
+
+
+@pytest.mark.parametrize(
+    "came",
+    [state_with(), state_with(site(), graphs=2), state_with(site(times=2)), state_with(site(), site("y.item()"))],
+)
+def test_what_shows_more_or_less_than_the_one_that_is_gone_is_not_that_one(came: State) -> None:
+    outcome = outcome_of(seen_of(came, job=JobKey("nets/new.py")), lock_with("nets/old.py"))
+    assert (outcome.moved, kinds(outcome)) == ({}, ["vanished"])
+
+
+def test_where_two_could_have_been_renamed_none_is_taken_for_another() -> None:
+    outcome = outcome_of(seen_of(GIVEN, job=JobKey("new.py")), lock_with("a.py", "b.py"))
+    assert (outcome.moved, kinds(outcome)) == ({}, ["vanished", "vanished"])
 
 
 def test_a_copy_of_a_model_is_new() -> None:
