@@ -117,28 +117,13 @@ def target_names(request: Request) -> dict[str, str]:
     text = request.options.get("target")
     if text is None:
         return {}
+    from ctrace.inspector.compatible import check_target
     from ctrace.inspector.gpus.table import gpu_named
     from ctrace.inspector.settings import settings_at
 
     check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
     files = settings_at(Path.cwd()).gpus
     return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
-
-
-def check_target(*, build: bool = False, backend: str | None = None) -> None:
-    """Refuse what cannot go with `--target`.
-
-    Raises:
-        TargetError: something does not.
-    """
-    from ctrace.inspector.errors import TargetError
-
-    if build:
-        todo = "leave one out: kernels for a GPU that need not be there are emitted, and cannot be run"
-        raise TargetError("--target and --build exclude each other", todo)
-    if backend not in (None, "inductor"):
-        todo = "only Inductor emits kernels: leave one of them out"
-        raise TargetError(f"--target and --backend {backend} exclude each other", todo)
 
 
 def saved(target: str | None, store: "Store") -> "Session | None":
@@ -161,30 +146,10 @@ def saved(target: str | None, store: "Store") -> "Session | None":
 def captured(resolved: "Resolved", options: "Options", timeout: float | None, store: "Store") -> "Session":
     """Run a target, once the command line is known to make sense."""
     from ctrace.cli.progress import progress
+    from ctrace.inspector.compatible import check_options
     from ctrace.inspector.run import capture
 
-    _check(resolved, options)
+    check_options(resolved, options)
     with progress() as shown:
         talk = shown.child_output
         return capture(resolved, options, store=store, timeout=timeout, stdout=talk, stderr=talk, observe=shown.observe)
-
-
-def _check(resolved: "Resolved", options: "Options") -> None:
-    """Find mistakes in the command line before a process is started for it."""
-    from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.inputs import parse_input, parse_vary
-    from ctrace.inspector.order import Options
-    from ctrace.inspector.target import ProgramTarget
-
-    if options.target is not None:
-        check_target(build=options.build, backend=options.backend)
-    allowed = Options(build=options.build, guard_cost=options.guard_cost, target=options.target)
-    if isinstance(resolved, ProgramTarget) and options != allowed:
-        what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
-        raise TargetError(
-            what, "leave out all options but --build, --target and --timeout, or name an object: file.py:name"
-        )
-    for text in options.inputs:
-        parse_input(text)
-    for text in options.vary:
-        parse_vary(text)

@@ -11,6 +11,7 @@ from ctrace import __version__
 from ctrace.cli import (
     breaks,
     bytecode,
+    check,
     doctor,
     explain,
     fusion,
@@ -43,6 +44,7 @@ _app.command(epilog=bytecode.EXAMPLES)(bytecode.bytecode)
 _app.command(epilog=graphs.EXAMPLES)(graphs.graphs)
 _app.command(epilog=fusion.EXAMPLES)(fusion.fusion)
 _app.command(epilog=kernels.EXAMPLES)(kernels.kernels)
+_app.command(epilog=check.EXAMPLES)(check.check)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)
 _app.command(epilog=runs.EXAMPLES)(runs.runs)

@@ -1,4 +1,4 @@
-"""The status line of a running capture."""
+"""The status line of a running capture, and of many."""
 
 import os
 import sys
@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from ctrace.cli.console import console
@@ -16,6 +17,11 @@ from ctrace.reports.format import one_line
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+
+    from ctrace.inspector.gate.model import Job
+
+_WIDTH = 76
+"""Of the status line; with what rich puts before it, it fits into 80 columns."""
 
 
 class Progress:
@@ -48,7 +54,7 @@ class Progress:
         name = f" · {self._function}" if self._function else ""
         from rich.text import Text
 
-        self._status.update(Text(one_line(f"{self._stage}{name} · {elapsed // 60}:{elapsed % 60:02d}", 76)))
+        self._status.update(Text(one_line(f"{self._stage}{name} · {elapsed // 60}:{elapsed % 60:02d}", _WIDTH)))
 
 
 @contextmanager
@@ -69,6 +75,56 @@ def progress() -> Iterator[Progress]:
         finally:
             sink.close()
             pump.join(timeout=1.0)  # a process that the program left behind may hold the pipe open
+
+
+class Many:
+    """Shows how far the jobs of a check are, on one line, if stderr is a terminal."""
+
+    def __init__(self, total: int, status: "Status | None" = None) -> None:
+        self._total = total
+        self._status = status
+        self._ended = 0
+        self._running: list[Job] = []
+
+    def observe(self, job: "Job", what: str) -> None:
+        """Take in that a job started or ended; see `crew.run_jobs`."""
+        if self._status is None:
+            return
+        from rich.text import Text
+
+        from ctrace.inspector.gate.crew import STARTED
+
+        if what == STARTED:
+            self._running.append(job)
+        else:
+            self._running.remove(job)
+            self._ended += 1
+        self._status.update(Text(one_line(self._told(), _WIDTH)))
+
+    def _told(self) -> str:
+        """Name the job that has run longest; it is the one that is waited for."""
+        done = f"{self._ended} of {self._total}"
+        if not self._running:
+            return done
+        first, *others = self._running
+        more = f" and {len(others)} more" if others else ""
+        return f"{done}, running {_short(first)}{more}"
+
+
+def _short(job: "Job") -> str:
+    key = job.key
+    folder, _, name = key.model.rpartition("/")
+    return str(replace(key, model=name)) if folder else str(key)
+
+
+@contextmanager
+def many(total: int) -> Iterator[Many]:
+    """Show the progress of `total` jobs while in the block."""
+    if not sys.stderr.isatty():
+        yield Many(total)
+        return
+    with console(stderr=True).status(f"0 of {total}") as status:
+        yield Many(total, status)
 
 
 def _pump(reading: int, talk: "Console") -> None:

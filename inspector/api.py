@@ -2,13 +2,14 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.build import build as build_session
 from ctrace.inspector.model import Session, Target
+from ctrace.inspector.order import Options
 from ctrace.inspector.reader import read
 from ctrace.inspector.settings import settings_at
 
@@ -67,10 +68,50 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
     from ctrace.inspector.capture.ways import Call
 
     began = time.perf_counter()
-    target = Target(name=getattr(function, "__name__", type(function).__name__))
     with _temporary_log() as log:
         call_compiled(log, function, Call(args, kwargs), build=build, owned=settings_at(Path.cwd()).owned)
-        return build_session(read(log), target, seconds=time.perf_counter() - began)
+        return build_session(read(log), _target(function), seconds=time.perf_counter() - began)
+
+
+def observe(
+    function: Callable[..., Any],
+    inputs: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: Options,
+    calls: int = 2,
+    owned: tuple[str, ...] = (),
+) -> Session:
+    """Compile a function or module as if nothing had been compiled in this process, and call it, to check it.
+
+    `inputs` are a tuple of arguments, one tensor, a dict of keywords, or a list of these: one for each way to call it,
+    and so often it is called with each. Everything that Dynamo compiled before and now is dropped.
+
+    Raises:
+        TargetError: the inputs or options are wrong, or the model is compiled already.
+        Exception: whatever the function raises, without torch.compile or with it.
+    """
+    from ctrace.inspector.capture.eager import EagerError
+    from ctrace.inspector.capture.given import ways_of
+    from ctrace.inspector.capture.inprocess import call_afresh
+    from ctrace.inspector.capture.usertrace import without_our_frames
+
+    __tracebackhide__ = True  # pytest shows what is the user's
+    began = time.perf_counter()
+    failed: BaseException | None = None
+    with _temporary_log() as log:
+        try:
+            call_afresh(log, function, ways_of(inputs, kwargs or {}), options, calls=calls, owned=owned)
+        except EagerError as error:
+            failed = error.__cause__
+        session = build_session(read(log), _target(function), seconds=time.perf_counter() - began)
+    if failed is not None:  # out here, so that it keeps its own cause and gets no other
+        raise failed.with_traceback(without_our_frames(failed.__traceback__))
+    return session
+
+
+def _target(function: Callable[..., Any]) -> Target:
+    return Target(name=getattr(function, "__name__", type(function).__name__))
 
 
 @contextmanager

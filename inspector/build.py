@@ -22,7 +22,6 @@ from ctrace.inspector.model import (
     Graph,
     Problem,
     Scenario,
-    ScenarioKind,
     Session,
     Target,
     Time,
@@ -34,6 +33,7 @@ from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
+from ctrace.inspector.scenariokinds import ScenarioKind
 from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
@@ -247,6 +247,6 @@ def _problems(
     for compile_id, stage in sorted(raw.unfinished):
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
     if raw.environment.get("ctrace") and not raw.ended and failure is None:
-        yield Problem("the log ends before the run did; what came after is not shown")
+        yield Problem("the log ends before the run did; what came after is not shown", is_doubt=True)
     for what in (*unequal, *disagreements(raw, reports)):
-        yield Problem(what)
+        yield Problem(what, is_doubt=True)

@@ -3,7 +3,8 @@
 from ctrace.inspector import events as ev
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.findings import Danger
-from ctrace.inspector.model import Outcome, Scenario, ScenarioKind
+from ctrace.inspector.model import Scenario
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 
 def scenario(data: Fields) -> ev.ScenarioDone:

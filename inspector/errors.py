@@ -46,6 +46,14 @@ class SettingsError(CtraceError):
     """The project's own settings, `[tool.ctrace]` in pyproject.toml, are wrong."""
 
 
+class PolicyError(CtraceError):
+    """The policy of `ctrace check` is wrong, or cannot be read or written."""
+
+
+class LockError(CtraceError):
+    """The lock of `ctrace check` is wrong, or cannot be read or written."""
+
+
 class SetupError(CtraceError):
     """The environment lacks what a capture needs, such as a torch that ctrace supports."""
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -21,18 +20,12 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written; what was there before is still there.
     """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # Not tempfile, whose files are private: to give them usual rights, the umask must be set, for all threads at once.
+    made = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with made.open("x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
+        made.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

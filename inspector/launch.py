@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from ctrace.inspector.events import Event
+from ctrace.inspector.ended import Failure, FailurePhase
 from ctrace.inspector.files import write_text
-from ctrace.inspector.model import Failure, FailurePhase
+from ctrace.inspector.leash import Leash
 from ctrace.inspector.order import Order
-from ctrace.inspector.raw import Raw
-from ctrace.inspector.reader import follow
 from ctrace.inspector.store import Run
+
+if TYPE_CHECKING:
+    from ctrace.inspector.events import Event
+    from ctrace.inspector.raw import Raw
 
 _ROOT = Path(__file__).resolve().parents[1]
 # In a checkout the packages lie beside `ctrace/`, installed inside it; either way its parent is what Python must know.
@@ -36,7 +38,7 @@ Output = int | IO[bytes] | None
 class Outcome:
     """What a capture gave."""
 
-    raw: Raw
+    raw: "Raw"
     seconds: float
     failure: Failure | None
 
@@ -48,22 +50,32 @@ def launch(
     timeout: float | None = None,
     stdout: Output = None,
     stderr: Output = None,
-    observe: Callable[[Event | None], None] = lambda _event: None,
+    observe: "Callable[[Event | None], None]" = lambda _event: None,
+    leash: Leash | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Carry an order out in a child process and read its log while it is written.
 
     `observe` sees each event, and None while nothing happens. Ctrl-C goes to the program; it has a few seconds to end.
+    `meanwhile` is called once the child has started: that imports torch, for seconds.
     """
+    leash = leash or Leash()
+    leash.began(run)
     write_text(run.order, order.to_json())
     run.log.touch()
     began = time.monotonic()
     # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
-    environment = os.environ if order.gpu is None else {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, **leash.environment, **hidden}
     command = [sys.executable, "-c", _BOOT, str(HOME), str(run.order)]
     child = subprocess.Popen(command, stdout=stdout, stderr=stderr, env=environment)
-    watch = _Watch(child, None if timeout is None else began + timeout, observe)
-    raw = Raw()
+    watch = _Watch(child, None if timeout is None else began + timeout, observe, leash)
     with watch.catching_interrupts():
+        meanwhile()
+        from ctrace.inspector.raw import Raw
+        from ctrace.inspector.reader import follow
+
+        raw = Raw()
         for item in follow(run.log, watch.has_ended):
             observe(raw.add(item))
     seconds = time.monotonic() - began
@@ -74,16 +86,23 @@ class _Watch:
     """Knows whether the child is still running, and ends it when its time is up."""
 
     def __init__(
-        self, child: "subprocess.Popen[bytes]", deadline: float | None, observe: Callable[[None], None]
+        self,
+        child: "subprocess.Popen[bytes]",
+        deadline: float | None,
+        observe: Callable[[None], None],
+        leash: Leash,
     ) -> None:
         self._child = child
         self._deadline = deadline
         self._observe = observe
+        self._leash = leash
         self.timed_out = False
         self.interrupts = 0
 
     def has_ended(self) -> bool:
         self._observe(None)
+        if not self._leash.holds(self._child.pid) and self._child.poll() is None:
+            self._deadline, self.interrupts = 0.0, 1
         if self._deadline is not None and time.monotonic() > self._deadline and self._child.poll() is None:
             self.timed_out = self.timed_out or self.interrupts == 0
             self._child.kill()
@@ -108,7 +127,7 @@ class _Watch:
             signal.signal(signal.SIGINT, before)
 
 
-def _failure(status: int, watch: _Watch, raw: Raw, timeout: float | None) -> Failure | None:
+def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None) -> Failure | None:
     if watch.timed_out:
         return Failure(FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {timeout:g} s")
     if watch.interrupts:

@@ -12,12 +12,16 @@ from enum import StrEnum
 from ctrace.inspector.built import Built, Gpu, Refused, Timed
 from ctrace.inspector.bytecode import Rewritten
 from ctrace.inspector.dimensions import Shaped
+from ctrace.inspector.ended import Failure as Failure
+from ctrace.inspector.ended import FailurePhase as FailurePhase
+from ctrace.inspector.ended import Target as Target
 from ctrace.inspector.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Kernel, OutputCode
 from ctrace.inspector.guards import GuardText
 from ctrace.inspector.passes import Attention, Pass
 from ctrace.inspector.printed import Graphs
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 from ctrace.inspector.userkernels import UserKernel
 from ctrace.inspector.virtual import DeviceQuestion, Undecided
 
@@ -33,46 +37,6 @@ class Verdict(StrEnum):
     """No graph at all."""
     FAILED = "failed"
     """Compiling or the program raised."""
-
-
-class ScenarioKind(StrEnum):
-    """Where a scenario comes from."""
-
-    BASE = "base"
-    """The target's own inputs."""
-    GIVEN = "given"
-    """The model file's `scenarios`."""
-    VARY = "vary"
-    """The command line's `--vary`."""
-    PROVOKED = "provoked"
-    """`--provoke`: what commonly makes torch compile again."""
-
-
-class Outcome(StrEnum):
-    """How the calls of a scenario ended."""
-
-    DONE = "done"
-    NOT_TAKEN = "not_taken"
-    """The model itself, without torch.compile, does not take such a call; it was not called compiled."""
-    COMPILE_FAILED = "compile_failed"
-    """The model takes it, and raises when it is compiled."""
-
-
-class FailurePhase(StrEnum):
-    """What was going on when a run failed."""
-
-    TARGET = "target"
-    """The target could not be loaded as asked: a wrong name, inputs that do not fit."""
-    LOAD = "load"
-    """The user's file raised while it was imported."""
-    EAGER = "eager"
-    """The model raised without torch.compile."""
-    RUN = "run"
-    """The compiled model or the program raised."""
-    CRASH = "crash"
-    """The process ended by a signal, or without a word."""
-    TIMEOUT = "timeout"
-    INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +56,6 @@ class Environment:
     cwd: str = ""
     switched_off: str | None = None
     """What kept torch.compile from doing anything, such as an environment variable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What was run."""
-
-    path: str | None = None
-    name: str | None = None
-    args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +161,14 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """How the user's program failed."""
-
-    phase: FailurePhase
-    type: str
-    message: str
-    file: str | None = None
-    line: int | None = None
-    todo: str = ""
-    """For a wrong target: what to do about it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """What ctrace itself could not read or measure, or on what two sources disagree."""
 
     what: str
     line: int | None = None
     """Line of the trace log, where it is about one."""
+    is_doubt: bool = False
+    """Whether something of what is shown may be wrong or missing: the log cannot be read, or sources disagree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +176,7 @@ class Session:
     """Everything one run showed."""
 
     environment: Environment = Environment()
-    target: Target = Target()
+    target: Target = field(default_factory=Target)
     scenarios: tuple[Scenario, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     graphs: tuple[Graph, ...] = ()

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from ctrace.inspector.gpus.gpu import TargetGpu
 
+CORES = "CTRACE_CORES"
+"""The variable that tells a capture how many cores it may use, where several are made at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -24,6 +27,8 @@ class Options:
     """Whether to measure what guards cost."""
     target: str | None = None
     """The GPU that code is emitted for; None: the device that the program runs on."""
+    trace_only: bool = False
+    """Whether a model's graphs run as Dynamo made them, and nothing behind Dynamo is asked, whatever `backend` says."""
 
 
 @dataclass(frozen=True, slots=True)

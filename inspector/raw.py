@@ -17,13 +17,11 @@ from ctrace.inspector.model import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.pass_events import AttentionFound, PassDone
 from ctrace.inspector.printed import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.reader import Broken, Entry
+from ctrace.inspector.schema import LOG_SCHEMA
 from ctrace.inspector.shape_events import ConditionMet, ShapesSeen, SymbolEvent, SymbolFixed, SymbolMade, UnbackedMade
 from ctrace.inspector.userkernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 from ctrace.inspector.virtual import DeviceQuestion, Undecided
 from ctrace.inspector.virtual_events import ChoiceLeftOpen, DeviceAsked
-
-LOG_SCHEMA = 1
-"""Schema of our own log records, written and read; counts up when an older ctrace could misread them."""
 
 
 @dataclass
@@ -98,14 +96,14 @@ class Raw:
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Take in one entry; give its event, for those who follow a log as it grows."""
         if isinstance(item, Broken):
-            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number))
+            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number, is_doubt=True))
             return None
         try:
             event = decode(self._in_generation(item))
             self._fold(event)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
-            self.problems.append(Problem(what, item.number))
+            self.problems.append(Problem(what, item.number, is_doubt=True))
             return None
         return event
 

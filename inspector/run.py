@@ -2,19 +2,24 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ctrace.inspector.build import assemble
+from ctrace.inspector.ended import FailurePhase, Target
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.events import Event
 from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.launch import Output, launch
-from ctrace.inspector.model import FailurePhase, Session, Target
+from ctrace.inspector.leash import Leash
 from ctrace.inspector.order import Options, Order
 from ctrace.inspector.settings import Settings, settings_at
 from ctrace.inspector.setup import check_torch, check_triton
 from ctrace.inspector.store import Run, Store
 from ctrace.inspector.target import ProgramTarget, Resolved
+
+if TYPE_CHECKING:
+    from ctrace.inspector.events import Event
+    from ctrace.inspector.model import Session
+
+# What is needed only once the program runs is imported then: a program that starts late ends late.
 
 
 def capture(
@@ -25,9 +30,13 @@ def capture(
     timeout: float | None = None,
     stdout: Output = None,
     stderr: Output = None,
-    observe: Callable[[Event | None], None] = lambda _event: None,
-) -> Session:
+    observe: "Callable[[Event | None], None]" = lambda _event: None,
+    owned: tuple[str, ...] = (),
+    leash: Leash | None = None,
+) -> "Session":
     """Run a target, keep the run in `store`, and give its Session.
+
+    Code in `owned` is the user's, beside what the settings say. With a `leash`, other threads can end the program.
 
     Raises:
         SetupError: there is no torch that ctrace can work with.
@@ -37,22 +46,37 @@ def capture(
     """
     check_torch()
     settings = settings_at(Path.cwd())
-    gpu = None if options.target is None else gpu_named(options.target, settings.gpus)
-    if gpu is not None:
-        check_triton()
+    gpu = _gpu(options, settings)
     run = store.create(_described(resolved))
-    order = _order(resolved, options, run, settings, gpu)
-    outcome = launch(order, run, timeout=timeout, stdout=stdout, stderr=stderr, observe=observe)
+    order = _order(resolved, options, run, (*settings.owned, *owned), gpu)
+    talk = {"stdout": stdout, "stderr": stderr}
+    outcome = launch(order, run, timeout=timeout, **talk, observe=observe, leash=leash, meanwhile=_import_reader)
     failure = outcome.failure
     if failure is not None and failure.phase is FailurePhase.TARGET:
         store.discard(run)
         raise TargetError(failure.message, failure.todo)
+    from ctrace.inspector.build import assemble
+
     session = assemble(outcome.raw, run.target, failure, outcome.seconds)
     store.finish(run, outcome.seconds, session.failure, _summarised(session))
     return session
 
 
-def _summarised(session: Session) -> dict[str, object]:
+def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
+    if options.target is None:
+        return None
+    from ctrace.inspector.gpus.table import gpu_named
+
+    gpu = gpu_named(options.target, settings.gpus)
+    check_triton()
+    return gpu
+
+
+def _import_reader() -> None:
+    import ctrace.inspector.build  # noqa: F401
+
+
+def _summarised(session: "Session") -> dict[str, object]:
     """Say in numbers what a run showed, for the list of runs."""
     return {
         "verdict": str(session.verdict),
@@ -73,7 +97,7 @@ def _described(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(resolved: Resolved, options: Options, run: Run, settings: Settings, gpu: TargetGpu | None) -> Order:
+def _order(resolved: Resolved, options: Options, run: Run, owned: tuple[str, ...], gpu: TargetGpu | None) -> Order:
     is_program = isinstance(resolved, ProgramTarget)
     return Order(
         kind="program" if is_program else "model",
@@ -83,6 +107,6 @@ def _order(resolved: Resolved, options: Options, run: Run, settings: Settings, g
         args=resolved.args if isinstance(resolved, ProgramTarget) else (),
         options=options,
         log=str(run.log.resolve()),
-        owned=settings.owned,
+        owned=owned,
         gpu=gpu,
     )

@@ -41,9 +41,19 @@ def settings_at(folder: Path) -> Settings:
             near = difflib.get_close_matches(key, _KNOWN, 1)
             todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_KNOWN)}"
             raise SettingsError(f"{file}: [tool.ctrace] knows no key {key}", todo)
-    places = (place for each in _texts(table, "owned", "mylib", file) for place in _places(each, file))
+    places = (place for each in _texts(table, "owned", "mylib", file) for place in _owned(each, file))
     gpus = (_gpus(each, file) for each in _texts(table, "gpus", "gpus.yaml", file))
     return Settings(tuple(places), tuple(gpus))
+
+
+def owned_places(name: str, folder: Path) -> list[str]:
+    """Find what an entry of `owned` names, as it is spelled and as it really is; nothing where it names nothing.
+
+    It is a folder or file, relative to `folder`, or an importable package.
+    """
+    path = (folder / name).absolute()
+    found = [str(path)] if _exists(path) else _package(name)
+    return list(dict.fromkeys(spelling for each in found for spelling in (each, str(Path(each).resolve()))))
 
 
 def _texts(table: dict[str, Any], key: str, example: str, file: Path) -> list[str]:
@@ -57,7 +67,7 @@ def _texts(table: dict[str, Any], key: str, example: str, file: Path) -> list[st
 
 def _gpus(name: str, file: Path) -> str:
     path = (file.parent / name).absolute()
-    if not path.is_file():
+    if not (_exists(path) and path.is_file()):
         raise SettingsError(
             f"{file}: [tool.ctrace] gpus names {name!r}, which is not there",
             "name a YAML file beside the pyproject.toml",
@@ -79,14 +89,12 @@ def _table(file: Path) -> dict[str, Any]:
     return table
 
 
-def _places(owned: str, file: Path) -> list[str]:
-    """Find the folder or file that an entry names, as it is spelled and as it really is."""
-    path = (file.parent / owned).absolute()
-    found = [str(path)] if path.exists() else _package(owned)
+def _owned(name: str, file: Path) -> list[str]:
+    found = owned_places(name, file.parent)
     if not found:
-        what = f"{file}: [tool.ctrace] owned names {owned!r}, which is neither a path nor an installed package"
+        what = f"{file}: [tool.ctrace] owned names {name!r}, which is neither a path nor an installed package"
         raise SettingsError(what, "name a folder or file beside the pyproject.toml, or a package that can be imported")
-    return list(dict.fromkeys(spelling for each in found for spelling in (each, str(Path(each).resolve()))))
+    return found
 
 
 def _package(name: str) -> list[str]:
@@ -102,4 +110,12 @@ def _package(name: str) -> list[str]:
         return [spec.origin] if spec.origin and not rest else []
     folders = [Path(folder, *rest) for folder in spec.submodule_search_locations]
     candidates = [*folders, *(folder.with_suffix(".py") for folder in folders if rest)]
-    return [str(each) for each in candidates if each.exists()]
+    return [str(each) for each in candidates if _exists(each)]
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is such a file or folder; a name that is too long is nobody's."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

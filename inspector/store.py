@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.ended import Failure, FailurePhase, Target
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files import write_json
-from ctrace.inspector.model import Failure, FailurePhase, Target
 
 SCHEMA = 1
 """Schema of run.json; counts up when an older ctrace could misread it."""
@@ -58,8 +58,9 @@ class Run:
 class Store:
     """The runs of one folder, by default `.ctrace` in the working directory or what CTRACE_DIR names."""
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, keep: int = KEEP) -> None:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
+        self._keep = keep
 
     def create(self, target: Target) -> Run:
         """Make the folder of a new run, and let go of the oldest ones.
@@ -79,7 +80,7 @@ class Store:
         except OSError as error:
             what = f"{self.root} cannot be written: {error.strerror or error}"
             raise RunError(what, "run from a folder you may write to, or name one: CTRACE_DIR=/tmp/ctrace") from None
-        self.prune(KEEP - 1)
+        self.prune(self._keep - 1)
         return run
 
     def _new_folder(self, target: Target, created: float) -> Path:

@@ -19,6 +19,7 @@ from ctrace.inspector.views.targetgpu import (
 from ctrace.inspector.virtual import DeviceQuestion
 from ctrace.reports import format as fmt
 from ctrace.reports.fusiontext import bytes_text, missed_text
+from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.targettext import kernel_facts
 
 
@@ -30,54 +31,52 @@ def render_markdown(session: Session) -> str:
 def _lines(session: Session) -> Iterator[str]:
     environment, cwd = session.environment, session.environment.cwd
     name = session.target.path or session.target.name or "this run"
-    yield f"### ctrace: {_text(name)}: **{str(session.verdict).replace('_', ' ')}**"
-    yield f"\n{_prose(sentence(session))}"
+    yield f"### ctrace: {text(name)}: **{str(session.verdict).replace('_', ' ')}**"
+    yield f"\n{prose(sentence(session))}"
     if told := target_sentence(session):
-        yield f"\n{_text(told)}"
+        yield f"\n{text(told)}"
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
         for found in ranked(session):
             each = found.at
-            where = _code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
+            where = code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
             counts = str(each.owner), str(each.times), fmt.cost(found.cost)
-            yield _row(where, _code(each.source), *counts, _prose(each.reason), _prose(each.fix))
+            yield row(where, code(each.source), *counts, prose(each.reason), prose(each.fix))
     yield from _dangers(session)
     if session.skips:
         yield "\n| left in eager | place | why |\n|---|---|---|"
         for skip in session.skips:
-            yield _row(_code(skip.function), _code(fmt.place(skip.file, skip.line, cwd)), _prose(skip.reason))
+            yield row(code(skip.function), code(fmt.place(skip.file, skip.line, cwd)), prose(skip.reason))
     if recompiled := groups(session):
         yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
         for group in recompiled:
-            values = _text(fmt.listed(group.values, 8))
+            values = text(fmt.listed(group.values, 8))
             expected = "yes" if group.expected else "no"
-            yield _row(
-                _code(group.subject), group.kind, values, str(len(group.compilations)), expected, _text(group.fix)
-            )
+            yield row(code(group.subject), group.kind, values, str(len(group.compilations)), expected, text(group.fix))
     yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
-        yield _row(fact, _text(value))
+        yield row(fact, text(value))
     yield from _bullets("The program asks about the device", map(_question, questions(session)))
     yield from _bullets("What to do", next_steps(session))
     yield from _bullets("Problems", (problem.what for problem in session.problems))
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
-    yield f"\n<sub>{_text(made_by)}</sub>"
+    yield f"\n<sub>{text(made_by)}</sub>"
 
 
 def _dangers(session: Session) -> Iterator[str]:
     if session.dangers:
         yield "\n| silent danger | place | why | what to do |\n|---|---|---|---|"
         for each in session.dangers:
-            where = _code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else "not known"
-            yield _row(_text(f"{each.kind} {each.subject}"), where, _prose(each.why), _prose(each.fix))
+            where = code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else "not known"
+            yield row(text(f"{each.kind} {each.subject}"), where, prose(each.why), prose(each.fix))
 
 
 def _provoked(session: Session) -> Iterator[str]:
     if tried := provoked(session):
         yield "\n| provoked | recompiles | what happened |\n|---|---|---|"
         for each in tried:
-            yield _row(_code(each.scenario.name), str(each.recompiles), _text(each.answer))
+            yield row(code(each.scenario.name), str(each.recompiles), text(each.answer))
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:
@@ -113,37 +112,4 @@ def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:
     texts = list(items)
     if texts:
         yield f"\n**{title}**\n"
-        yield from (f"- {_prose(text)}" for text in texts)
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _text(text: str) -> str:
-    """Fold white space, and escape what Markdown or HTML would read as markup."""
-    return _escaped(fmt.one_line(text))
-
-
-def _escaped(text: str) -> str:
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for letter in "\\`*_[]|":
-        escaped = escaped.replace(letter, f"\\{letter}")
-    return escaped
-
-
-def _prose(text: str) -> str:
-    """Escape text, but leave pairs of backticks what they are: code."""
-    parts = fmt.one_line(text).split("`")
-    if len(parts) % 2 == 0:
-        return _text(text)
-    return "".join(_code(part) if number % 2 else _escaped(part) for number, part in enumerate(parts))
-
-
-def _code(text: str) -> str:
-    """Write a code span that its content cannot end; a bar would end the table's cell."""
-    content = fmt.one_line(text).replace("|", "\\|")
-    fence = "`"
-    while fence in content:
-        fence += "`"
-    return f"{fence} {content} {fence}" if "`" in content else f"{fence}{content}{fence}"
+        yield from (f"- {prose(text)}" for text in texts)

@@ -28,14 +28,13 @@ from ctrace.inspector.model import (
     FailurePhase,
     Function,
     Graph,
-    Outcome,
     Problem,
     Scenario,
-    ScenarioKind,
     Session,
     Target,
     Time,
 )
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 CWD = "/home/user/project"
 MODEL = f"{CWD}/model.py"

@@ -2,6 +2,8 @@
 
 import os
 
+from ctrace.inspector.order import CORES
+
 _ONE = b"."
 
 
@@ -11,9 +13,11 @@ class Cores:
     def __init__(self) -> None:
         # One core is the program's own.
         count = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else 0
+        share = os.environ.get(CORES, "")
+        count = min(count, int(share) - 1) if share.isdecimal() else count
         self._free, self._back = os.pipe()
         os.set_blocking(self._free, False)
-        os.write(self._back, _ONE * min(count, 4096))  # a pipe holds no less
+        os.write(self._back, _ONE * max(min(count, 4096), 0))  # a pipe holds no less
 
     def take(self) -> bool:
         """Take a core if one is free."""

@@ -14,7 +14,7 @@ from types import ModuleType
 from ctrace import __version__
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
-from ctrace.inspector.raw import LOG_SCHEMA
+from ctrace.inspector.schema import LOG_SCHEMA
 
 
 def environment(owned: Iterable[str]) -> Source:

@@ -1,6 +1,6 @@
 """A capture inside a running process, for notebooks and tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
@@ -10,11 +10,12 @@ from ctrace.inspector.capture.eager import EagerError
 from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.scenarios import run_scenarios
+from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
 from ctrace.inspector.capture.session import capturing
 from ctrace.inspector.capture.ways import Call, Way
-from ctrace.inspector.model import ScenarioKind
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 @contextmanager
@@ -44,13 +45,81 @@ def call_compiled(
     Raises:
         Exception: whatever the function raises, compiled or not.
     """
+    try:
+        _run(log, function, {"base": Way(lambda: call, ScenarioKind.BASE)}, Options(build=build), owned, CALLS)
+    except EagerError as error:
+        raise (error.__cause__ or error) from None
+
+
+def call_afresh(
+    log: Path,
+    function: Callable[..., Any],
+    ways: Mapping[str, Way],
+    options: Options,
+    *,
+    calls: int = CALLS,
+    owned: tuple[str, ...] = (),
+) -> None:
+    """Compile a function or module as if nothing had been compiled yet, and call it so often in each way.
+
+    What Dynamo keeps of the process is dropped before and after; a module's modes and gradients are put back.
+
+    Raises:
+        TargetError: it is compiled already, or there is nothing to train.
+        EagerError: it fails without torch.compile.
+        Exception: whatever it raises when it is compiled.
+    """
+    import torch
+
+    _refuse_compiled(function)
+    torch._dynamo.reset()
+    try:
+        with _put_back(function):
+            _run(log, function, ways, options, owned, calls)
+    finally:
+        torch._dynamo.reset()
+
+
+def _run(
+    log: Path,
+    function: Callable[..., Any],
+    ways: Mapping[str, Way],
+    options: Options,
+    owned: tuple[str, ...],
+    calls: int,
+) -> None:
     ops = OpCounter()
-    with capturing_here(log, build=build, ops=ops, owned=owned) as recorder:
-        try:
-            loaded = Loaded(function, {"base": Way(lambda: call, ScenarioKind.BASE)})
-            run_scenarios(loaded, Options(build=build), recorder, ops)
-        except EagerError as error:
-            raise (error.__cause__ or error) from None
+    with capturing_here(log, build=options.build, ops=ops, owned=owned) as recorder:
+        run_scenarios(Loaded(function, dict(ways)), options, recorder, ops, calls=calls)
+
+
+def _refuse_compiled(function: Any) -> None:
+    """Refuse what torch.compile gave: called in eager, to compare, it would compile too.
+
+    Such a thing names what it was made of (2.11 to 2.13, _dynamo/eval_frame.py); `Module.compile` keeps the compiled
+    call in the module (nn/modules/module.py).
+    """
+    is_made = "_torchdynamo_orig_callable" in getattr(function, "__dict__", {})
+    if is_made or getattr(function, "_compiled_call_impl", None) is not None:
+        raise TargetError("the model is compiled already", "give the model itself: it is compiled here")
+
+
+@contextmanager
+def _put_back(function: Any) -> Iterator[None]:
+    """Put the modes of modules and the gradients of parameters back as they were."""
+    import torch
+
+    modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
+    modes = [module.training for module in modules]
+    parameters = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+    gradients = [parameter.grad for parameter in parameters]
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
 
 @contextmanager

@@ -1,13 +1,11 @@
 """The child process of a capture: run what the order says, record how it ended."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ctrace.inspector.capture.eager import Around, EagerError
@@ -18,6 +16,7 @@ from ctrace.inspector.capture.program import run_program
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.capture.usertrace import without_our_frames
 from ctrace.inspector.capture.virtual.pretence import Pretence
 from ctrace.inspector.capture.ways import Call
 from ctrace.inspector.errors import TargetError
@@ -29,7 +28,6 @@ _TODO = {
     "load": "Make the file import in plain Python first.",
     "eager": "Make the model run without torch.compile first, with these inputs.",
 }
-_OURS = f"{Path(__file__).resolve().parent}{os.sep}"
 
 
 def main() -> None:
@@ -108,7 +106,7 @@ def _reporting(recorder: Recorder, phase: str) -> Iterator[None]:
 
 
 def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
-    trimmed = _without_our_frames(error.__traceback__)
+    trimmed = without_our_frames(error.__traceback__)
     frames = traceback.extract_tb(trimmed)
     # The user's own line, where there is one: the innermost may lie deep in torch.
     at = next((frame for frame in reversed(frames) if owner_of(frame.filename, library_prefixes()) is Owner.USER), None)
@@ -125,18 +123,3 @@ def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
     )
     sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
     raise _Reported(1)
-
-
-def _without_our_frames(tb: TracebackType | None) -> TracebackType | None:
-    """Drop our frames from the top, and those of a compiled call in between."""
-    while tb is not None and (tb.tb_frame.f_code.co_filename.startswith(_OURS) or _is_runner(tb)):
-        tb = tb.tb_next
-    return tb
-
-
-def _is_runner(tb: TracebackType) -> bool:
-    return tb.tb_frame.f_code.co_filename in (
-        "<frozen runpy>",
-        "<frozen importlib._bootstrap>",
-        "<frozen importlib._bootstrap_external>",
-    )

@@ -19,8 +19,8 @@ from ctrace.inspector.capture.variations import varied
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import parse_vary
-from ctrace.inspector.model import ScenarioKind
 from ctrace.inspector.order import Order
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 @dataclass(frozen=True, slots=True)

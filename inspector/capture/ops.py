@@ -124,9 +124,18 @@ def _site(frame: FrameType | None, torch_folder: str) -> _Site:
         if file.startswith(OURS) and not file.endswith("ops.py"):
             break
         if not file.startswith((torch_folder, OURS, "<frozen ")):
-            site.append((frame.f_code, frame.f_lineno))
+            site.append((countable(frame.f_code), frame.f_lineno))
         frame = frame.f_back
     return tuple(reversed(site))
+
+
+def countable(code: CodeType) -> CodeType:
+    """Give code that can be counted by: Dynamo puts any object among the constants of what it writes, also a dict."""
+    try:
+        hash(code)
+    except TypeError:
+        return code.replace(co_consts=())
+    return code
 
 
 def _is_tritons(site: _Site) -> bool:

@@ -8,7 +8,7 @@ from ctrace.inspector.capture.variations import Make, varied
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import Choice, Vary
-from ctrace.inspector.model import ScenarioKind
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 _SEQUENCE_DIMENSIONS = {True: 3, False: 2}
 """Whether it floats -> dimensions of a batch of sequences: features of each token, or the tokens' numbers."""

@@ -5,6 +5,7 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
+from ctrace.inspector.capture import backends
 from ctrace.inspector.capture.calling import called
 from ctrace.inspector.capture.dangers import Dangers
 from ctrace.inspector.capture.eager import Around, Eager, EagerError
@@ -13,8 +14,8 @@ from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.ways import Way, training
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import Outcome, ScenarioKind
 from ctrace.inspector.order import Options
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""
@@ -22,7 +23,13 @@ _TIMED = 3
 
 
 def run_scenarios(
-    loaded: Loaded, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around = nullcontext
+    loaded: Loaded,
+    options: Options,
+    recorder: Recorder,
+    ops: OpCounter,
+    around_eager: Around = nullcontext,
+    *,
+    calls: int = CALLS,
 ) -> None:
     """Compile the model and call it in each scenario; each call in eager is made in a context of `around_eager`.
 
@@ -38,7 +45,7 @@ def run_scenarios(
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    runs = _Runs(loaded.model, options, recorder, ops, around_eager)
+    runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -50,10 +57,13 @@ def run_scenarios(
 class _Runs:
     """Calls a model, compiled and not."""
 
-    def __init__(self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around) -> None:
+    def __init__(
+        self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around, calls: int
+    ) -> None:
         import torch
 
         self._options = options
+        self._calls = calls
         self._recorder = recorder
         self._ops = ops
         self._frames_before_last = 0
@@ -75,11 +85,11 @@ class _Runs:
     def call(self, name: str, way: Way) -> None:
         """Call it in a scenario, and record its ops, in eager and outside of graphs."""
         in_eager = left = None
-        for index in range(CALLS):
-            last = index == CALLS - 1
+        for index in range(self._calls):
+            last = index == self._calls - 1
             counted, left = self._once(name, index, way, last=last and in_eager is not None)
             in_eager = in_eager or counted
-        self._done(name, way, CALLS, seconds=self._timed(way) if self._options.guard_cost else None)
+        self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
             self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
 
@@ -156,6 +166,8 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
 
 def _compile_arguments(options: Options) -> dict[str, Any]:
     arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
+    if options.trace_only:
+        return {**arguments, "backend": backends.eager}
     if options.mode is not None:
         arguments["mode"] = options.mode
     if options.backend is not None:

@@ -31,6 +31,26 @@ class _Handler(logging.Handler):
         self._log.write(metadata, getattr(record, "payload", None), source, record.lineno)
 
 
+class _Added:
+    """A handler while it is added to a logger; meanwhile the logger has besides only handlers of torch.
+
+    Pytest adds its own to all loggers that do not propagate (9.2, _pytest/logging.py), and would show each record.
+    """
+
+    def __init__(self, logger: logging.Logger, handler: logging.Handler) -> None:
+        self._logger = logger
+        self._handler = handler
+        self._aside = [each for each in logger.handlers if not type(each).__module__.startswith("torch.")]
+        for each in self._aside:
+            logger.removeHandler(each)
+        logger.addHandler(handler)
+
+    def remove(self) -> None:
+        self._logger.removeHandler(self._handler)
+        for each in self._aside:
+            self._logger.addHandler(each)
+
+
 def _with_stage(data: Any) -> Any:
     """Add which part of its graph emitted code is of; torch does not say. The graph is still at hand (V.graph)."""
     from torch._inductor.virtualized import V
@@ -42,7 +62,7 @@ def _with_stage(data: Any) -> Any:
 @contextmanager
 def structured(recorder: Recorder, when: When) -> Iterator[None]:
     """Keep what torch writes to its structured trace, from the first event on."""
-    added: list[tuple[logging.Logger, logging.Handler]] = []
+    added: list[_Added] = []
 
     def install(torch: ModuleType) -> None:
         from torch._logging import _internal
@@ -53,12 +73,11 @@ def structured(recorder: Recorder, when: When) -> Iterator[None]:
             recorder.log.write({"str": [name, number]}, None, "ctrace", 0)
         handler = _Handler(recorder.log, Path(torch.__file__ or "").resolve().parent.parent)
         _internal.trace_log.setLevel(logging.DEBUG)
-        _internal.trace_log.addHandler(handler)
-        added.append((_internal.trace_log, handler))
+        added.append(_Added(_internal.trace_log, handler))
 
     when("torch", install)
     try:
         yield
     finally:
-        for logger, handler in added:
-            logger.removeHandler(handler)
+        for each in added:
+            each.remove()

@@ -8,7 +8,7 @@ from ctrace.inspector.capture.tensors import mapped, recast, requiring, resized,
 from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.inputs import Choice, Vary
-from ctrace.inspector.model import ScenarioKind
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 Make = Callable[[], Call]
 

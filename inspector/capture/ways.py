@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model import ScenarioKind
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 @dataclass(frozen=True, slots=True)

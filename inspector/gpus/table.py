@@ -14,6 +14,7 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 
 _OURS = Path(__file__).parent / "gpus.yaml"
 _A_FILE = re.compile(r"(?P<file>.+\.ya?ml)(?::(?P<name>[^/]*))?", re.IGNORECASE)
+_HERE = Path()
 _VENDOR = ("nvidia", "geforce", "tesla")
 
 
@@ -28,18 +29,18 @@ class Listed:
     """Whether it stands in the place of one of that name."""
 
 
-def gpu_named(name: str, files: Sequence[str] = ()) -> TargetGpu:
-    """Find the GPU that `--target` was given: by name, by title, or as `gpus.yaml:name`.
+def gpu_named(name: str, files: Sequence[str] = (), folder: Path = _HERE) -> TargetGpu:
+    """Find the GPU that `--target` was given: by name, by title, or as `gpus.yaml:name`, relative to `folder`.
 
     `files` are those of the project's settings.
 
     Raises:
         TargetError: there is none of that name, or a file of GPUs is wrong.
     """
-    return listed(name, files).gpu
+    return listed(name, files, folder).gpu
 
 
-def listed(name: str, files: Sequence[str] = ()) -> Listed:
+def listed(name: str, files: Sequence[str] = (), folder: Path = _HERE) -> Listed:
     """Find a GPU as `gpu_named` does, and say where it is from.
 
     Raises:
@@ -47,7 +48,7 @@ def listed(name: str, files: Sequence[str] = ()) -> Listed:
     """
     asked = _A_FILE.fullmatch(name)
     if asked is not None:
-        return Listed(_in_file(Path(asked["file"]), asked["name"], files), asked["file"])
+        return Listed(_in_file(folder / asked["file"], asked["name"], files), asked["file"])
     return found(name, gpus(files))
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from ctrace.inspector.findings import Cause, Recompile
-from ctrace.inspector.model import Outcome, Scenario, ScenarioKind, Session
+from ctrace.inspector.model import Scenario, Session
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 
 @dataclass(frozen=True, slots=True)

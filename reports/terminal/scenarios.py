@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.findings import Danger
-from ctrace.inspector.model import Outcome, Session
+from ctrace.inspector.model import Session
+from ctrace.inspector.scenariokinds import Outcome
 from ctrace.inspector.views.scenarios import not_compared, provoked
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, item, more, section

@@ -107,7 +107,10 @@ class TestOwned:
         write(project, 'owned = ["."]')
         assert settings_at(project).owned == (str(project),)
 
-    @pytest.mark.parametrize("name", ["no_such_thing", "no_such.thing", "json.no_such_part", "..no", "no/such"])
+    @pytest.mark.parametrize(
+        "name",
+        ["no_such_thing", "no_such.thing", "json.no_such_part", "..no", "no/such", "n" * 5000, "json." + "n" * 5000],
+    )
     def test_what_is_neither(self, project: Path, name: str):
         write(project, f'owned = ["{name}"]')
         error = refused(project)
@@ -123,7 +126,7 @@ class TestGpus:
         inner.mkdir()
         assert settings_at(inner).gpus == (str(project / "gpus.yaml"),)
 
-    @pytest.mark.parametrize("name", ["no.yaml", ".", "", "\\u0000"])
+    @pytest.mark.parametrize("name", ["no.yaml", ".", "", "\\u0000", "n" * 5000])
     def test_what_is_not_there(self, project: Path, name: str):
         write(project, f'gpus = ["{name}"]')
         assert "which is not there" in refused(project).what

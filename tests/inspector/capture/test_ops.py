@@ -2,7 +2,9 @@
 
 from types import CodeType
 
-from ctrace.inspector.capture.ops import OpCounts, describe
+import pytest
+
+from ctrace.inspector.capture.ops import OpCounts, countable, describe
 from tests.helpers import MODEL
 
 CODES = compile(
@@ -51,3 +53,13 @@ def test_ops_that_no_frame_led_to_have_no_function():
 def test_nothing_left_is_a_measured_zero():
     described = describe(counts(), counts())
     assert (described["left"], described["stacks"]) == (0, [])
+
+
+def test_code_that_cannot_be_hashed_is_counted_by():
+    written = FORWARD.replace(co_consts=(None, {"a dict": "as Dynamo has them"}))
+    with pytest.raises(TypeError):
+        hash(written)
+    code = countable(written)
+    left = counts((((code, 3),), 1))
+    assert describe(counts(), left)["stacks"] == [{"frames": [{"file": MODEL, "name": "forward", "line": 3}], "ops": 1}]
+    assert countable(FORWARD) is FORWARD

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from ctrace.inspector.findings import Limit, Recompile
-from ctrace.inspector.model import Coverage, Scenario, ScenarioKind, Session
+from ctrace.inspector.model import Coverage, Scenario, Session
+from ctrace.inspector.scenariokinds import ScenarioKind
 from ctrace.inspector.views.scenarios import not_compared, provoked
 from tests import sessions
 from tests.helpers import MODEL

@@ -1,0 +1,193 @@
+"""Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+from ctrace.inspector.gate.allowing import allowing
+from ctrace.inspector.gate.facts import OF_SITES, count_of
+from ctrace.inspector.gate.matching import Matched, matched
+from ctrace.inspector.gate.model import (
+    Baseline,
+    Checked,
+    Finding,
+    FindingKind,
+    Job,
+    JobKey,
+    Lock,
+    Seen,
+    Site,
+    SiteKind,
+    State,
+)
+from ctrace.inspector.gate.policy import CPU, STRICT, Allow, Count, Limits, Policy
+from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
+
+_FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
+"""Counts that rise with each new site: where there is one, it is the news."""
+_STRICT = frozenset((SiteKind.DANGER,))
+"""Sites that a model which the lock does not know may not have, though no limit counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What jobs are held against."""
+
+    policy: Policy
+    lock: Lock
+    today: date
+    moved: Mapping[JobKey, JobKey]
+    """Jobs that the lock knows by another name, as their model's file was moved."""
+
+    def checked(self, seen: Seen) -> Checked:
+        """Judge one job."""
+        ran = Checked(seen.job.key, seconds=seen.seconds, run=seen.run, known_as=seen.job.known_as)
+        if seen.state is None:
+            return replace(ran, findings=seen.doubts)
+        baseline = self.baseline(seen.job, seen.state.torch)
+        compared = _Compared(self, seen, seen.state, baseline)
+        return replace(
+            ran,
+            state=seen.state,
+            findings=(*seen.doubts, *compared.findings()),
+            allowed=compared.allowed,
+            better=() if seen.doubts or seen.job.known_as else tuple(compared.better()),
+            is_new=baseline is None and seen.state.torch in self.lock.sections,
+            graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
+        )
+
+    def baseline(self, job: Job, torch: str) -> Baseline | None:
+        """Give what the lock says of a job; None: nothing."""
+        key = job.known_as or job.key
+        return self.lock.sections.get(torch, {}).get(self.moved.get(key, key))
+
+    def limits(self, job: Job, torch: str, *, is_known: bool) -> Limits:
+        """Give the limits of a job: the policy's, and the strict ones for what nothing else speaks of."""
+        return job.limits if is_known or self.lacks(torch) else job.limits.over(STRICT)
+
+    def lacks(self, torch: str) -> bool:
+        """Whether the lock knows other versions of torch, and not this one; that is said once, for all jobs."""
+        return bool(self.lock.sections) and torch not in self.lock.sections
+
+
+class _Compared:
+    """One job beside its baseline."""
+
+    def __init__(self, judge: Judge, seen: Seen, state: State, baseline: Baseline | None) -> None:
+        self._seen = seen
+        self._state = state
+        self._baseline = baseline
+        self._limits = judge.limits(seen.job, state.torch, is_known=baseline is not None)
+        self._is_known = baseline is not None
+        self._is_strict = baseline is None and not judge.lacks(state.torch)
+        entries = [(site, allowing(judge.policy.allow, site.key, judge.today)) for site in state.sites]
+        self.allowed: tuple[tuple[Site, Allow], ...] = tuple((site, entry) for site, entry in entries if entry)
+        self._allowed = {site.key for site, _ in self.allowed}
+        # What is allowed comes last, so that it takes no place in the lock from a site that needs it.
+        held = [site for site in state.sites if site.key not in self._allowed]
+        self._matched: Matched = matched(held, baseline.sites if baseline else ())
+        self._gone = matched([site for site, _ in self.allowed], self._matched.gone).gone
+
+    def findings(self) -> Iterator[Finding]:
+        """Say what is worse than the lock, or beyond the limits."""
+        worse = [*self._new_sites(), *self._more_times()]
+        yield from worse
+        yield from self._more(is_told=bool(worse))
+        yield from self._beyond_limits()
+        if self._seen.has_ended:
+            yield from self._not_measured()
+            yield from self._measured_before()
+
+    def better(self) -> Iterator[str]:
+        """Say what the lock could forget."""
+        yield from (gone_site(known.key) for known in self._gone)
+        for site, known in self._matched.pairs:
+            if site.times < known.times:
+                yield f"{named(site.key)}: ×{site.times}, no longer ×{known.times}"
+        for count, was in (self._baseline.counts if self._baseline else {}).items():
+            now = self._state.counts.get(count)
+            if now is not None and now < was and count not in OF_SITES:
+                yield f"{NAMES[count]}: {now}, no longer {was}"
+
+    def _new_sites(self) -> Iterator[Finding]:
+        for site in self._matched.new:
+            if self._is_new(site):
+                yield Finding(FindingKind.NEW_SITE, new_site(site.key), site=site)
+
+    def _is_new(self, site: Site) -> bool:
+        if self._is_known:
+            return not self._is_within(site)
+        return self._is_strict and site.key.kind in _STRICT
+
+    def _more_times(self) -> Iterator[Finding]:
+        for site, known in self._matched.pairs:
+            if site.times > known.times and not self._is_within(site):
+                yield Finding(FindingKind.MORE_TIMES, named(site.key), site=site, was=known.times, now=site.times)
+
+    def _more(self, *, is_told: bool) -> Iterator[Finding]:
+        for count, was in (self._baseline.counts if self._baseline else {}).items():
+            now = self._state.counts.get(count)
+            if now is None or now <= was + self._let_pass(count) or count in OF_SITES or count in self._limits.most:
+                continue
+            if is_told and count in _FOLLOWS:
+                continue
+            yield Finding(FindingKind.MORE, f"+{now - was} {NAMES[count]}", "", None, count, was, now)
+
+    def _beyond_limits(self) -> Iterator[Finding]:
+        for count, most in self._limits.most.items():
+            now = self._counted(count)
+            if now is None or now <= most:
+                continue
+            sites = [] if self._is_known else self._not_passed(count)
+            if not sites:
+                yield Finding(FindingKind.LIMIT, NAMES[count], "", None, count, most, now)
+            for site in sites:
+                yield Finding(FindingKind.LIMIT, named(site.key), site=site, count=count, was=most, now=now)
+        least, coverage = self._limits.coverage, self._state.coverage
+        if least is not None and coverage is not None and coverage < least:
+            yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
+
+    def _not_measured(self) -> Iterator[Finding]:
+        missing = [NAMES[count] for count in self._limits.most if self._state.counts.get(count) is None]
+        missing += ["coverage"] if self._limits.coverage is not None and self._state.coverage is None else []
+        for what in missing:
+            todo = "limit it only where it is measured: for kernels a GPU as target, for ops a model and its inputs"
+            yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, and not measured", todo)
+
+    def _measured_before(self) -> Iterator[Finding]:
+        """Say what the lock holds of a job and today's run does not know; logs made elsewhere know less."""
+        known = self._baseline.counts if self._baseline and self._seen.job.known_as is None else {}
+        of_code = {Count.KERNELS} if self._state.job.target != CPU else set()
+        for count in (Count.EAGER_OPS, *of_code):
+            if count in known and count not in self._state.counts and count not in self._limits.most:
+                todo = "see ctrace explain; if that is wanted, ctrace check --update forgets it"
+                yield Finding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, and not measured now", todo)
+
+    def _let_pass(self, count: Count) -> int:
+        """Say by how much a count may be above the lock's: by what the sites cost that pass and are not in the lock."""
+        within = [site for site in self._matched.new if self._is_within(site)]
+        costs = [site.cost for site in (*within, *(site for site, _ in self.allowed))]
+        match count:
+            case Count.GRAPHS:
+                return sum(cost.graphs for cost in costs)
+            case Count.EAGER_OPS:
+                return sum(cost.ops or 0 for cost in costs)
+            case _:
+                return 0
+
+    def _is_within(self, site: Site) -> bool:
+        """Whether the policy limits the count of a site, and what there is of it is within the limit."""
+        count = count_of(site.key)
+        most = self._limits.most.get(count) if count is not None else None
+        return count is not None and most is not None and (self._counted(count) or 0) <= most
+
+    def _counted(self, count: Count) -> int | None:
+        """Count what is not allowed."""
+        now = self._state.counts.get(count)
+        if now is None or count not in OF_SITES:
+            return now
+        return sum(site.times if count is Count.RECOMPILES else site.places for site in self._not_passed(count))
+
+    def _not_passed(self, count: Count) -> list[Site]:
+        """Give the sites of a count that no entry of the policy lets pass."""
+        return [each for each in self._state.sites if count_of(each.key) is count and each.key not in self._allowed]

@@ -1,0 +1,73 @@
+"""What of this machine a check may use: cores and memory, also inside a container.
+
+Control groups limit both: https://docs.kernel.org/admin-guide/cgroup-v2.html (`cpu.max`, `memory.max`), and v1, where
+the files of memory lie below `memory/` and are called otherwise.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_SYSTEM = Path("/")
+_NO_LIMIT = 1 << 60
+"""Version 1 writes a number near 2**63 where there is no limit."""
+
+
+def cores(system: Path = _SYSTEM) -> int:
+    """Count the cores that this process may use, at least one."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for folder in _groups(system, ""):
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        if quota.isdecimal() and period.isdecimal():
+            count = min(count, -(-int(quota) // int(period)))
+    return max(count, 1)
+
+
+def memory(system: Path = _SYSTEM) -> int:
+    """Give the bytes of memory that are free for this process; where the system does not tell, all that there are."""
+    free = [*_whole(system), *_of_groups(system)]
+    if free:
+        return min(free)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _whole(system: Path) -> Iterator[int]:
+    for line in _text(system / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+
+
+def _of_groups(system: Path) -> Iterator[int]:
+    """Give what each control group leaves; pages of files that were not used of late can be had any time."""
+    for folder in _groups(system, ""):
+        yield from _left(folder, "memory.max", "memory.current", "inactive_file")
+    for folder in _groups(system, "memory"):
+        yield from _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _left(folder: Path, limit: str, used: str, idle: str) -> Iterator[int]:
+    most, now = _text(folder / limit), _text(folder / used)
+    if not (most.isdecimal() and now.isdecimal()) or int(most) > _NO_LIMIT:
+        return
+    counts = dict(line.split() for line in _text(folder / "memory.stat").splitlines() if line.count(" ") == 1)
+    yield max(int(most) - int(now) + int(counts.get(idle, 0)), 0)
+
+
+def _groups(system: Path, controller: str) -> Iterator[Path]:
+    """Give this process's control group of one controller and those above it; of version 2 where that is empty.
+
+    A container may not see its own path; then the folder at the top is its own.
+    """
+    mount = system / "sys/fs/cgroup" / controller
+    for line in _text(system / "proc/self/cgroup").splitlines():
+        _number, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            own = mount / path.lstrip("/")
+            yield from (folder for folder in (own, *own.parents) if folder == mount or mount in folder.parents)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,139 @@
+"""All jobs of a check together: each judged, and what no single one shows."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import PurePosixPath
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.gate.allowing import useless
+from ctrace.inspector.gate.judge import Judge
+from ctrace.inspector.gate.matching import matched
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Seen
+from ctrace.inspector.gate.policy import Policy
+from ctrace.inspector.gate.trust import is_judged
+
+Wrong = Sequence[tuple[JobKey, CtraceError]]
+
+
+def judged(
+    seen: Sequence[Seen],
+    policy: Policy,
+    lock: Lock,
+    today: date,
+    *,
+    wrong: Wrong = (),
+    is_whole: bool = True,
+    seconds: float = 0.0,
+) -> Outcome:
+    """Judge all jobs of a check.
+
+    `wrong` are jobs that cannot run. `is_whole` says whether all models of the policy are among them: only then can
+    one be missing, and an allow entry be of no use.
+    """
+    keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
+    versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
+    vanished = _vanished(lock, versions, keys) if is_whole else {}
+    moved = _moved(lock, versions, keys, vanished, seen)
+    judge = Judge(policy, lock, today, moved)
+    checked = [judge.checked(each) for each in seen]
+    checked += [Checked(key, findings=(Finding(FindingKind.WRONG, error.what, error.todo),)) for key, error in wrong]
+    taken = {known.model for known in moved.values()}
+    missing = [model for model in vanished if model not in taken]
+    return Outcome(
+        policy,
+        lock,
+        tuple(sorted(checked, key=lambda each: each.job)),
+        (*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
+        tuple(_notes(policy, checked, moved, today, is_whole=is_whole)),
+        tuple(vanished),
+        moved,
+        ", ".join(versions),
+        seconds,
+    )
+
+
+def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> dict[str, None]:
+    """Give the models that the lock knows for these versions of torch, and the check does not."""
+    there = {key.model for key in keys}
+    known = {key.model for version in versions for key in lock.sections.get(version, {}) if key.is_of_policy}
+    return dict.fromkeys(model for model in sorted(known) if model not in there)
+
+
+def _moved(
+    lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str], seen: Sequence[Seen]
+) -> Mapping[JobKey, JobKey]:
+    """Find models that the lock knows by the path that their file had.
+
+    One of a name vanished and one came: it was moved. One of a folder vanished, and one came that shows just what the
+    lock says of the other: it was renamed.
+    """
+    known = {key.model for version in versions for key in lock.sections.get(version, {})}
+    every = list(keys)
+    came = {key.model for key in every} - known
+    was = _alike(came, vanished, lambda path: path.name)
+    rest = [model for model in vanished if model not in was.values()]
+    renamed = _alike(came - set(was), rest, lambda path: str(path.parent))
+    was |= {new: old for new, old in renamed.items() if _is_shown(new, old, lock, seen)}
+    return {key: JobKey(was[key.model], key.scenario, key.target) for key in every if key.model in was}
+
+
+def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, str]:
+    """Pair what came with what is gone, where there is one of each."""
+    new, old = (_grouped(models, by) for models in (came, gone))
+    return {new[each][0]: old[each][0] for each in new if len(new[each]) == len(old.get(each, ())) == 1}
+
+
+def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in models:
+        found.setdefault(by(PurePosixPath(each)), []).append(each)
+    return found
+
+
+def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[Seen]) -> bool:
+    """Whether the jobs of a model show what the lock says of another, no less and no more."""
+    jobs = [each for each in seen if each.job.key.model == new]
+    return bool(jobs) and all(_is_same(each, lock, old) for each in jobs)
+
+
+def _is_same(seen: Seen, lock: Lock, old: str) -> bool:
+    state, key = seen.state, seen.job.key
+    known = lock.sections.get(state.torch, {}).get(JobKey(old, key.scenario, key.target)) if state else None
+    if state is None or known is None:
+        return False
+    found = matched(state.sites, known.sites)
+    has_as_many = all(state.counts.get(count) == number for count, number in known.counts.items())
+    return has_as_many and not found.new and not found.gone and all(now.times == was.times for now, was in found.pairs)
+
+
+def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:
+    if not list(keys):
+        todo = "name models in the policy, or on the command line"
+        yield Finding(FindingKind.WRONG, "there is no model to check", todo)
+
+
+def _gone(model: str) -> Finding:
+    todo = "if that is wanted, ctrace check --update forgets it"
+    return Finding(FindingKind.VANISHED, f"{model} is in the lock, and no model of the policy any more", todo)
+
+
+def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
+    for version in versions:
+        if lock.sections and version not in lock.sections:
+            what = f"{lock.file or 'the lock'} says nothing of torch {version}: it knows {', '.join(lock.sections)}"
+            yield Finding(FindingKind.NO_SECTION, what, "run ctrace check --update with it, and commit the lock")
+
+
+def _notes(
+    policy: Policy, checked: Iterable[Checked], moved: Mapping[JobKey, JobKey], today: date, *, is_whole: bool
+) -> Iterator[str]:
+    every = list(checked)
+    for now, was in {key.model: known.model for key, known in moved.items()}.items():
+        yield f"{now} is taken for {was} of the lock; ctrace check --update writes it down"
+    new = sorted({each.job.model for each in every if each.is_new and each.job not in moved})
+    if new:
+        are = "are" if len(new) > 1 else "is"
+        yield f"{', '.join(new)} {are} not in the lock; ctrace check --update adds {'them' if len(new) > 1 else 'it'}"
+    if is_whole:
+        sites = [site.key for each in every if each.state is not None for site in each.state.sites]
+        yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, every)))

@@ -1,0 +1,49 @@
+"""One name for a file on every machine: relative to the project, or to where packages are installed."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+_PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3\.\d+/", re.IGNORECASE)
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def relative_path(file: str, root: Path, prefixes: Mapping[str, str]) -> str:
+    """Name a file below a folder of libraries or `root`; one of another machine by its end that is below `root`."""
+    text = _plain(file)
+    homes = [f"{home}/" for home in dict.fromkeys((root.as_posix(), root.resolve().as_posix()))]
+    mine = next((home for home in homes if text.startswith(home)), "")
+    packages = _PACKAGES.match(text)
+    if packages and len(packages[0]) > len(mine):  # also those of an environment in the project's folder
+        return text[packages.end() :]
+    if mine:
+        return text.removeprefix(mine)
+    known = [prefix for prefix in map(_plain, prefixes) if text.startswith(f"{prefix}/")]
+    if known:
+        return text.removeprefix(f"{max(known, key=len)}/")
+    return _end_below(text, root)
+
+
+def _plain(file: str) -> str:
+    """Write a path with `/`, and without `.` and `..` in it."""
+    return posixpath.normpath(file.replace("\\", "/")) if file else ""
+
+
+def _end_below(text: str, root: Path) -> str:
+    """Find the longest end of a path that is a file below `root`; else its last two parts, or all of a relative one."""
+    parts = PurePosixPath(text).parts
+    is_absolute = bool(parts) and (parts[0].startswith("/") or _DRIVE.fullmatch(parts[0]) is not None)
+    for at in range(is_absolute, len(parts)):
+        end = PurePosixPath(*parts[at:])
+        if ".." not in end.parts and _is_file(root / end):
+            return str(end)
+    return "/".join(parts[1:][-2:] if is_absolute else parts)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; names come from logs, and may be longer than a file's can be."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -1,0 +1,96 @@
+"""Whether a job can be judged at all: how the program ended, whether something compiled, whether the sources agree."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ctrace.inspector.gate.facts import minor_of, state_of
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Ran, Seen
+from ctrace.inspector.model import Failure, FailurePhase, Session
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
+
+_PHASES = {
+    FailurePhase.TARGET: FindingKind.WRONG,
+    FailurePhase.LOAD: FindingKind.FAILED,
+    FailurePhase.EAGER: FindingKind.FAILED,
+    FailurePhase.RUN: FindingKind.COMPILE_FAILED,
+    FailurePhase.CRASH: FindingKind.CRASHED,
+    FailurePhase.INTERRUPT: FindingKind.CRASHED,
+    FailurePhase.TIMEOUT: FindingKind.TIMEOUT,
+}
+_BEFORE = {
+    FailurePhase.LOAD: "importing it raised ",
+    FailurePhase.EAGER: "without torch.compile it raises ",
+    FailurePhase.RUN: "with torch.compile it raises ",
+}
+_JUDGEMENTS = frozenset(
+    (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
+)
+"""What is found of a job whose numbers can be trusted."""
+
+
+def is_judged(checked: Checked) -> bool:
+    """Whether what a job showed is all there is, and can be written down."""
+    return checked.state is not None and all(each.kind in _JUDGEMENTS for each in checked.findings)
+
+
+def seen(ran: Ran, root: Path) -> Seen:
+    """Take from a job that ran what a gate looks at."""
+    if ran.session is None:
+        return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
+    state = state_of(ran.session, ran.job.key, root)
+    doubts = tuple(untrusted(ran.session, ran.said))
+    return Seen(ran.job, state, doubts, ran.session.failure is None, ran.seconds, ran.run)
+
+
+def _without_session(ran: Ran) -> Finding:
+    if ran.error is not None:
+        return Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
+    return Finding(FindingKind.CRASHED, "it ended and left nothing to read", "run it with ctrace explain to see more")
+
+
+def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
+    """Say what keeps a job from being judged, or makes the judgement doubtful."""
+    if session.failure is not None:
+        yield _failed(session.failure, said)
+    yield from _scenarios(session)
+    if session.failure is None and not session.graphs:
+        why = session.environment.switched_off
+        todo = why or "ctrace explain says why; a check of nothing holds nothing"
+        yield Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing", todo)
+    if session.failure is None and not minor_of(session):
+        todo = "a log from its beginning names it; without it, the lock cannot be asked"
+        yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
+    yield from _unfinished(session)
+    for problem in session.problems:
+        if problem.is_doubt:
+            yield Finding(FindingKind.DOUBT, problem.what, "look at the run with ctrace explain, and report it")
+
+
+def _unfinished(session: Session) -> Iterator[Finding]:
+    """Find where a log of torch alone stops: each compilation that ends has metrics, one that raises too (2.13).
+
+    Our own logs say themselves that they are whole.
+    """
+    for each in session.compilations if not session.environment.ctrace else ():
+        if (each.seconds, each.guards, each.fail_type) == (None, None, None):
+            todo = "take the log when the program has ended, or look at what ended it"
+            yield Finding(FindingKind.DOUBT, f"compilation {each.id} began, and the log does not say its end", todo)
+
+
+def _failed(failure: Failure, said: str) -> Finding:
+    what = " ".join(failure.message.split())
+    if failure.phase in _BEFORE:
+        what = f"{_BEFORE[failure.phase]}{failure.type}: {what}"
+    last = said.strip().rpartition("\n")[2]
+    todo = failure.todo or (f"its last line was: {last}" if last else "run it with ctrace explain to see more")
+    return Finding(_PHASES[failure.phase], what, todo, file=failure.file, line=failure.line)
+
+
+def _scenarios(session: Session) -> Iterator[Finding]:
+    for each in session.scenarios:
+        if each.outcome is Outcome.COMPILE_FAILED:
+            what = f"scenario {each.name}: compiled it raises {' '.join(each.message.split())}"
+            yield Finding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
+        elif each.outcome is Outcome.NOT_TAKEN and each.kind is not ScenarioKind.PROVOKED:
+            what = f"scenario {each.name}: the model does not take it: {' '.join(each.message.split())}"
+            yield Finding(FindingKind.FAILED, what, "correct the scenario, or the model")

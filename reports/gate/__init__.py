@@ -1,0 +1,1 @@
+"""What `ctrace check` found, in each of its formats."""

@@ -1,0 +1,67 @@
+"""What a check found as commands of a GitHub workflow, which show it at its line in the pull request.
+
+Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actions"; actions/toolkit, command.ts.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from ctrace.inspector.gate.model import Outcome
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.places import Spot
+from ctrace.reports.gate.told import Told, every, lines
+from ctrace.reports.gate.words import KINDS
+
+MOST = 10
+"""GitHub shows so many errors of a step, and so many warnings; the others it drops without a word."""
+_Command = tuple[str, Spot | None]
+"""Its title and message, joined by a line break, and its place."""
+
+
+def render_annotations(outcome: Outcome) -> str:
+    """Write a line for each finding, the gravest first, and for each note; no line at all for a check that holds."""
+    errors = _limited("error", [_finding(each) for each in every(outcome)], "finding")
+    warnings = _limited("warning", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
+    return "".join(f"{line}\n" for line in (*errors, *warnings))
+
+
+def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:
+    """Write all commands if GitHub shows all; else the first ones, and how many there are besides."""
+    shown = commands if len(commands) <= MOST else commands[: MOST - 1]
+    yield from (_command(name, each, at) for each, at in shown)
+    if left := len(commands) - len(shown):
+        more = f"ctrace check\nand {fmt.count(left, f'more {noun}')}: see what the step prints"
+        yield _command(name, more, None)
+
+
+def _finding(told: Told) -> _Command:
+    title = f"ctrace: {KINDS[told.finding.kind]}"
+    others = len(told.checked) - 1
+    shared = [f"The same in {fmt.count(others, 'more job')}."] if others > 0 else []
+    return "\n".join([title, *lines(told.finding, told.first, None), *shared]), told.spot
+
+
+def _command(name: str, text: str, at: Spot | None) -> str:
+    """Write `::error file=...,line=...,title=...::message`."""
+    title, _, message = text.partition("\n")
+    properties = [*_place(at), ("title", title)]
+    written = ",".join(f"{key}={_property(value)}" for key, value in properties)
+    return f"::{name} {written}::{_data(message)}"
+
+
+def _place(at: Spot | None) -> Iterable[tuple[str, str]]:
+    if at is None:
+        return
+    yield "file", at.file
+    if at.line is not None:
+        yield "line", str(at.line)
+    if at.columns is not None:
+        begin, end = at.columns
+        yield from (("endLine", str(at.line)), ("col", str(begin)), ("endColumn", str(end - 1)))
+
+
+def _data(text: str) -> str:
+    return fmt.plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

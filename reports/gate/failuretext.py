@@ -1,0 +1,96 @@
+"""A check that failed in a test, as plain lines that read like the screen of `ctrace check`."""
+
+import textwrap
+from collections.abc import Iterator
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.gate.policy import Count
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.places import near, spot
+from ctrace.reports.gate.told import LONGEST, code, todo
+from ctrace.reports.gate.words import TITLES, cost
+
+_WIDEST = 120
+_NARROWEST = 40
+_INDENT = "   "
+_BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
+_WORSE_THAN_LOCK = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
+
+
+def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
+    """Write what does not hold of the one check in `outcome`; `is_by_lock`: the lock decides, and not the test."""
+    width = max(min(width, _WIDEST), _NARROWEST)
+    one = outcome.checked[0]
+    findings = [*outcome.findings, *one.findings]
+    parts = [
+        [_headline(one, outcome), *_folded(_facts(one, outcome), "", width)],
+        *(list(_finding(number, each, one, outcome, width)) for number, each in enumerate(findings, 1)),
+        list(_next(outcome, one, width, is_by_lock=is_by_lock)),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _headline(one: Checked, outcome: Outcome) -> str:
+    # One line: pytest's summary shows this much.
+    return f"{TITLES[outcome.exit]}  {fmt.one_line(str(one.job), LONGEST)}"
+
+
+def _facts(one: Checked, outcome: Outcome) -> str:
+    counts = one.state.counts if one.state else {}
+    told = [f"torch {outcome.torch}"] if outcome.torch else []
+    told += [fmt.count(counts[Count.GRAPHS], "graph")] if Count.GRAPHS in counts else []
+    told += [fmt.count(sum(counts.get(each, 0) for each in _BREAKS), "graph break")] if counts else []
+    told += [f"{counts[Count.SKIPPED]} left in eager"] if counts.get(Count.SKIPPED) else []
+    told += [f"{fmt.count(counts[Count.RECOMPILES], 'recompile')} after warm-up"] if Count.RECOMPILES in counts else []
+    coverage = one.state.coverage if one.state else None
+    told += [] if coverage is None else [f"{int(coverage)} % of the ops in graphs"]
+    return " · ".join([*told, fmt.seconds(one.seconds)])
+
+
+def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, width: int) -> Iterator[str]:
+    yield from _folded(f"{number}. {finding.what}", "", width, _INDENT)
+    at = spot(finding, one, outcome) if finding.file or finding.site else None
+    if at is not None:
+        yield f"{_INDENT}{fmt.one_line(str(at), LONGEST)}"
+    if finding.site is not None:
+        yield f"{_INDENT}  {fmt.one_line(code(finding), LONGEST)}"  # never folded: somebody may copy it
+        yield from _folded(finding.site.reason, _INDENT, width)
+    yield from _folded(_numbers(finding, one), _INDENT, width)
+    for each in todo(finding):
+        yield from _folded(f"→ {each}", _INDENT, width, f"{_INDENT}  ")
+
+
+def _numbers(finding: Finding, one: Checked) -> str:
+    """Say what there is, what may be, and what it costs."""
+    told = [cost(finding, one)]
+    if finding.kind is FindingKind.LIMIT and finding.site is not None:
+        told.insert(0, f"{finding.now} now, and at most {finding.was}")
+    text = ", ".join(each for each in told if each)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _next(outcome: Outcome, one: Checked, width: int, *, is_by_lock: bool) -> Iterator[str]:
+    if not is_by_lock or outcome.exit is not Exit.WORSE:
+        return
+    file = near(outcome.lock.file, outcome) if outcome.lock.file else "the lock"
+    kinds = {each.kind for each in one.findings}
+    if kinds.intersection(_WORSE_THAN_LOCK):
+        yield from _folded(f"If this is wanted: pytest --ctrace-update keeps today's state in {file}.", "", width)
+    elif FindingKind.LIMIT in kinds:  # the strict ones: with no numbers of its own a test has no others
+        known = f"{file} does not know this check" if outcome.lock.file else "There is no lock"
+        held = "so there may be no break, no function in eager and no recompile after warm-up"
+        wanted = "pytest --ctrace-update keeps today's state as what passes"
+        yield from _folded(f"{known}, {held}; {wanted}.", "", width)
+
+
+def _folded(text: str, indent: str, width: int, hanging: str = "") -> list[str]:
+    """Fold foreign text to lines; a word that is too long stays whole."""
+    return textwrap.wrap(
+        fmt.one_line(text, LONGEST),
+        width,
+        initial_indent=indent,
+        subsequent_indent=hanging or indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

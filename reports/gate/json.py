@@ -1,0 +1,121 @@
+"""What a check found as JSON, for programs. Names are fixed: they may be added to, never renamed.
+
+    {"schema": 1, "verdict": "worse", "exit": 1, "torch": "2.13", "policy": "ctrace.yaml", "lock": "ctrace.lock",
+     "jobs": [{"model": "models/mask.py", "scenario": "base", "target": "cpu", "verdict": "worse", "exit": 1,
+               "new": false, "graphs_before": 2, "coverage": 71.4, "seconds": 1.2, "run": "20260101-120000-mask",
+               "counts": {"breaks": 1, "graphs": 3, "kernels": null},
+               "sites": [SITE],
+               "findings": [FINDING],
+               "allowed": [{"site": SITE, "reason": "...", "expires": "2030-01-31", "line": 12}],
+               "better": ["-1 GB0059 models/mask.py::Mask.forward"]}],
+     "findings": [FINDING], "notes": ["..."], "seconds": 4.1}
+
+    SITE     {"kind": "break", "causes": ["GB0170"], "owner": "user", "place": "models/mask.py::Mask.forward",
+              "text": "if is_pad.any():", "times": 1, "file": "models/mask.py", "line": 14, "columns": [12, 24],
+              "source": "        if is_pad.any():", "reason": "...", "fix": "...", "cost": {"ops": 14, "graphs": 1}}
+    FINDING  {"kind": "new-site", "exit": 1, "what": "...", "todo": "...", "count": null, "was": null, "now": null,
+              "file": "models/mask.py", "line": 14, "site": SITE}
+
+`verdict` is holds, worse, untrusted, failed or wrong. `null` is not known or not measured; `counts`, `coverage` and
+`sites` of a job that showed nothing are null. `counts` has every name of `gate.policy.Count`, `kind` those of
+`SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the
+working directory if they lie below it. `policy` and `lock` are null where there is no such file.
+"""
+
+import json
+from typing import Any
+
+from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome, Site
+from ctrace.inspector.gate.policy import Allow, Count
+from ctrace.reports.gate.places import near, own_spot, site_spot
+from ctrace.reports.gate.words import VERDICTS
+
+SCHEMA = 1
+"""Counts up when a name or its meaning changes. 1: first."""
+
+
+def render_check_json(outcome: Outcome) -> str:
+    """Write what a check found, indented, with a final newline."""
+    return dumped(_data(outcome))
+
+
+def dumped(data: object) -> str:
+    """Write JSON that can be encoded as UTF-8: half of a surrogate pair becomes JSON's own escape."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+
+
+def _data(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "verdict": VERDICTS[outcome.exit],
+        "exit": int(outcome.exit),
+        "torch": outcome.torch or None,
+        "policy": near(outcome.policy.file, outcome) if outcome.policy.file else None,
+        "lock": near(outcome.lock.file, outcome) if outcome.lock.file else None,
+        "jobs": [_job(one, outcome) for one in outcome.checked],
+        "findings": [_finding(each, outcome) for each in outcome.findings],
+        "notes": list(outcome.notes),
+        "seconds": outcome.seconds,
+    }
+
+
+def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
+    state = one.state
+    return {
+        "model": one.job.model,
+        "scenario": one.job.scenario,
+        "target": one.job.target,
+        "verdict": VERDICTS[one.exit],
+        "exit": int(one.exit),
+        "new": one.is_new,
+        "graphs_before": one.graphs_before,
+        "counts": {str(count): state.counts.get(count) for count in Count} if state else None,
+        "coverage": state.coverage if state else None,
+        "sites": [_site(each, outcome) for each in state.sites] if state else None,
+        "findings": [_finding(each, outcome) for each in one.findings],
+        "allowed": [_allowed(site, allow, outcome) for site, allow in one.allowed],
+        "better": list(one.better),
+        "seconds": one.seconds,
+        "run": one.run,
+    }
+
+
+def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
+    at = own_spot(finding, outcome)
+    return {
+        "kind": str(finding.kind),
+        "exit": int(EXITS[finding.kind]),
+        "what": finding.what,
+        "todo": finding.todo,
+        "count": str(finding.count) if finding.count else None,
+        "was": finding.was,
+        "now": finding.now,
+        "file": at.file if at else None,
+        "line": at.line if at else None,
+        "site": _site(finding.site, outcome) if finding.site else None,
+    }
+
+
+def _site(site: Site, outcome: Outcome) -> dict[str, Any]:
+    at = site_spot(site, outcome)
+    return {
+        "kind": str(site.key.kind),
+        "causes": list(site.key.causes),
+        "owner": str(site.key.owner),
+        "place": site.key.place,
+        "text": site.key.text,
+        "times": site.times,
+        "file": at.file if at else None,
+        "line": at.line if at else None,
+        "columns": list(at.columns) if at and at.columns else None,
+        "source": site.source or None,
+        "reason": site.reason,
+        "fix": site.fix,
+        "cost": {"ops": site.cost.ops, "graphs": site.cost.graphs},
+    }
+
+
+def _allowed(site: Site, allow: Allow, outcome: Outcome) -> dict[str, Any]:
+    expires = allow.expires.isoformat() if allow.expires else None
+    return {"site": _site(site, outcome), "reason": allow.reason, "expires": expires, "line": allow.line or None}

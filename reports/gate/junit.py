@@ -1,0 +1,122 @@
+"""What a check found as JUnit XML: a suite for each model, a case for each job.
+
+It keeps to what the schema of Ant's report (windyroad/JUnit-Schema) and that of the Jenkins plugin (junit-10.xsd) both
+take: so there is one failure or error in a case, attributes such as `file` are left out, and notes stand in the suite.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from xml.etree import ElementTree
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.places import near, own_spot
+from ctrace.reports.gate.told import LONGEST, lines
+from ctrace.reports.gate.words import GRAVEST_FIRST
+
+_Element = ElementTree.Element
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML 1.0 document can hold, not even escaped (https://www.w3.org/TR/xml/#charsets)."""
+
+
+def render_junit(outcome: Outcome, when: datetime) -> str:
+    """Write the report, with a final newline; `when` is when the check began."""
+    root = ElementTree.Element("testsuites")
+    stamp = when.strftime("%Y-%m-%dT%H:%M:%S")
+    for number, (name, jobs) in enumerate(_by_model(outcome).items()):
+        root.append(_suite(name, number, jobs, stamp, outcome))
+    root.append(_policy_suite(len(root), stamp, outcome))
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _by_model(outcome: Outcome) -> dict[str, list[Checked]]:
+    models: dict[str, list[Checked]] = {}
+    for one in outcome.checked:
+        models.setdefault(one.job.model, []).append(one)
+    return models
+
+
+def _suite(name: str, number: int, jobs: list[Checked], stamp: str, outcome: Outcome) -> _Element:
+    cases = [_job_case(one, outcome) for one in jobs]
+    said = [line for one in jobs for line in _said(one)]
+    return _made(name, number, cases, stamp, sum(one.seconds for one in jobs), outcome, said)
+
+
+def _policy_suite(number: int, stamp: str, outcome: Outcome) -> _Element:
+    """Write what is about no model, and the notes."""
+    name = near(outcome.policy.file, outcome) if outcome.policy.file else "policy"
+    if not outcome.findings:
+        cases = [_case("policy and lock", name, 0.0, [], outcome)]
+    else:
+        cases = [_case(each.what, name, 0.0, [(each, None)], outcome) for each in outcome.findings]
+    return _made(f"ctrace check: {name}", number, cases, stamp, 0.0, outcome, list(outcome.notes))
+
+
+def _made(
+    name: str, number: int, cases: list[_Element], stamp: str, seconds: float, outcome: Outcome, said: list[str]
+) -> _Element:
+    suite = ElementTree.Element("testsuite")
+    known = {"name": _token(name), "package": "ctrace.check", "id": str(number), "timestamp": stamp}
+    numbers = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": str(sum(case.find("error") is not None for case in cases)),
+        "time": _time(seconds),
+    }
+    for key, value in {**known, "hostname": "localhost", **numbers}.items():
+        suite.set(key, value)
+    properties = ElementTree.SubElement(suite, "properties")
+    if outcome.torch:
+        ElementTree.SubElement(properties, "property", name="torch", value=_valid(outcome.torch))
+    suite.extend(cases)
+    ElementTree.SubElement(suite, "system-out").text = _valid("\n".join(fmt.one_line(line, LONGEST) for line in said))
+    ElementTree.SubElement(suite, "system-err").text = ""
+    return suite
+
+
+def _job_case(one: Checked, outcome: Outcome) -> _Element:
+    name = one.job.scenario if one.job.target == "cpu" else f"{one.job.scenario} on {one.job.target}"
+    return _case(name, one.job.model, one.seconds, [(each, one) for each in one.findings], outcome)
+
+
+def _case(
+    name: str, classname: str, seconds: float, found: list[tuple[Finding, Checked | None]], outcome: Outcome
+) -> _Element:
+    """Write a case; with several findings the gravest names the failure, and its text tells all of them."""
+    case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
+    if found:
+        worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
+        tag = "failure" if EXITS[worst.kind] is Exit.WORSE else "error"
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        message = f"{fmt.one_line(worst.what, LONGEST)}{more}"
+        wrong = ElementTree.SubElement(case, tag, message=_valid(message), type=str(worst.kind))
+        wrong.text = _valid("\n\n".join("\n".join(_lines(each, one, outcome)) for each, one in found))
+    return case
+
+
+def _lines(finding: Finding, one: Checked | None, outcome: Outcome) -> list[str]:
+    return lines(finding, one, own_spot(finding, outcome))
+
+
+def _said(one: Checked) -> Iterator[str]:
+    """Give what lets a job pass and is worth saying."""
+    for site, allow in one.allowed:
+        yield f"{one.job}: allowed: {' '.join((*site.key.causes, site.key.place))}: {allow.reason}"
+    yield from (f"{one.job}: better: {each}" for each in one.better)
+
+
+def _valid(text: str) -> str:
+    """Show what XML cannot hold as an escape."""
+    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), fmt.plain(text))
+
+
+def _token(text: str) -> str:
+    """Write a name that is not empty, without line breaks or white space around it."""
+    return _valid(fmt.one_line(text, LONGEST)) or "unnamed"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f}"

@@ -1,0 +1,123 @@
+"""What a check found as Markdown, for the pull request: a headline, a row for each change, then all jobs, folded."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from ctrace.inspector.gate.model import Checked, Outcome
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.nextsteps import next_steps
+from ctrace.reports.gate.screentable import cells, result
+from ctrace.reports.gate.told import Told, code, detail, every, todo
+from ctrace.reports.gate.words import VERDICTS, gravest_first, sentence
+from ctrace.reports.markup import code as code_span
+from ctrace.reports.markup import prose, row, text
+
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
+_FOR_CHANGES = 36_000
+_FOR_NOTES = 46_000
+_FOR_JOBS = 58_000
+_LONGEST = 300
+"""Characters of a text in a cell, before it is escaped."""
+_Writer = Callable[[], str]
+"""Writes a line; one that has no room is never written."""
+
+
+def render_table(outcome: Outcome) -> str:
+    """Write the report, with a final newline; what does not fit is counted."""
+    page = _Page()
+    page.add(f"### ctrace check: **{VERDICTS[outcome.exit]}**", "", text(sentence(outcome)))
+    changes: list[_Writer] = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
+    if changes:
+        page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
+        page.add_some(changes, _FOR_CHANGES, "change")
+    notes = [partial(_note, each) for each in (*outcome.notes, *_allowed(outcome.checked))]
+    if notes:
+        page.add("", "**Notes**", "")
+        page.add_some(notes, _FOR_NOTES, "note")
+    if outcome.checked:
+        page.add("", f"<details><summary>{fmt.count(len(outcome.checked), 'job')}</summary>", "")
+        page.add("| job | graphs | breaks | recompiles | coverage | time | result |", "|---|--:|--:|--:|--:|--:|---|")
+        page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
+        page.add("", "</details>")
+    page.add(*_end(outcome))
+    return page.whole()
+
+
+class _Page:
+    """Lines of a page, and how long they are together."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def add(self, *lines: str) -> None:
+        """Add lines, whatever their length."""
+        self._lines += lines
+        self._size += sum(len(line) + 1 for line in lines)
+
+    def add_some(self, writers: Sequence[_Writer], up_to: int, noun: str) -> None:
+        """Write lines until the page has so many characters, and say how many are left out."""
+        for number, write in enumerate(writers):
+            line = write()
+            if self._size + len(line) >= up_to:
+                left = fmt.count(len(writers) - number, f"more {noun}")
+                self.add("", f"and {left}: see what `ctrace check` prints", "")
+                return
+            self.add(line)
+
+    def whole(self) -> str:
+        """Give the page, with a final newline."""
+        return "\n".join(self._lines) + "\n"
+
+
+def _change(told: Told) -> str:
+    """Write a row such as: +1 GB0170 mask.py::forward `if is_pad.any():` splits 2 graphs into 3, 14 ops now eager."""
+    finding = told.finding
+    source = code_span(fmt.one_line(code(finding), _LONGEST))
+    costs = text(", ".join(detail(finding, told.first)))
+    change = " ".join(part for part in (_short(finding.what), source, costs) if part)
+    where = code_span(fmt.one_line(str(told.spot), _LONGEST)) if told.spot else ""
+    return row(change, where, " ".join(map(_short, todo(finding))), _jobs(told.checked))
+
+
+def _jobs(checked: tuple[Checked, ...]) -> str:
+    if not checked:
+        return ""
+    more = f" and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else ""
+    return code_span(fmt.one_line(str(checked[0].job), _LONGEST)) + more
+
+
+def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
+    for one in checked:
+        yield from (partial(_improvement, each, one) for each in one.better)
+
+
+def _improvement(better: str, one: Checked) -> str:
+    return row(_short(better), "", "", _jobs((one,)))
+
+
+def _note(note: str) -> str:
+    return f"- {_short(note)}"
+
+
+def _allowed(checked: Iterable[Checked]) -> Iterator[str]:
+    sites = {site.key: allow for one in checked for site, allow in one.allowed}
+    for key, allow in sites.items():
+        until = f", until {allow.expires}" if allow.expires else ""
+        yield f"allowed: {' '.join((*key.causes, key.place))}: {allow.reason}{until}"
+
+
+def _job(one: Checked) -> str:
+    return row(code_span(fmt.one_line(str(one.job), _LONGEST)), *map(text, cells(one)), result(one))
+
+
+def _end(outcome: Outcome) -> Iterator[str]:
+    for command, why in next_steps(outcome):
+        yield f"\n{code_span(fmt.one_line(command, _LONGEST))} {text(fmt.one_line(why, _LONGEST))}"
+    torch = f"torch {outcome.torch}, " if outcome.torch else ""
+    yield f"\n<sub>{text(f'{torch}{fmt.seconds(outcome.seconds)}')}</sub>"
+
+
+def _short(foreign: str) -> str:
+    return prose(fmt.one_line(foreign, _LONGEST))

@@ -1,0 +1,79 @@
+"""Where a finding is: a file as the working directory sees it, a line, and columns where they are known."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctrace.inspector.gate.model import Checked, Finding, JobKey, Outcome, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a file."""
+
+    file: str
+    """Relative to the working directory with `/` if it lies below it, else absolute."""
+    line: int | None = None
+    columns: tuple[int, int] | None = None
+    """First column, from 1, and the one after the last; in characters."""
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+def cwd() -> Path:
+    """Give the working directory that paths are shown from."""
+    return Path.cwd()
+
+
+def own_spot(finding: Finding, outcome: Outcome) -> Spot | None:
+    """Give the place that a finding names, or its site; None where it names none."""
+    if finding.file:
+        return Spot(near(finding.file, outcome), finding.line or None)
+    return site_spot(finding.site, outcome) if finding.site else None
+
+
+def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | None:
+    """Give a finding's place, or else its model's file or the policy; None where there is no file at all."""
+    if own := own_spot(finding, outcome):
+        return own
+    name = model_file(checked.job) if checked else None
+    name = name or outcome.policy.file or outcome.lock.file
+    return Spot(near(name, outcome)) if name else None
+
+
+def site_spot(site: Site, outcome: Outcome) -> Spot | None:
+    """Give the place of a site; None where its file is not known."""
+    if not site.file:
+        return None
+    columns = _columns(site) if site.line else None
+    return Spot(near(site.file, outcome), site.line or None, columns)
+
+
+def _columns(site: Site) -> tuple[int, int] | None:
+    """Count from the beginning of the line, which a span does not."""
+    if site.span is None or not site.source:
+        return None
+    indent = len(site.source) - len(site.source.lstrip())
+    begin, end = (min(column + indent, len(site.source)) + 1 for column in site.span)
+    return (begin, end) if begin < end else None
+
+
+def model_file(job: JobKey) -> str | None:
+    """Give the file of a job's model, as the policy names it; None for `package.module:name`."""
+    head, colon, _ = job.model.rpartition(":")
+    file = head if colon and head.endswith(".py") else job.model
+    return file if file.endswith(".py") else None
+
+
+def near(file: str, outcome: Outcome) -> str:
+    """Show a file from the working directory; what is relative is so to the policy's folder."""
+    whole = _absolute(file, outcome)
+    here = cwd()
+    return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()
+
+
+def _absolute(file: str, outcome: Outcome) -> Path:
+    own = (outcome.policy.file, outcome.lock.file)
+    folder = Path() if file in own or outcome.policy.file is None else Path(outcome.policy.file).parent
+    return Path(os.path.normpath(cwd() / folder / file))

@@ -1,0 +1,79 @@
+"""The table of all jobs of a check."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.gate.model import Checked, Outcome
+from ctrace.inspector.gate.policy import Count
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.words import VERDICTS, gravest_first
+from ctrace.reports.terminal.parts import item, section, table
+
+MOST_JOBS = 20
+"""With more jobs than this, those that hold are counted."""
+UNKNOWN = "–"
+_BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
+_COLUMNS = ("graphs", "breaks", "recompiles", "coverage", "time", "")
+_OTHERS = 52
+"""Columns that the table needs besides the job's name and the result."""
+
+
+def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
+    """Show every job in a line; those that hold are counted where there are many."""
+    every = gravest_first(outcome)
+    if not every:
+        return
+    shown = every if len(every) <= MOST_JOBS else [one for one in every if one.exit is not Exit.DONE]
+    yield section("Jobs")
+    if shown:
+        yield item(_table(shown, width))
+    if held := len(every) - len(shown):
+        yield Text(f"  {'and ' if shown else ''}{fmt.count(held, 'job')} that {'holds' if held == 1 else 'hold'}")
+    if any(UNKNOWN in cells(one) for one in shown):
+        yield Text(f"  {UNKNOWN} not measured", style="dim")
+
+
+def _table(shown: list[Checked], width: int) -> RenderableType:
+    rows = table("job", *_COLUMNS)
+    for column in rows.columns[1:-1]:
+        column.justify = "right"
+    most = max(width - _OTHERS - max(len(result(one)) for one in shown), 12)
+    for one in shown:
+        name = _end(fmt.one_line(str(one.job)), most)
+        style = "green" if one.exit is Exit.DONE else "red"
+        rows.add_row(name, *cells(one), Text(result(one), style=style))
+    return rows
+
+
+def _end(name: str, most: int) -> str:
+    """Cut a long name at its front: its scenario and its target tell it from others."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
+def cells(one: Checked) -> tuple[str, str, str, str, str]:
+    """Write a job's graphs, breaks, recompiles, coverage and seconds."""
+    counts = one.state.counts if one.state else {}
+    breaks = [counts[each] for each in _BREAKS if each in counts]
+    recompiles = counts.get(Count.RECOMPILES)
+    coverage = one.state.coverage if one.state else None
+    return (
+        _graphs(one, counts.get(Count.GRAPHS)),
+        str(sum(breaks)) if breaks else UNKNOWN,
+        UNKNOWN if recompiles is None else str(recompiles),
+        UNKNOWN if coverage is None else f"{int(coverage)} %",
+        fmt.seconds(one.seconds),
+    )
+
+
+def result(one: Checked) -> str:
+    """Say in a word or two what came of a job."""
+    return f"{VERDICTS[one.exit]}, new" if one.is_new else VERDICTS[one.exit]
+
+
+def _graphs(one: Checked, now: int | None) -> str:
+    if now is None:
+        return UNKNOWN
+    return f"{one.graphs_before} → {now}" if one.graphs_before not in (None, now) else str(now)

@@ -1,0 +1,55 @@
+"""The status line of many jobs."""
+
+import io
+import sys
+
+import pytest
+
+from ctrace.cli.progress import Many, many
+from ctrace.inspector.gate.crew import ENDED, STARTED
+from ctrace.inspector.gate.model import Job, JobKey
+from ctrace.inspector.order import Options
+
+
+class _Status:
+    """Stands in for rich's."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def update(self, text: object) -> None:
+        self.shown = str(text)
+
+
+def _job(model: str, scenario: str = "base") -> Job:
+    return Job(JobKey(model, scenario), model, Options())
+
+
+def test_one_line_says_how_far_all_jobs_are() -> None:
+    status = _Status()
+    shown = Many(30, status)  # type: ignore[arg-type]
+    mask, mlp = _job("models/deep/mask.py", "training"), _job("mlp.py")
+    shown.observe(mask, STARTED)
+    assert status.shown == "0 of 30, running mask.py · training"
+    shown.observe(mlp, STARTED)
+    assert status.shown == "0 of 30, running mask.py · training and 1 more"
+    shown.observe(mask, ENDED)
+    assert status.shown == "1 of 30, running mlp.py"
+    shown.observe(mlp, ENDED)
+    assert status.shown == "2 of 30"
+
+
+def test_names_are_one_line_of_a_terminal() -> None:
+    status = _Status()
+    Many(2, status).observe(_job("a\n\x1b[31m" + "b" * 200 + ".py"), STARTED)  # type: ignore[arg-type]
+    assert len(status.shown) <= 76
+    assert status.shown.isprintable()
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with many(2) as shown:
+        shown.observe(_job("a.py"), STARTED)
+        shown.observe(_job("a.py"), ENDED)
+    assert stream.getvalue() == ""

@@ -1,0 +1,146 @@
+"""A capture that asks nothing behind Dynamo shows what one with Inductor shows."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.gate.crew import run_jobs
+from ctrace.inspector.gate.model import Job, JobKey, Ran
+from ctrace.inspector.model import FailurePhase, Session, Verdict
+from ctrace.inspector.order import Options
+from ctrace.inspector.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+_SAME = (
+    "breaks",
+    "skips",
+    "recompiles",
+    "coverage",
+    "graphs",
+    "limit",
+    "dangers",
+    "scenarios",
+    "problems",
+    "functions",
+)
+"""Fields of a session that hold what a check of breaks and recompiles looks at."""
+
+_BROKEN = """
+import atexit, json, sys
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.calls = 0
+
+    def forward(self, x, scale=2):
+        self.calls += 1
+        x = self.layer(x)
+        if x.sum() > 0:
+            x = x * scale
+        x.register_hook(self.in_backward)
+        return x.relu()
+
+    def in_backward(self, gradient):
+        print("backward")
+        return gradient
+
+
+def model():
+    torch.manual_seed(0)
+    return Net()
+
+
+def inputs():
+    return (torch.ones(4, 8, requires_grad=True),)
+
+
+scenarios = {"wide": lambda: (torch.ones(6, 8, requires_grad=True),), "scale": lambda: {"x": torch.ones(6, 8, requires_grad=True), "scale": 3}}
+heavy = "torch._inductor.compile_fx", "torch._inductor.graph", "torch._inductor.scheduler"
+atexit.register(lambda: open("imported.json", "w").write(json.dumps([name for name in heavy if name in sys.modules])))
+"""
+
+
+def _captured(folder: Path, text: str, **options: bool) -> Session:
+    file = folder / "net.py"
+    file.write_text(text)
+    job = Job(JobKey("net.py"), str(file), Options(**options), timeout=250)  # type: ignore[arg-type]
+    (ran,) = run_jobs([job], store=Store(folder / "runs"))
+    assert ran.session is not None, ran.error
+    return ran.session
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = _captured(tmp_path, _BROKEN, train=train)
+    assert json.loads((tmp_path / "imported.json").read_text())
+    traced = _captured(tmp_path, _BROKEN, train=train, trace_only=True)
+    assert json.loads((tmp_path / "imported.json").read_text()) == []
+    assert traced.breaks
+    assert traced.recompiles
+    assert {name for name in _SAME if getattr(whole, name) != getattr(traced, name)} == set()
+    assert set(_SAME) <= {each.name for each in fields(Session)}
+
+
+def test_a_model_that_compiles_a_part_by_itself_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CXX", "/no/compiler")
+    text = """
+import torch
+part = torch.compile(torch.nn.Linear(4, 4))
+class Net(torch.nn.Module):
+    @torch._dynamo.disable
+    def outside(self, x):
+        return part(x)
+    def forward(self, x):
+        return self.outside(x) + 1
+model = Net()
+inputs = (torch.rand(2, 4),)
+"""
+    session = _captured(tmp_path, text, trace_only=True)
+    assert session.failure is None
+    assert session.verdict is Verdict.PARTIAL
+
+
+_HEALTHY = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.rand(2, 4),)\n"
+_CRASHES = "import os, sys\nprint('about to crash')\nsys.stdout.flush()\nos.abort()\nmodel = inputs = None\n"
+_LEAVES = "import os\nos._exit(0)\nmodel = inputs = None\n"
+_HANGS = "import time\nprint('hanging', flush=True)\nwhile True: time.sleep(1)\nmodel = inputs = None\n"
+_FLOODS = "while True: print('x' * 200)\nmodel = inputs = None\n"
+_RAISES = "import torch\ndef model(x): raise ValueError('no')\ninputs = (torch.rand(2, 4),)\n"
+
+
+def test_one_that_crashes_or_hangs_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = {"healthy": _HEALTHY, "crashes": _CRASHES, "leaves": _LEAVES, "hangs": _HANGS, "floods": _FLOODS}
+    jobs = []
+    for name, text in {**texts, "raises": _RAISES}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        timeout = 6.0 if name in ("hangs", "floods") else 200.0
+        jobs.append(Job(JobKey(name), f"{name}.py", Options(trace_only=True), timeout=timeout))
+    ran: dict[str, Ran] = {each.job.key.model: each for each in run_jobs(jobs, store=Store(), at_a_time=2)}
+    phases = {name: each.session and each.session.failure and each.session.failure.phase for name, each in ran.items()}
+    assert phases == {
+        "healthy": None,
+        "crashes": FailurePhase.CRASH,
+        "leaves": FailurePhase.CRASH,
+        "hangs": FailurePhase.TIMEOUT,
+        "floods": FailurePhase.TIMEOUT,
+        "raises": FailurePhase.EAGER,
+    }
+    session = ran["healthy"].session
+    assert session is not None
+    assert session.verdict is Verdict.COMPILED
+    assert ran["crashes"].said.startswith("about to crash")
+    assert ran["hangs"].said == "hanging"
+    assert ran["raises"].said.endswith("ValueError: no")
+    run = ran["floods"].run
+    assert run is not None
+    assert (tmp_path / ".ctrace" / run / "output.txt").stat().st_size < 1_100_000

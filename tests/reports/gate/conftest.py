@@ -1,0 +1,13 @@
+"""The working directory of all reports of a check."""
+
+from pathlib import Path
+
+import pytest
+
+from ctrace.reports.gate import places
+from tests.outcomes import CWD
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "cwd", lambda: Path(CWD))

@@ -1,0 +1,58 @@
+"""What pytest shows of a check that does not hold."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.policy import Count, Policy
+from ctrace.reports.gate.failuretext import failure_text
+from tests import outcomes
+from tests.golden import assert_golden
+from tests.reports.gate.texts import ANY, full_of
+
+JOB = JobKey("tests/test_mask.py::test_mask[float32]#2")
+
+
+def _one(*findings: Finding, lock: Lock = outcomes.LOCK, **parts: object) -> Outcome:
+    state = outcomes.state(JOB, outcomes.BRANCH, graphs=3, coverage=71.4)
+    checked = replace(Checked(JOB, state, findings=findings, graphs_before=2, seconds=2.2), **parts)
+    return Outcome(Policy(), lock, (checked,), torch="2.13")
+
+
+NEW = _one(outcomes.new_site(outcomes.BRANCH))
+LIMIT = _one(
+    Finding(FindingKind.LIMIT, "GB0170 mask.py::Mask.forward `if is_pad.any():`", site=outcomes.BRANCH, count=Count.BREAKS, was=0, now=1),
+    lock=Lock(),
+    graphs_before=None,
+)  # fmt: skip
+UNTRUSTED = _one(Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing"), state=None)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize(
+    ("name", "outcome", "is_by_lock"),
+    [("new", NEW, True), ("limit", LIMIT, True), ("number", LIMIT, False), ("untrusted", UNTRUSTED, True)],
+)
+def test_text(name: str, outcome: Outcome, is_by_lock: bool, width: int) -> None:
+    assert_golden(f"test-{name}-{width}.txt", f"{failure_text(outcome, width, is_by_lock=is_by_lock)}\n")
+
+
+def test_the_first_line_says_what_came_of_it_and_which_check_it_was() -> None:
+    assert failure_text(NEW, 20, is_by_lock=True).splitlines()[0] == f"WORSE  {JOB}"
+
+
+def test_findings_about_the_lock_are_told_too() -> None:
+    wrong = Finding(FindingKind.NO_SECTION, "ctrace.lock says nothing of torch 2.13", "run pytest --ctrace-update")
+    text = failure_text(replace(NEW, findings=(wrong,)), 80, is_by_lock=True)
+    assert "1. ctrace.lock says nothing of torch 2.13\n   → run pytest --ctrace-update" in text
+    assert "If this is wanted" not in text
+
+
+@given(ANY)
+@settings(max_examples=40, deadline=None)
+def test_foreign_text_cannot_control_the_terminal(text: str) -> None:
+    shown = failure_text(full_of(text), 80, is_by_lock=True)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", shown)

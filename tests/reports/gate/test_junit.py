@@ -1,0 +1,75 @@
+"""What a check found as JUnit XML."""
+
+from datetime import datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import xmlschema
+from hypothesis import given, settings
+
+from ctrace.inspector.gate.model import Outcome
+from ctrace.reports.gate.junit import render_junit
+from tests import outcomes
+from tests.golden import assert_golden
+from tests.reports.gate.texts import ANY, full_of
+
+WHEN = datetime(2026, 1, 31, 12, 30, 5)
+SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parents[2] / "data" / "junit.xsd"))
+
+
+def _report(outcome: Outcome) -> str:
+    return render_junit(outcome, WHEN)
+
+
+def _cases(outcome: Outcome) -> dict[tuple[str, str], ElementTree.Element]:
+    root = ElementTree.fromstring(_report(outcome).encode())
+    return {(case.get("classname", ""), case.get("name", "")): case for case in root.iter("testcase")}
+
+
+def test_report() -> None:
+    assert_golden("check-worse.junit.xml", _report(outcomes.WORSE))
+
+
+@pytest.mark.parametrize("name", outcomes.ALL)
+def test_the_schema_holds(name: str) -> None:
+    SCHEMA.validate(_report(outcomes.ALL[name]))
+
+
+@given(ANY)
+@settings(max_examples=40, deadline=None)
+def test_the_schema_holds_for_any_text(text: str) -> None:
+    SCHEMA.validate(_report(full_of(text)).encode().decode())
+
+
+def test_what_got_worse_is_a_failure_and_the_rest_an_error() -> None:
+    cases = _cases(outcomes.FAILED)
+    assert cases["models/mask.py", "base"].find("failure").get("type") == "new-site"
+    assert cases["models/c.py", "base"].find("error").get("type") == "crashed"
+    assert len(cases["models/a.py", "base"]) == 0
+
+
+def test_a_case_has_one_failure_that_tells_all() -> None:
+    case = _cases(outcomes.WORSE)["models/text.py", "base"]
+    assert [each.tag for each in case] == ["failure"]
+    assert case[0].get("message") == "+1 GB0059 models/text.py::Text.forward, and 4 more"
+    for finding in outcomes.WORSE.checked[3].findings:
+        assert finding.what in case[0].text
+
+
+def test_counts_are_those_of_the_cases() -> None:
+    for suite in ElementTree.fromstring(_report(outcomes.FAILED).encode()):
+        cases = suite.findall("testcase")
+        assert int(suite.get("tests")) == len(cases)
+        assert int(suite.get("failures")) == sum(case.find("failure") is not None for case in cases)
+        assert int(suite.get("errors")) == sum(case.find("error") is not None for case in cases)
+
+
+def test_what_is_about_no_model_is_a_case_of_the_policy() -> None:
+    case = _cases(outcomes.WRONG)["ctrace.yaml", outcomes.WRONG.findings[0].what]
+    assert case.find("error").get("type") == "vanished"
+    assert "ctrace.lock:5" in case.find("error").text
+
+
+def test_a_report_is_the_same_each_time() -> None:
+    assert _report(outcomes.HOSTILE) == _report(outcomes.HOSTILE)

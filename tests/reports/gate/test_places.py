@@ -1,0 +1,62 @@
+"""Where findings are."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.policy import Policy
+from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot
+from tests.outcomes import BRANCH, CWD, HOLDS, NOTHING
+
+BELOW = Outcome(Policy(file=f"{CWD}/ci/ctrace.yaml"), Lock(file="ci/ctrace.lock"))
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        (f"{CWD}/models/a.py", "models/a.py"),
+        (f"{CWD}-other/a.py", f"{CWD}-other/a.py"),
+        ("/usr/lib/x.py", "/usr/lib/x.py"),
+        ("models/a.py", "ci/models/a.py"),
+        ("../models/a.py", "models/a.py"),
+        (f"{CWD}/ci/ctrace.yaml", "ci/ctrace.yaml"),
+        ("ci/ctrace.lock", "ci/ctrace.lock"),
+    ],
+)
+def test_a_file_is_shown_from_the_working_directory(file: str, shown: str) -> None:
+    assert near(file, BELOW) == shown
+
+
+def test_columns_count_from_the_beginning_of_the_line() -> None:
+    at = site_spot(BRANCH, HOLDS)
+    assert at == Spot("models/mask.py", 14, (12, 24))
+    assert BRANCH.source[11:23] == "is_pad.any()"
+
+
+@pytest.mark.parametrize(
+    "site", [replace(BRANCH, source=""), replace(BRANCH, span=None), replace(BRANCH, span=(400, 410)), replace(BRANCH, span=(3, 3))]
+)  # fmt: skip
+def test_columns_that_are_not_known_are_not_told(site: object) -> None:
+    assert site_spot(site, HOLDS) == Spot("models/mask.py", 14)
+
+
+def test_no_line_is_no_line() -> None:
+    assert site_spot(replace(BRANCH, line=0), HOLDS) == Spot("models/mask.py")
+    assert site_spot(replace(BRANCH, file=""), HOLDS) is None
+
+
+def test_without_a_place_of_its_own_a_finding_is_at_its_model_or_the_policy() -> None:
+    finding = Finding(FindingKind.TIMEOUT, "too slow")
+    assert own_spot(finding, HOLDS) is None
+    assert spot(finding, Checked(JobKey("models/a.py:net")), BELOW) == Spot("ci/models/a.py")
+    assert spot(finding, Checked(JobKey("pack.net:model")), BELOW) == Spot("ci/ctrace.yaml")
+    assert spot(finding, None, NOTHING) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [("a.py", "a.py"), ("m/a.py:net", "m/a.py"), ("pack.net:model", None), ("pack.py:x.py", "pack.py"), ("m", None)],
+)
+def test_model_file(model: str, file: str | None) -> None:
+    assert model_file(JobKey(model)) == file

@@ -1,0 +1,100 @@
+"""`ctrace check` on screen."""
+
+import dataclasses
+import re
+
+import pytest
+from hypothesis import given, settings
+
+from ctrace.inspector.gate.model import Outcome
+from ctrace.reports.gate.screen import check_screen
+from tests import outcomes
+from tests.golden import WIDTHS, assert_golden, drawn
+from tests.reports.gate.texts import ANY, full_of
+
+
+def _screen(outcome: Outcome, width: int = 80, *, colours: bool = False) -> str:
+    return drawn(check_screen(outcome, width), width, colours=colours)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", outcomes.ALL)
+def test_screen(name: str, width: int) -> None:
+    assert_golden(f"check-{name}-{width}.txt", _screen(outcomes.ALL[name], width))
+
+
+@pytest.mark.parametrize("width", [40, *WIDTHS])
+@pytest.mark.parametrize("name", outcomes.ALL)
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, width: int) -> None:
+    for line in _screen(outcomes.ALL[name], width).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+
+
+@given(ANY)
+@settings(max_examples=40, deadline=None)
+def test_foreign_text_cannot_control_the_terminal(text: str) -> None:
+    screen = _screen(full_of(text))
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", screen)
+
+
+def test_markup_is_text() -> None:
+    assert "[red]x[/]" in _screen(outcomes.HOSTILE)
+
+
+def test_colours_are_for_terminals() -> None:
+    assert "\x1b[" in _screen(outcomes.WORSE, colours=True)
+    assert "\x1b" not in _screen(outcomes.WORSE)
+
+
+def test_columns_are_underlined() -> None:
+    lines = _screen(outcomes.WORSE).splitlines()
+    at = next(number for number, line in enumerate(lines) if "if is_pad.any():" in line)
+    assert lines[at].index("is_pad.any()") == lines[at + 1].index("^^^^^^^^^^^^")
+    assert lines[at + 1].count("^") == len("is_pad.any()")
+
+
+def test_a_site_that_two_jobs_share_is_explained_once() -> None:
+    screen = _screen(outcomes.WORSE)
+    assert screen.count("Python branches on") == 1
+    assert " 1. +1 GB0170 models/mask.py::Mask.forward  as in models/mask.py\n" in screen
+
+
+def test_every_finding_is_told() -> None:
+    screen = re.sub(r"\s+", " ", _screen(outcomes.FAILED))
+    for one in outcomes.FAILED.checked:
+        assert all(each.what in screen for each in one.findings)
+
+
+class TestJobs:
+    def test_with_few_jobs_all_are_in_the_table(self) -> None:
+        few = dataclasses.replace(outcomes.MANY, checked=outcomes.MANY.checked[-20:])
+        assert "models/m24.py" in _screen(few)
+        assert "that hold" not in _screen(few)
+
+    def test_with_many_jobs_those_that_hold_are_counted(self) -> None:
+        screen = _screen(outcomes.MANY)
+        assert "models/m24.py" not in screen
+        assert "  and 25 jobs that hold\n" in screen
+
+    def test_what_tells_jobs_apart_is_never_cut(self) -> None:
+        assert "…/mask.py · wide · h100" in _screen(outcomes.WORSE)
+
+    def test_what_was_not_measured_is_no_zero(self) -> None:
+        row = next(line for line in _screen(outcomes.WORSE).splitlines() if line.startswith(" models/text.py   "))
+        assert row.split() == ["models/text.py", "1", "→", "3", "1", "1", "–", "3.1", "s", "worse"]
+
+
+class TestNext:
+    def test_the_lock_is_written_where_it_helps(self) -> None:
+        assert " ctrace check --update  if this is wanted" in _screen(outcomes.WORSE)
+        assert "--only-improve" in _screen(outcomes.BETTER)
+        assert "--update" not in _screen(outcomes.HOLDS)
+
+    def test_what_cannot_be_trusted_is_not_to_be_kept(self) -> None:
+        assert "--update" not in _screen(outcomes.UNTRUSTED)
+        assert "--update" not in _screen(outcomes.FAILED)
+
+    def test_runs_are_named_for_a_closer_look(self) -> None:
+        assert " ctrace breaks 20260101-120000-mask  look closer at models/mask.py\n" in _screen(outcomes.WORSE)
+        assert " ctrace explain 20260101-120002-b  look closer at models/b.py\n" in _screen(outcomes.FAILED)

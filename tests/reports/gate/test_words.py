@@ -1,0 +1,92 @@
+"""Sentences that all reports of a check share."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.findings import Cost
+from ctrace.inspector.gate.model import EXITS, Checked, Finding, FindingKind, JobKey, State
+from ctrace.inspector.gate.policy import Count
+from ctrace.reports.gate.sarifrules import kind_rule
+from ctrace.reports.gate.words import GRAVEST_FIRST, KINDS, TITLES, VERDICTS, cost, gravest_first, numbers, sentence
+from tests import outcomes
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("holds", "Both models hold."),
+        ("worse", "2 of 3 models got worse, 1 holds."),
+        ("often", "The model got worse."),
+        ("untrusted", "1 of 2 models cannot be trusted, 1 holds."),
+        ("failed", "4 of 6 models failed, 1 got worse, 1 holds."),
+        ("wrong", "1 of 2 models cannot be checked, 1 holds. 1 thing is wrong with the policy or the lock."),
+        ("nothing", "No model was checked."),
+        ("many", "1 of 26 models got worse, 25 hold."),
+    ],
+)
+def test_sentence(name: str, told: str) -> None:
+    assert sentence(outcomes.ALL[name]) == told
+
+
+def test_a_model_with_several_jobs_is_counted_once_as_the_gravest_of_them() -> None:
+    failed = Checked(JobKey("models/mask.py", "train"), None, (Finding(FindingKind.FAILED, "raises"),))
+    assert sentence(outcomes.outcome(*outcomes.WORSE.checked, failed)) == "1 of 3 models failed, 1 got worse, 1 holds."
+
+
+def test_every_exit_code_and_kind_has_its_words() -> None:
+    for code in {*EXITS.values(), Exit.DONE}:
+        assert VERDICTS[code]
+        assert TITLES[code]
+        assert code in GRAVEST_FIRST
+    for kind in FindingKind:
+        assert KINDS[kind]
+        assert kind_rule(kind)["help"]["text"]
+
+
+def test_the_gravest_goes_first() -> None:
+    exits = [one.exit for one in gravest_first(outcomes.FAILED)]
+    assert exits == [Exit.PROGRAM] * 4 + [Exit.WORSE, Exit.DONE]
+
+
+class TestCost:
+    masked = next(one for one in outcomes.WORSE.checked if one.findings)
+
+    def _cost(self, *, before: int | None = 2, now: int = 3, ops: int | None = 14, adds: int = 1) -> str:
+        site = replace(outcomes.BRANCH, cost=Cost(ops, adds))
+        state = State(self.masked.job, counts={Count.GRAPHS: now})
+        finding = outcomes.new_site(site)
+        return cost(finding, replace(self.masked, state=state, findings=(finding,), graphs_before=before))
+
+    def test_one_break_that_explains_the_graphs_splits_them(self) -> None:
+        assert self._cost() == "splits 2 graphs into 3, 14 ops now eager"
+
+    def test_otherwise_it_adds_some(self) -> None:
+        assert self._cost(now=5) == "adds 1 graph, 14 ops now eager"
+        assert self._cost(before=None) == "adds 1 graph, 14 ops now eager"
+
+    def test_of_two_new_breaks_none_is_said_to_split_what_both_do(self) -> None:
+        two = replace(self.masked, findings=(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(outcomes.PRINT)))
+        assert cost(two.findings[0], two) == "adds 1 graph, 14 ops now eager"
+
+    def test_what_was_not_measured_is_said(self) -> None:
+        assert self._cost(ops=None) == "splits 2 graphs into 3, ops in eager not measured"
+
+    def test_nothing_is_said_of_what_costs_nothing(self) -> None:
+        assert self._cost(ops=0, adds=0) == ""
+        assert cost(outcomes.new_site(outcomes.RECOMPILE), None) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "was", "now", "told"),
+    [
+        (FindingKind.MORE_TIMES, None, 1.0, 3.0, "3 times now, 1 in the lock"),
+        (FindingKind.MORE, Count.GRAPHS, 1.0, 3.0, "3 now, 1 in the lock"),
+        (FindingKind.LIMIT, Count.BREAKS, 0.0, 2.0, "2 now, at most 0 pass"),
+        (FindingKind.LIMIT, None, 90.0, 71.44, "71.4 % of the ops are in graphs, and 90 % is the least"),
+        (FindingKind.LIMIT, None, None, 71.4, ""),
+    ],
+)
+def test_numbers(kind: FindingKind, count: Count | None, was: float | None, now: float, told: str) -> None:
+    assert numbers(Finding(kind, "x", count=count, was=was, now=now)) == told

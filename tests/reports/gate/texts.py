@@ -1,0 +1,23 @@
+"""Any text at all, and an outcome that holds it wherever a text can stand."""
+
+from hypothesis import strategies as st
+
+from ctrace.inspector.findings import Owner
+from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Outcome, Site, SiteKey, SiteKind
+from ctrace.inspector.gate.policy import Allow
+from tests.outcomes import POLICY, outcome
+
+ANY = st.text(st.characters(), max_size=30) | st.text(
+    "|\\`<>&@#:;,%/[]()\n\r\t\x1b\x00\ufffe\ud800 ab*_~!'\"", max_size=30
+)
+"""Half of it is made of what means something in one of the formats."""
+
+
+def full_of(text: str) -> Outcome:
+    """Put a text everywhere."""
+    key = SiteKey(SiteKind.BREAK, ("GB0170", text), Owner.USER, text, text)
+    site = Site(key, file=f"/a/{text}", line=1, source=f"  {text}", span=(0, 3), reason=text, fix=text)
+    findings = (Finding(FindingKind.NEW_SITE, text, text, site=site), Finding(FindingKind.DOUBT, text, text))
+    one = Checked(JobKey(text, text, text), None, findings, ((site, Allow(text)),), (text,), run=text)
+    about_no_job = (Finding(FindingKind.WRONG, text, text, file=text or None, line=1),)
+    return outcome(one, policy=POLICY, findings=about_no_job, notes=(text,), torch=text)
