@@ -95,6 +95,7 @@ def test_a_model_with_state_of_its_own_is_no_danger(forward: str, change: str, c
     assert [(each["compared"], each["not_compared"]) for each in report["scenarios"]] == [(2, None)] * 2
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_repeat_itself_is_not_compared(ctrace: Command) -> None:
     report = explained(ctrace, "x = x * (time.perf_counter_ns() % 1000003)", "pass")
     assert report["dangers"] == []

@@ -36,6 +36,7 @@ def inputs():
 """
 
 
+@pytest.mark.slow
 def test_the_files_of_a_small_model_run_and_match(ctrace: Command):
     made = dumped(ctrace, str(ctrace.write("small.py", SMALL)))
     assert made.left_out == ()

@@ -82,6 +82,7 @@ def check(session: Session) -> None:
     assert all(code.counted for code in session.code if generated(session))
 
 
+@pytest.mark.slow
 def test_each_statement_comes_from_its_line(ctrace: Command) -> None:
     ctrace.write("model.py", LINES)
     session = explained(ctrace, "model.py")

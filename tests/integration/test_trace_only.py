@@ -76,7 +76,7 @@ def _captured(folder: Path, text: str, **options: bool) -> Session:
     return ran.session
 
 
-@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("train", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool) -> None:
     monkeypatch.chdir(tmp_path)
     whole = _captured(tmp_path, _BROKEN, train=train)
@@ -89,6 +89,7 @@ def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest
     assert set(_SAME) <= {each.name for each in fields(Session)}
 
 
+@pytest.mark.slow
 def test_a_model_that_compiles_a_part_by_itself_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CXX", "/no/compiler")

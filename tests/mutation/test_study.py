@@ -20,11 +20,13 @@ pytestmark = pytest.mark.integration
 
 ROUNDS = (
     ("print", "item", "counter", "reformat", "decorate"),
-    ("move-helper", "numpy", "rename-variable", "disabled-helper", "extract-function"),
+    pytest.param(
+        ("move-helper", "numpy", "rename-variable", "disabled-helper", "extract-function"), marks=pytest.mark.slow
+    ),
 )
 """One edit for each of the written models; all models with all edits take minutes."""
 PARTIAL_ROUNDS = (
-    ("known-over-lines", "rename-around-known", "move-layers"),
+    pytest.param(("known-over-lines", "rename-around-known", "move-layers"), marks=pytest.mark.slow),
     ("other-in-line", "known-twice", "known-twice-in-line"),
 )
 WITHOUT = pytest.mark.skipif(not HAS_TRANSFORMERS, reason="transformers is not installed; it is not in ctrace's [dev]")
