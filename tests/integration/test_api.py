@@ -27,6 +27,7 @@ def _run(ctrace: Command, body: str) -> str:
     return done.stdout.replace("here\n", "")
 
 
+@pytest.mark.slow
 def test_explain_gives_the_session(ctrace: Command) -> None:
     body = "s = ctrace.explain(f, torch.ones(4, 5))\nprint(s.verdict, len(s.graphs), [b.gb for b in s.breaks], s.coverage.ops, s.problems)\n"
     assert _run(ctrace, body) == "partial 2 [('GB0059',)] 4 ()\n"

@@ -61,7 +61,12 @@ def explained(ctrace: Command, forward: str, change: str, *words: str) -> dict[s
     return result.report
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = {"a variable set later", "a method"}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_what_changed_is_named_and_proven(case: str, ctrace: Command) -> None:
     forward, change, kind, subject, line = CASES[case]
     report = explained(ctrace, forward, change)
@@ -84,8 +89,8 @@ def test_a_backward_hook_changes_gradients(ctrace: Command) -> None:
     [
         ("self.n = getattr(self, 'n', 0) + 1; x = self.drop(self.norm(x)) * self.n", "pass"),
         ("settings.n += 1; x = x * settings.n", "settings.n = 5"),
-        ("x = x * random.random()", "random.seed(3)"),
-        ("x.add_(1)", "model.first.weight.data.fill_(1)"),
+        pytest.param("x = x * random.random()", "random.seed(3)", marks=pytest.mark.slow),
+        pytest.param("x.add_(1)", "model.first.weight.data.fill_(1)", marks=pytest.mark.slow),
     ],
     ids=["counter, dropout, statistics", "a global counter", "Python's random numbers", "input changed in place"],
 )

@@ -130,6 +130,7 @@ def _codes(log: Path) -> list[str]:
     return sorted(re.sub(r"# AOT ID: .*", "", entry.payload) for entry in entries)
 
 
+@pytest.mark.slow
 def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
     ctrace.write(
         "model.py",

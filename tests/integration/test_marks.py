@@ -180,6 +180,7 @@ f(torch.tensor([1., 0, 1, 1]))
 """
 
 
+@pytest.mark.slow
 def test_a_check_lets_a_condition_on_data_compile(ctrace: Command) -> None:
     ctrace.write("script.py", HEAD + CHECKED)
     failed = ctrace("shapes", "script.py", "--json")

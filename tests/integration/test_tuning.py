@@ -44,6 +44,7 @@ def _of_kind(session: Session, kind: str) -> list[Undecided]:
     return [each for each in session.undecided if each.kind == kind]
 
 
+@pytest.mark.slow
 def test_candidates_of_a_product_are_listed_and_the_library_is_taken(ctrace: Command) -> None:
     session = _session(ctrace, MATMUL, "--target", "h100", "--mode", "max-autotune")
     (choice,) = _of_kind(session, "autotuning")

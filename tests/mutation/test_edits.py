@@ -94,6 +94,7 @@ def lies(folder: Path, edited: list[tuple[str, Edit]]) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.timeout(600)
 def test_torch_agrees_with_some_edits(tmp_path: Path) -> None:

@@ -20,13 +20,11 @@ pytestmark = pytest.mark.integration
 
 ROUNDS = (
     ("print", "item", "counter", "reformat", "decorate"),
-    pytest.param(
-        ("move-helper", "numpy", "rename-variable", "disabled-helper", "extract-function"), marks=pytest.mark.slow
-    ),
+    ("move-helper", "numpy", "rename-variable", "disabled-helper", "extract-function"),
 )
 """One edit for each of the written models; all models with all edits take minutes."""
 PARTIAL_ROUNDS = (
-    pytest.param(("known-over-lines", "rename-around-known", "move-layers"), marks=pytest.mark.slow),
+    ("known-over-lines", "rename-around-known", "move-layers"),
     ("other-in-line", "known-twice", "known-twice-in-line"),
 )
 WITHOUT = pytest.mark.skipif(not HAS_TRANSFORMERS, reason="transformers is not installed; it is not in ctrace's [dev]")
@@ -38,13 +36,15 @@ def assert_judged(folder: Path, edits: dict[str, Edit | None], models: tuple[str
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("names", ROUNDS, ids=" ".join)
+@pytest.mark.parametrize("names", [ROUNDS[0], pytest.param(ROUNDS[1], marks=pytest.mark.slow)], ids=" ".join)
 def test_each_model_with_another_edit(names: tuple[str, ...], tmp_path: Path) -> None:
     assert_judged(tmp_path, dict(zip(WRITTEN, map(named, names), strict=True)), WRITTEN)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("names", PARTIAL_ROUNDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "names", [PARTIAL_ROUNDS[1], pytest.param(PARTIAL_ROUNDS[0], marks=pytest.mark.slow)], ids=" ".join
+)
 def test_each_model_with_known_breaks_and_another_edit(names: tuple[str, ...], tmp_path: Path) -> None:
     assert_judged(tmp_path, dict(zip(PARTIAL, map(named, names), strict=True)), PARTIAL)
 
