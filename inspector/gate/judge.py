@@ -52,7 +52,7 @@ class Judge:
             findings=(*seen.doubts, *compared.findings()),
             allowed=compared.allowed,
             better=() if seen.doubts or seen.job.known_as else tuple(compared.better()),
-            is_new=baseline is None and seen.state.torch in self.lock.sections,
+            is_new=baseline is None and not seen.doubts and seen.state.torch in self.lock.sections,
             graphs_before=baseline.counts.get(Count.GRAPHS) if baseline else None,
         )
 

@@ -54,11 +54,12 @@ def _end(name: str, most: int) -> str:
 
 
 def cells(one: Checked) -> tuple[str, str, str, str, str]:
-    """Write a job's graphs, breaks, recompiles, coverage and seconds."""
-    counts = one.state.counts if one.state else {}
+    """Write graphs, breaks, recompiles, coverage and seconds; what a program that failed did not reach is no 0."""
+    state = one.state if one.exit is not Exit.PROGRAM else None
+    counts = state.counts if state else {}
     breaks = [counts[each] for each in _BREAKS if each in counts]
     recompiles = counts.get(Count.RECOMPILES)
-    coverage = one.state.coverage if one.state else None
+    coverage = state.coverage if state else None
     return (
         _graphs(one, counts.get(Count.GRAPHS)),
         str(sum(breaks)) if breaks else UNKNOWN,
