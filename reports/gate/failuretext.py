@@ -8,8 +8,8 @@ from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Outcome
 from ctrace.inspector.gate.policy import Count
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import near, spot
-from ctrace.reports.gate.told import LONGEST, code, todo
-from ctrace.reports.gate.words import TITLES, cost
+from ctrace.reports.gate.told import LONGEST, code, detail, todo
+from ctrace.reports.gate.words import TITLES
 
 _WIDEST = 120
 _NARROWEST = 40
@@ -56,18 +56,10 @@ def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, widt
     if finding.site is not None:
         yield f"{_INDENT}  {fmt.one_line(code(finding), LONGEST)}"  # never folded: somebody may copy it
         yield from _folded(finding.site.reason, _INDENT, width)
-    yield from _folded(_numbers(finding, one), _INDENT, width)
+    for each in detail(finding, one):
+        yield from _folded(f"{each[:1].upper()}{each[1:]}.", _INDENT, width)
     for each in todo(finding):
         yield from _folded(f"→ {each}", _INDENT, width, f"{_INDENT}  ")
-
-
-def _numbers(finding: Finding, one: Checked) -> str:
-    """Say what there is, what may be, and what it costs."""
-    told = [cost(finding, one)]
-    if finding.kind is FindingKind.LIMIT and finding.site is not None:
-        told.insert(0, f"{finding.now} now, and at most {finding.was}")
-    text = ", ".join(each for each in told if each)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _next(outcome: Outcome, one: Checked, width: int, *, is_by_lock: bool) -> Iterator[str]:

@@ -94,6 +94,14 @@ def test_a_copy_of_a_model_is_new() -> None:
     assert outcome.notes == ("b/model.py is not in the lock; ctrace check --update adds it",)
 
 
+def test_a_model_that_failed_is_not_promised_to_the_lock() -> None:
+    doubt = Finding(FindingKind.FAILED, "without torch.compile it raises ValueError: no")
+    both = [seen_of(GIVEN, job=JobKey("a/model.py")), seen_of(GIVEN, job=JobKey("b/model.py"), doubts=(doubt,))]
+    outcome = outcome_of(both, lock_with("a/model.py"))
+    assert not any(each.is_new for each in outcome.checked)
+    assert outcome.notes == ()
+
+
 def test_versions_of_torch_are_asked_for_one_by_one() -> None:
     both = [seen_of(state_with(torch=torch), job=JobKey(torch)) for torch in ("2.12", "2.13")]
     outcome = outcome_of(both, lock_with("2.13"))
