@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from ctrace.inspector.gate.model import Known, Site, SiteKey
-from ctrace.inspector.gate.sources import put_aside_names
+from ctrace.inspector.gate.model import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.gate.sources import put_aside_names, put_aside_roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,9 @@ def _but_moved(key: SiteKey) -> Hashable:
 
 
 def _but_renamed(key: SiteKey) -> Hashable:
+    if key.kind is SiteKind.RECOMPILE:
+        # A decorator takes the place of the function that is compiled, and its arguments that of the function's own.
+        return key.kind, key.causes, put_aside_roots(key.text)
     return key.kind, key.causes, key.owner, put_aside_names(key.text)
 
 

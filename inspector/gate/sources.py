@@ -58,6 +58,30 @@ def put_aside_names(text: str) -> str:
         return text
 
 
+def put_aside_roots(text: str) -> str:
+    """Write values, apart by commas, so that they stay the same by whatever name, or item of one, they are reached.
+
+    `self.calls`, `given[0].calls` and `named["model"].calls` are one: a wrapper that takes `*given` changes nothing.
+    """
+    node = _alone(text)
+    if not isinstance(node, ast.Expr):
+        return text
+    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    try:
+        return ", ".join(sorted(ast.unparse(_numbered(_Roots().visit(copy.deepcopy(value)))) for value in values))
+    except RecursionError:
+        return text
+
+
+class _Roots(ast.NodeTransformer):
+    """Replaces an item of a name by the name."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        is_item = isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)
+        return node.value if is_item else node
+
+
 def _numbered(tree: ast.AST) -> ast.AST:
     names: dict[str, str] = {}
     for each in ast.walk(tree):

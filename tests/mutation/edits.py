@@ -2,10 +2,11 @@
 
 from tests.mutation.harmful import HARMFUL
 from tests.mutation.harmless import HARMLESS, RENAME_FILE
-from tests.mutation.partial import ELSEWHERE, PARTIAL_HARMFUL, PARTIAL_HARMLESS
+from tests.mutation.partial import BEYOND_AGAIN, ELSEWHERE, PARTIAL_HARMFUL, PARTIAL_HARMLESS
 from tests.mutation.shapes import Edit, Files, Shape, shape_of
 
 __all__ = [
+    "BEYOND_AGAIN",
     "ELSEWHERE",
     "HARMFUL",
     "HARMLESS",

@@ -103,3 +103,5 @@ ELSEWHERE = (
     "counter",
 )
 """Harmful edits that are not at the known break."""
+BEYOND_AGAIN = tuple(name for name in ELSEWHERE if name != "counter")
+"""Those that hurt a model that is compiled anew at each call; a counter more makes no compilation more."""

@@ -18,6 +18,8 @@ MADE = ("gpt2_head", "llama_head", "bert_pooled", "t5_encoder", "vit_features")
 """Models of `transformers`, made from small configurations."""
 PARTIAL = ("partial_print", "partial_item", "partial_branch")
 """Models with breaks that the lock knows."""
+AGAIN = ("partial_again",)
+"""Models with recompiles that the lock knows."""
 TRAINED = ("conv_training",)
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 HEALTHY = (*WRITTEN, *(MADE if HAS_TRANSFORMERS else ()))

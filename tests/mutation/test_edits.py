@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.mutation.edits import (
+    BEYOND_AGAIN,
     ELSEWHERE,
     HARMFUL,
     HARMLESS,
@@ -20,11 +21,18 @@ from tests.mutation.edits import (
     named,
     shape_of,
 )
-from tests.mutation.study import MADE, PARTIAL, WRITTEN, files_of, source_of
+from tests.mutation.study import AGAIN, MADE, PARTIAL, WRITTEN, files_of, source_of
 from tests.mutation.test_study import PARTIAL_ROUNDS, ROUNDS, WITHOUT
 
 TRUTH = Path(__file__).with_name("truth.py")
 OF_PARTIAL = (*PARTIAL_HARMFUL, *map(named, ELSEWHERE), *PARTIAL_HARMLESS, *HARMLESS)
+OF_AGAIN = (*map(named, BEYOND_AGAIN), *PARTIAL_HARMLESS, *HARMLESS)
+EDITS = (
+    dict.fromkeys((*WRITTEN, *MADE), (*HARMFUL, *HARMLESS))
+    | dict.fromkeys(PARTIAL, OF_PARTIAL)
+    | dict.fromkeys(AGAIN, OF_AGAIN)
+)
+"""What each model is put through."""
 
 
 def test_there_are_enough_of_all() -> None:
@@ -33,7 +41,7 @@ def test_there_are_enough_of_all() -> None:
     assert len({each.name for each in HARMLESS}) >= 10
 
 
-@pytest.mark.parametrize("model", [*WRITTEN, *MADE, *PARTIAL])
+@pytest.mark.parametrize("model", EDITS)
 def test_models_have_the_shape_that_edits_need(model: str) -> None:
     shape = shape_of(source_of(model))
     assert shape.own is not None
@@ -42,9 +50,9 @@ def test_models_have_the_shape_that_edits_need(model: str) -> None:
     assert shape.helper.name not in ("model", "inputs")
 
 
-@pytest.mark.parametrize("model", [*WRITTEN, *MADE, *PARTIAL])
+@pytest.mark.parametrize("model", EDITS)
 def test_edited_files_are_python_and_differ(model: str) -> None:
-    for edit in (*HARMFUL, *HARMLESS, *(OF_PARTIAL if model in PARTIAL else ())):
+    for edit in EDITS[model]:
         files = files_of(model, edit)
         for text in files.values():
             ast.parse(text)
@@ -106,7 +114,6 @@ def test_torch_agrees_with_some_edits(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("model", [*WRITTEN, *(pytest.param(each, marks=WITHOUT) for each in MADE), *PARTIAL])
+@pytest.mark.parametrize("model", [*WRITTEN, *(pytest.param(each, marks=WITHOUT) for each in MADE), *PARTIAL, *AGAIN])
 def test_torch_agrees_with_every_edit(model: str, tmp_path: Path) -> None:
-    edits = OF_PARTIAL if model in PARTIAL else (*HARMFUL, *HARMLESS)
-    assert lies(tmp_path, [(model, edit) for edit in edits]) == []
+    assert lies(tmp_path, [(model, edit) for edit in EDITS[model]]) == []

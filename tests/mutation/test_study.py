@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.edits import (
+    BEYOND_AGAIN,
     ELSEWHERE,
     HARMFUL,
     HARMLESS,
@@ -14,7 +15,7 @@ from tests.mutation.edits import (
     Edit,
     named,
 )
-from tests.mutation.study import HAS_TRANSFORMERS, MADE, PARTIAL, WRITTEN, complaints, judged, lock_of
+from tests.mutation.study import AGAIN, HAS_TRANSFORMERS, MADE, PARTIAL, WRITTEN, complaints, judged, lock_of
 
 pytestmark = pytest.mark.integration
 
@@ -64,6 +65,13 @@ def test_all_models_with_every_edit(edit: Edit, models: tuple[str, ...], tmp_pat
 )
 def test_models_with_known_breaks_and_every_edit(edit: Edit, tmp_path: Path) -> None:
     assert_judged(tmp_path, dict.fromkeys(PARTIAL, edit), PARTIAL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("edit", [*map(named, BEYOND_AGAIN), *PARTIAL_HARMLESS, *HARMLESS], ids=lambda edit: edit.name)
+def test_models_with_known_recompiles_and_every_edit(edit: Edit, tmp_path: Path) -> None:
+    assert_judged(tmp_path, dict.fromkeys(AGAIN, edit), AGAIN)
 
 
 @pytest.mark.slow

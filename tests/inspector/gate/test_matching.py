@@ -113,6 +113,26 @@ def test_another_owner_or_kind_is_another_site() -> None:
         assert matched([other], known).new == (other,)
 
 
+def recompile(subject: str, place: str, kind: str = "attribute_value", owner: Owner = Owner.USER) -> SiteKey:
+    return SiteKey(SiteKind.RECOMPILE, (kind,), owner, place, subject)
+
+
+def test_a_wrapper_around_what_recompiles_is_not_said() -> None:
+    known = [Known(recompile("self.calls", "model.py::Net.forward"))]
+    wrapped = recompile("given[0].calls", "wrappers.py::passed.call")
+    for now in (wrapped, replace(wrapped, owner=Owner.LIBRARY)):
+        assert matched([Site(now)], known).new == ()
+
+
+def test_another_cause_of_a_recompile_behind_a_wrapper_is_said() -> None:
+    known = [Known(recompile("self.calls", "model.py::Net.forward"))]
+    for now in (
+        recompile("given[0].steps", "model.py::passed.call"),
+        recompile("given[0].calls", "model.py::passed.call", "length"),
+    ):
+        assert matched([Site(now)], known).new == (Site(now),)
+
+
 def test_what_is_the_same_comes_first() -> None:
     moved, same = site(place="a.py::f"), site()
     found = matched([moved, same], [Known(same.key)])

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from ctrace.inspector.gate.sources import put_aside_names, qualified_name, start_of, statement
+from ctrace.inspector.gate.sources import put_aside_names, put_aside_roots, qualified_name, start_of, statement
 
 SOURCE = '''\
 import torch
@@ -240,3 +240,39 @@ def test_attributes_builtins_and_structure_do_count(one: str, other: str) -> Non
 @pytest.mark.parametrize("text", ["", "elif x:", "a sentence of words", "x; y"])
 def test_what_is_no_statement_stays_as_it_is(text: str) -> None:
     assert put_aside_names(text) == text
+    assert put_aside_roots(text) == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("self.calls", "given[0].calls"),
+        ("self.calls", "named['model'].calls"),
+        ("x", "given[1]"),
+        ("len(self.steps)", "len(given[0].steps)"),
+        ("'calls' in state.__dict__", "'calls' in given[2].__dict__"),
+        ("x.size(0)", "renamed.size(0)"),
+        ("self.cache.dtype, x.size(0)", "given[1].size(0), given[0].cache.dtype"),
+    ],
+)
+def test_roots_that_are_put_aside_do_not_count(one: str, other: str) -> None:
+    assert put_aside_roots(one) == put_aside_roots(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("self.calls", "self.steps"),
+        ("self.layers[0].calls", "self.layers[1].calls"),
+        ("self.calls", "len(self.calls)"),
+        ("x.size(0)", "x.size(1)"),
+        ("self.calls", "self.calls, self.calls"),
+    ],
+)
+def test_what_is_below_a_root_does_count(one: str, other: str) -> None:
+    assert put_aside_roots(one) != put_aside_roots(other)
+
+
+def test_a_subject_that_nests_too_deeply_is_left_as_it_is() -> None:
+    text = " + ".join(f"x{number}" for number in range(3000))
+    assert put_aside_roots(text) == text
