@@ -1,0 +1,7 @@
+"""What all tests need of the process that they run in."""
+
+import signal
+
+# A shell starts what it runs in the background with Ctrl-C switched off, and our children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
