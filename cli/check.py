@@ -9,13 +9,13 @@ from ctrace.cli import options as opt
 
 EXAMPLES = """\b
 Examples:
-  ctrace check --init models/*.py          write ctrace.yaml and ctrace.lock for these
-  ctrace check                             all models of ctrace.yaml
-  ctrace check models/mask.py --train      one model, with or without a policy
-  ctrace check --update                    today's state is the new baseline
-  ctrace check --update --only-improve     only what got better; never looser
+  ctrace check --init "models/*.py"      write ctrace.yaml and ctrace.lock
+  ctrace check                           all models of ctrace.yaml
+  ctrace check models/mask.py --train    one model, with or without a policy
+  ctrace check --update                  today's state is the new baseline
+  ctrace check --update --only-improve   only what got better; never looser
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
-  ctrace check --from-trace traces/        logs of TORCH_TRACE, one for each rank
+  ctrace check --from-trace traces/      logs of TORCH_TRACE, one a rank
 """
 
 Models = Annotated[
@@ -74,8 +74,9 @@ def check(
     timeout: opt.Timeout = None,
 ) -> None:
     """Check that models compile as well as the policy and the lock say; exit 1 if not."""
-    from ctrace.cli.checking import Wanted, checked, started
+    from ctrace.cli.checking import checked, started
     from ctrace.cli.checkreports import Reports
+    from ctrace.cli.wanted import Wanted
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.order import Options
 
@@ -85,6 +86,7 @@ def check(
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
     wanted = Wanted(tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace)
+    wanted.refuse(init=init)
     outcome = started(wanted) if init else checked(wanted, update=update, only_improve=only_improve)
     reports.write(outcome)
     raise typer.Exit(outcome.exit)

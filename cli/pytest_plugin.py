@@ -70,11 +70,12 @@ def _node_id(item: pytest.Item) -> str:
 
 
 def _lock(config: pytest.Config) -> "LockOfTests":
+    from ctrace.inspector.gate.lockfile import NAME
     from ctrace.inspector.gate.seenlock import LockOfTests
 
     if _LOCK not in config.stash:
         given = config.getoption("ctrace_lock")
-        path = config.invocation_params.dir / given if given else config.rootpath / "ctrace.lock"
+        path = config.invocation_params.dir / given if given else config.rootpath / NAME
         config.stash[_LOCK] = LockOfTests(Path(path), config.rootpath)
     return config.stash[_LOCK]
 

@@ -21,7 +21,8 @@ _SECTION = re.compile(r"\[torch ([0-9]{1,6}\.[0-9]{1,6})\]")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
 _LARGEST = 1 << 26
 """Bytes of a file that is read."""
-_UPDATE = "run ctrace check --update, or take the file from git again"
+_TAKE_OUT = "take the line out and run ctrace check --update, or take the file from git again"
+_TAKE_AGAIN = "take the file from git again, or remove it and run ctrace check --update"
 
 
 def load_lock(path: Path) -> Lock:
@@ -38,7 +39,7 @@ def load_lock(path: Path) -> Lock:
     except (OSError, ValueError) as error:
         raise _unusable(path, "read", error) from None
     if len(data) > _LARGEST:
-        raise LockError(f"{named(path)}, line 1: it is larger than {_LARGEST >> 20} MiB", _UPDATE)
+        raise LockError(f"{named(path)}, line 1: it is larger than {_LARGEST >> 20} MiB", _TAKE_AGAIN)
     return parse_lock(_decoded(data, named(path)), str(path), named(path))
 
 
@@ -81,7 +82,7 @@ def _decoded(data: bytes, shown: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise LockError(f"{shown}, line {line}: it is no text in UTF-8", _UPDATE) from None
+        raise LockError(f"{shown}, line {line}: it is no text in UTF-8", _TAKE_AGAIN) from None
 
 
 def _as_numbers(version: str) -> tuple[tuple[int, ...], str]:
@@ -129,7 +130,7 @@ class _Reader:
     def _begin(self, line: str, number: int) -> None:
         found = _SECTION.fullmatch(line)
         if found is None:
-            raise self._wrong(number, "this begins no section", f"write it as [torch 2.13], or {_UPDATE}")
+            raise self._wrong(number, "this begins no section", f"write it as [torch 2.13], or {_TAKE_OUT}")
         self._section = found[1]
         self._sections.setdefault(found[1], {})
 
@@ -137,14 +138,14 @@ class _Reader:
         try:
             record = read_record(line)
         except ValueError as error:
-            raise self._wrong(number, str(error), _UPDATE) from None
+            raise self._wrong(number, str(error), _TAKE_OUT) from None
         if self._section is None:
             what = "this record stands before any [torch ...] line"
-            raise self._wrong(number, what, f"put the line of its torch version back, or {_UPDATE}")
+            raise self._wrong(number, what, f"put the line of its torch version back, or {_TAKE_OUT}")
         kept, first = self._sections[self._section].setdefault(record.key, (record, number))
         if kept != record:
             what = f"this says of the same something else than line {first}"
-            raise self._wrong(number, what, "take one of the two out, or run ctrace check --update")
+            raise self._wrong(number, what, "take one of the two out, and run ctrace check --update")
 
     def _wrong(self, number: int, what: str, todo: str) -> LockError:
         return LockError(f"{self._shown}, line {number}: {what}", todo)

@@ -292,6 +292,8 @@ class Outcome:
     torch: str = ""
     """Minor version, or several of traces made elsewhere; empty: nothing ran."""
     seconds: float = 0.0
+    command: str = "ctrace check"
+    """What checks the same again."""
 
     @property
     def exit(self) -> Exit:

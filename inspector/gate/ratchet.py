@@ -27,7 +27,7 @@ def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
         if only_improve:
             now = _improved(sections.get(torch, {}).get(job), _together(several))
         if now is not None:
-            sections.setdefault(torch, {})[job] = now
+            sections.setdefault(torch, {})[job] = _sorted(now)
     return replace(outcome.lock, sections=sections)
 
 
@@ -59,8 +59,15 @@ def _baseline(checked: Checked, state: State) -> Baseline:
     return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))
 
 
+def _sorted(baseline: Baseline) -> Baseline:
+    return replace(baseline, sites=tuple(sorted(baseline.sites, key=lambda each: each.key)))
+
+
 def _together(several: Iterable[Baseline]) -> Baseline:
-    """Let pass what any of several runs of one job showed, such as the ranks of a trace."""
+    """Let pass what any of several runs of one job showed, such as the ranks of a trace.
+
+    Sites stay in their order, for in that order a check pairs them with those of the lock.
+    """
     counts: dict[Count, int] = {}
     times: dict[SiteKey, int] = {}
     for each in several:
@@ -68,7 +75,7 @@ def _together(several: Iterable[Baseline]) -> Baseline:
             counts[count] = max(number, counts.get(count, 0))
         for known in each.sites:
             times[known.key] = max(known.times, times.get(known.key, 0))
-    return Baseline(counts, tuple(Known(key, number) for key, number in sorted(times.items())))
+    return Baseline(counts, tuple(Known(key, number) for key, number in times.items()))
 
 
 def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
@@ -78,4 +85,4 @@ def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
     found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
     sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
     counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}
-    return Baseline({**before.counts, **counts}, tuple(sorted(sites, key=lambda each: each.key)))
+    return Baseline({**before.counts, **counts}, sites)

@@ -1,8 +1,13 @@
 """The commented `ctrace.yaml` that `ctrace check --init` writes."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import yaml
+
+from ctrace.inspector.gate.policy import CPU
+from ctrace.inspector.order import Options
 
 _HEAD = """\
 # What ctrace check holds torch.compile to.
@@ -20,8 +25,12 @@ _REST = """\
 #    timeout: 2m
 
 # Ways to call each model: options of ctrace explain. By default one, base.
+"""
+_SCENARIOS = """\
 #scenarios:
 #  base: {}
+"""
+_OTHER_SCENARIOS = """\
 #  training: {train: true}
 #  sizes:
 #    vary: ["0=1,2,8"]            # sizes of dimension 0; or dtype=, mode=...
@@ -32,8 +41,9 @@ _REST = """\
 #    fullgraph: false
 
 # What to emit code for. A GPU is one that ctrace targets lists, there or not.
-#targets: [cpu, h100]
-
+"""
+_TARGETS = "#targets: [cpu, h100]\n"
+_LIMITS = """
 # Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
 
@@ -62,14 +72,43 @@ _END = """
 #    expires: 2027-01-31          # the last day on which it passes
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
-#timeout: 600
 """
+_TIMEOUT = "#timeout: 600\n"
 
 
-def starter(models: Sequence[str], has_gpu_target: bool = False) -> str:
-    """Write a policy for models; the rest of what it can say is there as comments, of GPUs if there is one."""
-    listed = "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n"
-    return f"{_HEAD}{listed}{_REST}{_OF_GPU if has_gpu_target else ''}{_END}"
+def starter(
+    models: Sequence[str], options: Options | None = None, targets: Sequence[str] = (), timeout: float | None = None
+) -> str:
+    """Write a policy for models, called with `options`; the rest of what it can say is there as comments."""
+    parts = [
+        _HEAD,
+        "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n",
+        _REST,
+        _SCENARIOS if options in (None, Options()) else f"scenarios:\n  base: {_flow(_set_of(options))}\n",
+        _OTHER_SCENARIOS,
+        f"targets: {_flow(list(targets))}\n" if targets else _TARGETS,
+        _LIMITS,
+        "" if set(targets) <= {CPU} else _OF_GPU,
+        _END,
+        _TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n",
+    ]
+    return "".join(parts)
+
+
+def _set_of(options: Options | None) -> dict[str, Any]:
+    """Give the options that are not at their default, by name."""
+    given = asdict(options or Options())
+    return {name: _plain(value) for name, value in given.items() if value != getattr(Options(), name)}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flow(value: Any) -> str:
+    """Write a value in YAML on one line."""
+    text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, sort_keys=False, width=1 << 16)
+    return text.removesuffix("...\n").strip()
 
 
 def _listed(models: Sequence[str]) -> list[str]:

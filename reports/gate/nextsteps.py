@@ -16,15 +16,16 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
     """Give commands and what they do; the lock is only to be written where every model can be trusted."""
     kinds = {each.kind for one in outcome.checked for each in one.findings} | {each.kind for each in outcome.findings}
     steps = _closer(outcome)
-    if outcome.exit is Exit.WORSE and kinds.intersection(_BY_UPDATE):
-        steps.append(("ctrace check --update", "if this is wanted: keep today's state in the lock"))
-    if FindingKind.LIMIT in kinds:
-        policy = near(outcome.policy.file, outcome) if outcome.policy.file else "ctrace.yaml"
+    policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
+    by_update = _BY_UPDATE if policy else (*_BY_UPDATE, FindingKind.LIMIT)
+    if outcome.exit is Exit.WORSE and kinds.intersection(by_update):
+        steps.append((f"{outcome.command} --update", "if this is wanted: keep today's state in the lock"))
+    if FindingKind.LIMIT in kinds and policy:
         steps.append((policy, "if this is wanted: raise the limit there, or allow a site, with a reason"))
     if any(one.better for one in outcome.checked):
-        steps.append(("ctrace check --update --only-improve", "keep what got better; loosens nothing"))
+        steps.append((f"{outcome.command} --update --only-improve", "keep what got better; loosens nothing"))
     if outcome.exit is Exit.DONE and any(one.is_new for one in outcome.checked):
-        steps.append(("ctrace check --update", "add the models that the lock does not know"))
+        steps.append((f"{outcome.command} --update", "add the models that the lock does not know"))
     return steps
 
 

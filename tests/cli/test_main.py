@@ -22,6 +22,7 @@ COMMANDS = (
     "graphs",
     "fusion",
     "kernels",
+    "check",
     "run",
     "runs",
     "targets",

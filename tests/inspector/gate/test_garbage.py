@@ -19,7 +19,7 @@ from ctrace.inspector.gate.policyfile import load_policy
 from ctrace.inspector.gate.starter import starter
 from tests.helpers import any_json, fuzzing
 
-POLICY = re.sub(r"^#(?=[a-z]|  )", "", starter(["models/*.py", "*.py"], has_gpu_target=True), flags=re.MULTILINE)
+POLICY = re.sub(r"^#(?=[a-z]|  )", "", starter(["models/*.py", "*.py"], targets=["cpu", "h100"]), flags=re.MULTILINE)
 _KEYS = sorted(set(re.findall(r"\w+(?=:)", POLICY)))
 _WORDS = st.sampled_from([*_KEYS, "base", "training", "cpu", "h100", "GB0170", "1MiB", "10m", "2027-01-31", "0=1,2"])
 _PIECES = st.lists(
