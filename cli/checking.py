@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ctrace.cli.console import say
+from ctrace.cli.signals import ending_in_order
 from ctrace.cli.wanted import Wanted, policy_of
 from ctrace.inspector.errors import PolicyError, TargetError
-from ctrace.inspector.files import write_text
+from ctrace.inspector.files import write_output
 from ctrace.inspector.gate.crew import run_jobs
 from ctrace.inspector.gate.files import named_by
 from ctrace.inspector.gate.jobs import Jobs, jobs_of
 from ctrace.inspector.gate.lockfile import NAME as LOCK
 from ctrace.inspector.gate.lockfile import load_lock, write_lock
-from ctrace.inspector.gate.model import Lock, Outcome, Seen
+from ctrace.inspector.gate.model import Lock
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policyfile import NAMES as POLICIES
@@ -23,6 +24,7 @@ from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.gate.starter import starter
 from ctrace.inspector.gate.traces import traced
 from ctrace.inspector.gate.trust import seen
+from ctrace.inspector.gate.verdict import Outcome, Seen
 from ctrace.inspector.gate.yamlnodes import named
 from ctrace.inspector.order import Options
 from ctrace.inspector.store import Store
@@ -74,7 +76,7 @@ def started(wanted: Wanted) -> Outcome:
 
 def _write_policy(path: Path, text: str) -> None:
     try:
-        write_text(path, text)
+        write_output(path, text)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PolicyError(f"{named(path)} cannot be written: {why}", "name another file: --policy FILE") from None
@@ -98,7 +100,8 @@ class _Check:
             self._seen = [seen(ran, self._root) for ran in traced(self._wanted.from_trace, self._name(), self._policy)]
         else:
             self._jobs = jobs_of(self._policy, self._root, self._wanted.models)
-            self._seen = list(self._each())
+            with ending_in_order():
+                self._seen = list(self._each())
         self._seconds = time.monotonic() - began
 
     def outcome(self, lock: Lock) -> Outcome:

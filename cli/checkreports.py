@@ -13,7 +13,7 @@ from ctrace.cli.show import Format, show_screen, shown_format
 from ctrace.inspector.errors import RunError, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.gate.model import Outcome
+    from ctrace.inspector.gate.verdict import Outcome
 
 
 @dataclass(frozen=True, slots=True)

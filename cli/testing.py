@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ctrace.inspector.gate.model import Finding, FindingKind, Job, JobKey, Lock, Outcome, Ran, Seen
+from ctrace.inspector.gate.model import Job, JobKey, Lock, Ran
 from ctrace.inspector.gate.policy import Count, Limits, Policy
+from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome, Seen
 from ctrace.inspector.order import Options
 
 if TYPE_CHECKING:

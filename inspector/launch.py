@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -57,8 +57,10 @@ def launch(
     """Carry an order out in a child process and read its log while it is written.
 
     `observe` sees each event, and None while nothing happens. Ctrl-C goes to the program; it has a few seconds to end.
+    On a leash the program hears neither Ctrl-C nor the keyboard, and what it started ends with it.
     `meanwhile` is called once the child has started: that imports torch, for seconds.
     """
+    is_one_of_several = leash is not None
     leash = leash or Leash()
     leash.began(run)
     write_text(run.order, order.to_json())
@@ -68,7 +70,14 @@ def launch(
     hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
     environment = {**os.environ, **leash.environment, **hidden}
     command = [sys.executable, "-c", _BOOT, str(HOME), str(run.order)]
-    child = subprocess.Popen(command, stdout=stdout, stderr=stderr, env=environment)
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL if is_one_of_several else None,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment,
+        process_group=0 if is_one_of_several and os.name == "posix" else None,
+    )
     watch = _Watch(child, None if timeout is None else began + timeout, observe, leash)
     with watch.catching_interrupts():
         meanwhile()
@@ -78,6 +87,8 @@ def launch(
         raw = Raw()
         for item in follow(run.log, watch.has_ended):
             observe(raw.add(item))
+    if is_one_of_several:
+        _end_group(child.pid)
     seconds = time.monotonic() - began
     return Outcome(raw, seconds, raw.failure or _failure(child.returncode, watch, raw, timeout))
 
@@ -125,6 +136,13 @@ class _Watch:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _end_group(leader: int) -> None:
+    """Kill what a program left running that it had started, such as workers that load data."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None) -> Failure | None:

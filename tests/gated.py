@@ -8,22 +8,10 @@ from typing import Any
 
 from ctrace.inspector.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.gate.facts import state_of
-from ctrace.inspector.gate.model import (
-    Baseline,
-    Checked,
-    Job,
-    JobKey,
-    Known,
-    Lock,
-    Outcome,
-    Seen,
-    Site,
-    SiteKey,
-    SiteKind,
-    State,
-)
+from ctrace.inspector.gate.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import Allow, Count, Limits, Policy
+from ctrace.inspector.gate.verdict import Checked, Outcome, Seen
 from ctrace.inspector.model import Environment, Graph, Session
 from ctrace.inspector.order import Options
 

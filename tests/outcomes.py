@@ -4,19 +4,9 @@ from dataclasses import replace
 from datetime import date
 
 from ctrace.inspector.findings import Cost, Owner
-from ctrace.inspector.gate.model import (
-    Checked,
-    Finding,
-    FindingKind,
-    JobKey,
-    Lock,
-    Outcome,
-    Site,
-    SiteKey,
-    SiteKind,
-    State,
-)
+from ctrace.inspector.gate.model import JobKey, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy import Allow, Count, Limits, Policy
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 
 CWD = "/home/user/project"
 POLICY = Policy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))

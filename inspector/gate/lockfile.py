@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ctrace.inspector.errors import LockError
-from ctrace.inspector.files import write_text
+from ctrace.inspector.files import write_output
 from ctrace.inspector.gate.lockrecords import Counts, Record, read_record, record_line
 from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, SiteKey
 from ctrace.inspector.gate.yamlnodes import named
@@ -67,7 +67,7 @@ def write_lock(path: Path, lock: Lock) -> None:
         LockError: it cannot be written.
     """
     try:
-        write_text(path, lock_text(lock))
+        write_output(path, lock_text(lock))
     except OSError as error:
         raise _unusable(path, "written", error) from None
 

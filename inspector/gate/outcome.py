@@ -8,9 +8,10 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.allowing import useless
 from ctrace.inspector.gate.judge import Judge
 from ctrace.inspector.gate.matching import matched
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome, Seen
+from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.gate.trust import is_judged
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome, Seen
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from ctrace.inspector.gate.facts import OF_SITES
 from ctrace.inspector.gate.matching import matched
-from ctrace.inspector.gate.model import Baseline, Checked, JobKey, Known, Lock, Outcome, Site, SiteKey, State
+from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, Site, SiteKey, State
 from ctrace.inspector.gate.policy import Count
 from ctrace.inspector.gate.trust import is_judged
+from ctrace.inspector.gate.verdict import Checked, Outcome
 
 
 def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:

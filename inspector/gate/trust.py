@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ctrace.inspector.gate.facts import minor_of, state_of
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Ran, Seen
+from ctrace.inspector.gate.model import Ran
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
 from ctrace.inspector.model import Failure, FailurePhase, Session
 from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 

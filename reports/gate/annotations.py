@@ -5,7 +5,7 @@ Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actio
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.gate.model import Outcome
+from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot
 from ctrace.reports.gate.told import Told, every, lines

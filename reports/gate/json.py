@@ -25,8 +25,9 @@ working directory if they lie below it. `policy` and `lock` are null where there
 import json
 from typing import Any
 
-from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome, Site
+from ctrace.inspector.gate.model import Site
 from ctrace.inspector.gate.policy import Allow, Count
+from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports.gate.places import near, own_spot, site_spot
 from ctrace.reports.gate.words import VERDICTS
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import near, own_spot
 from ctrace.reports.gate.told import LONGEST, lines

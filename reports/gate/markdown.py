@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ctrace.inspector.gate.model import Checked, Outcome
+from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.screentable import cells, result

@@ -3,7 +3,8 @@
 import shlex
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import FindingKind, Outcome, SiteKind
+from ctrace.inspector.gate.model import SiteKind
+from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports.gate.places import near
 from ctrace.reports.gate.words import gravest_first
 

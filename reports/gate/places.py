@@ -4,7 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctrace.inspector.gate.model import Checked, Finding, JobKey, Outcome, Site
+from ctrace.inspector.gate.model import JobKey, Site
+from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from ctrace import __version__
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import FindingKind, JobKey, Outcome, Site
+from ctrace.inspector.gate.model import JobKey, Site
 from ctrace.inspector.gate.policy import Allow
+from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.json import dumped
 from ctrace.reports.gate.places import Spot, site_spot

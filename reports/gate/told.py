@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ctrace.inspector.gate.model import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot
 from ctrace.reports.gate.words import GRAVEST_FIRST, cost, numbers

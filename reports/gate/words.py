@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, Outcome, SiteKind
+from ctrace.inspector.gate.model import SiteKind
 from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 
 VERDICTS = {

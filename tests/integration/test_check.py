@@ -1,8 +1,18 @@
 """`ctrace check` on real models: a first gate, what it says of an edit, and models that cannot be judged."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
-from tests.integration.conftest import Command
+import pytest
+
+from tests.integration.conftest import ROOT, Command
+
+INSTALLED = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 HEALTHY = """
 import torch
@@ -25,8 +35,15 @@ def inputs():
 CUT = HEALTHY.replace("        return y.relu()", "        print('mean', y.mean())\n        return y.relu()")
 RAISES = HEALTHY.replace("return y.relu()", "return y @ torch.rand(3, 3)")
 NOTHING = HEALTHY.replace("return y.relu()", "return y").replace("y = self.inner(x)", "y = x")
-HANGS = "import time\ntime.sleep(600)\n" + HEALTHY
-DIES = "import os\nos._exit(7)\n" + HEALTHY
+LEAVES = """
+import subprocess, sys, time
+from pathlib import Path
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+Path(__file__).with_suffix(".pid").write_text(str(left.pid))
+"""
+HANGS = f"{LEAVES}time.sleep(600)\n{HEALTHY}"
+DIES = f"{LEAVES}import os\nos._exit(7)\n{HEALTHY}"
+ASKS = f"input()\n{HEALTHY}"
 
 
 def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
@@ -54,12 +71,12 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
 
 
 def test_models_that_cannot_be_judged_cost_only_themselves(ctrace: Command) -> None:
-    models = {"good": HEALTHY, "raises": RAISES, "nothing": NOTHING, "hangs": HANGS, "dies": DIES}
+    models = {"good": HEALTHY, "raises": RAISES, "nothing": NOTHING, "hangs": HANGS, "dies": DIES, "asks": ASKS}
     for name, source in models.items():
         ctrace.write(f"{name}.py", source)
     ctrace.write(
         "ctrace.yaml",
-        "models: [good.py, raises.py, nothing.py, dies.py, {path: hangs.py, timeout: 3}, gone.py]\n"
+        "models: [good.py, raises.py, nothing.py, dies.py, asks.py, {path: hangs.py, timeout: 3}, gone.py]\n"
         "allow: [{gb: GB0059, reason: old, expires: 2020-01-01}]\n",
     )
     result = ctrace("check", "--json", "--junit", "j.xml", "--sarif", "s.sarif")
@@ -71,9 +88,33 @@ def test_models_that_cannot_be_judged_cost_only_themselves(ctrace: Command) -> N
         "raises.py": (3, ["failed"]),
         "nothing.py": (4, ["nothing-compiled", "limit"]),
         "dies.py": (3, ["crashed"]),
+        "asks.py": (3, ["failed"]),
         "hangs.py": (3, ["timeout"]),
         "gone.py": (2, ["wrong"]),
     }
     assert jobs["raises.py"]["findings"][0]["line"] == 12
     assert result.report["notes"] == ["the allow entry in line 2 (GB0059) expired on 2020-01-01"]
     assert (ctrace.folder / "j.xml").read_text().count("<testsuite ") == len(models) + 2
+    assert not any(map(is_running, ctrace.folder.glob("*.pid")))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
+def test_who_ends_a_check_ends_all_that_it_started(ctrace: Command) -> None:
+    file, made = ctrace.write("hangs.py", HANGS), ctrace.folder / "hangs.pid"
+    check = subprocess.Popen([sys.executable, "-m", "ctrace", "check", file.name], cwd=ctrace.folder, env=INSTALLED)
+    deadline = time.monotonic() + 60
+    while not (made.exists() and made.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    check.terminate()
+    assert check.wait(timeout=30) == 128 + signal.SIGTERM
+    assert not is_running(made)
+
+
+def is_running(file: Path) -> bool:
+    """Whether a process is there, by the file that holds its number; one that has ended may wait to be asked how."""
+    try:
+        status = Path(f"/proc/{file.read_text()}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return "State:\tZ" not in status

@@ -3,10 +3,11 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Seen, State
+from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, State
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import Count, Policy
 from ctrace.inspector.gate.ratchet import updated
+from ctrace.inspector.gate.verdict import Seen
 from ctrace.inspector.order import Options
 
 TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")

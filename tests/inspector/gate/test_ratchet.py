@@ -8,22 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.findings import Cost, Owner
-from ctrace.inspector.gate.model import (
-    Baseline,
-    Finding,
-    FindingKind,
-    JobKey,
-    Known,
-    Lock,
-    Outcome,
-    Seen,
-    Site,
-    SiteKey,
-    SiteKind,
-    State,
-)
+from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy import Allow, Count
 from ctrace.inspector.gate.ratchet import updated
+from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome, Seen
 from tests.gated import MODEL, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 from tests.helpers import fuzzing
 

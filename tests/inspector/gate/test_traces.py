@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import Exit, RunError
-from ctrace.inspector.gate.model import TRACE, JobKey, Lock, Outcome
+from ctrace.inspector.gate.model import TRACE, JobKey, Lock
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import Count, Limits, Policy
 from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.gate.traces import labels, traced
 from ctrace.inspector.gate.trust import seen
+from ctrace.inspector.gate.verdict import Outcome
 from tests.gated import ROOT, TODAY, kinds
 from tests.helpers import DATA
 

@@ -6,8 +6,9 @@ import pytest
 
 from ctrace.inspector.build import build
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.gate.model import EXITS, Job, JobKey, Ran
+from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.gate.trust import seen, untrusted
+from ctrace.inspector.gate.verdict import EXITS
 from ctrace.inspector.model import (
     Environment,
     Failure,

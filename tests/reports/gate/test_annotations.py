@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from ctrace.inspector.findings import Cost
-from ctrace.inspector.gate.model import Finding, FindingKind, Outcome
+from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.annotations import MOST, render_annotations
 from tests import outcomes

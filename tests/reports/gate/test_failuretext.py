@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy import Count, Policy
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.failuretext import failure_text
 from tests import outcomes
 from tests.golden import assert_golden

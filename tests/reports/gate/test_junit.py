@@ -8,7 +8,7 @@ import pytest
 import xmlschema
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.model import Outcome
+from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.junit import render_junit
 from tests import outcomes
 from tests.golden import assert_golden

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
-from ctrace.inspector.gate.model import Outcome
+from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.markdown import MOST_CHARACTERS, render_table
 from tests import outcomes
 from tests.golden import assert_golden

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from ctrace import __version__
-from ctrace.inspector.gate.model import FindingKind, Outcome, Site
+from ctrace.inspector.gate.model import Site
+from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports.gate.sarif import render_sarif
 from ctrace.reports.gate.sarifrules import gb_rule
 from tests import outcomes

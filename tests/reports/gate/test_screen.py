@@ -6,8 +6,9 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Lock, Outcome
+from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy import Count, Policy
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.screen import check_screen
 from tests import outcomes
 from tests.golden import WIDTHS, assert_golden, drawn

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from ctrace.inspector.findings import Cost
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey
+from ctrace.inspector.gate.model import JobKey
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind
 from ctrace.reports.gate.told import every, lines
 from tests import outcomes
 

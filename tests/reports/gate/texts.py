@@ -3,8 +3,9 @@
 from hypothesis import strategies as st
 
 from ctrace.inspector.findings import Owner
-from ctrace.inspector.gate.model import Checked, Finding, FindingKind, JobKey, Outcome, Site, SiteKey, SiteKind
+from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind
 from ctrace.inspector.gate.policy import Allow
+from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from tests.outcomes import POLICY, outcome
 
 ANY = st.text(st.characters(), max_size=30) | st.text(

@@ -1,0 +1,25 @@
+"""How a command ends that others end: as Ctrl-C ends it, so that what it started ends too."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Have signals that would end Python at once raise SystemExit instead, with the exit code that shells give them."""
+
+    def end(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    # nohup ignores the hangup, and that is to stay.
+    heard = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
