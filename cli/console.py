@@ -51,10 +51,10 @@ def write_report(text: str, output: Path | None) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    from ctrace.inspector.files import write_text
+    from ctrace.inspector.files import write_output
 
     try:
-        write_text(output, text)
+        write_output(output, text)
     except OSError as error:
         raise RunError(f"{output} cannot be written: {error.strerror}", "name another file with -o") from None
     say(f"Wrote {output}")

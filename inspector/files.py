@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all, and through links and devices where a user names them."""
 
 import json
 import os
@@ -29,3 +29,16 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write to what a user names: a link leads on, and a device or a pipe takes the text and stays what it is.
+
+    Raises:
+        OSError: it cannot be written; what was in a file before is still there.
+    """
+    if path.exists() and not path.is_file():  # root may replace even /dev/null by a file
+        with path.open("w", encoding="utf-8", errors="surrogateescape") as device:
+            device.write(text)
+    else:
+        write_text(Path(os.path.realpath(path)), text)
