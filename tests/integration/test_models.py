@@ -37,7 +37,9 @@ def test_model_file_with_scenarios(ctrace: Command) -> None:
     assert [cause["kind"] for each in report["recompiles"] for cause in each["causes"]]
 
 
-@pytest.mark.parametrize("name", ["net", "Net", "make", "double", "net.linear"])
+@pytest.mark.parametrize(
+    "name", ["Net", "net.linear", *(pytest.param(name, marks=pytest.mark.slow) for name in ("net", "make", "double"))]
+)
 def test_other_objects_of_a_file(name: str, ctrace: Command) -> None:
     ctrace.write("net.py", NET)
     report = _explained(ctrace, f"net.py:{name}", "--input", "float32[2,4]")
@@ -135,8 +137,11 @@ WRONG = {
     "folder of -o": (("explain", "model.py", "-o", "no/such/x.json"), "there is no folder", "name another file"),
 }
 
+SLOW = {"no such dimension", "no such strides", "no gradient", "no such mode", "no inputs"}
+"""Found by the child, as others are that are quick to see."""
 
-@pytest.mark.parametrize("case", WRONG)
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in WRONG])
 def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     ctrace.write("broken.py", "def x(:\n")
