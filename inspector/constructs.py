@@ -47,6 +47,12 @@ def construct_at(
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 
 
+def as_program(line: str) -> str:
+    """Make a line of source a program of its own; the head of a block gets a body."""
+    text = line.strip()
+    return text if _parsed(text) is not None else f"{text}\n    pass"
+
+
 @lru_cache(maxsize=32)
 def _parsed(text: str) -> ast.Module | None:
     try:

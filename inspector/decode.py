@@ -68,6 +68,10 @@ def _compile_started(entry: Entry) -> ev.CompileStarted:
     return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
 
 
+_VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
+"""In metrics (torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13); with 2.11 a log says them nowhere else."""
+
+
 def _measured(entry: Entry) -> ev.Measured:
     data = Fields(entry.data, entry.kind)
     backward = data.maybe_number("backward_cumulative_compile_time_us")
@@ -85,6 +89,7 @@ def _measured(entry: Entry) -> ev.Measured:
         backward_seconds=None if backward is None else backward / 1e6,
         fail_type=data.maybe_text("fail_type"),
         fail_reason=data.maybe_text("fail_reason"),
+        versions={name: said.partition(" ")[0] for name in _VERSIONED if (said := data.maybe_text(_VERSIONED[name]))},
     )
 
 

@@ -1,5 +1,6 @@
 """What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode.py` makes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ctrace.inspector.built_events import BuiltEvent
@@ -210,6 +211,8 @@ class Measured:
     backward_seconds: float | None = None
     fail_type: str | None = None
     fail_reason: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of `torch`, `triton` and `python`, those that are named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ class Raw:
             case ev.Measured():
                 self._meet(event.id)
                 (self.backward_metrics if event.backward else self.metrics)[event.id] = event
+                self.environment = {**event.versions, **self.environment}
             case ge.RecompileExplained():
                 self.reasons[event.id] = event.reasons
             case ge.GuardsFailed():

@@ -99,9 +99,14 @@ class TestSites:
         assert Log().artifact("dynamo_graph_break_reason", "words", at="0/0").session().breaks == ()
 
 
+PLAIN = (MODEL, 3, "forward", "y = f(x)")
+
+
 class TestWords:
     def test_torchs_own_words_stand_in_for_advice(self):
-        found = only(Log().breaks("0/0", gb=("9999",), explanation="Too new.", hints=("Wait.", "Or not.")))
+        found = only(
+            Log().breaks("0/0", gb=("9999",), frames=[PLAIN], explanation="Too new.", hints=("Wait.", "Or not."))
+        )
         assert (found.reason, found.fix, found.advice) == ("Too new.", "Wait.", Advice())
 
     def test_a_title_stands_in_for_an_explanation(self):
@@ -110,8 +115,8 @@ class TestWords:
         assert (found.reason, found.fix) == ("call to zip", "")
 
     def test_advice_goes_before_torchs_words(self):
-        found = only(Log().breaks("0/0", gb=("0124",), hints=("Wait.",)))
-        assert ".item()" in found.reason
+        found = only(Log().breaks("0/0", gb=("0124",), frames=[PLAIN], hints=("Wait.",)))
+        assert found.reason.startswith("`f(x)` turns a tensor into a Python number")
         assert "Wait" not in found.fix
         assert ".item()" in found.advice.before
         assert ".item()" not in found.advice.after
@@ -119,14 +124,16 @@ class TestWords:
         assert found.advice.risk
 
     def test_the_first_id_that_is_known_has_the_say(self):
-        assert "list" in only(Log().breaks("0/0", gb=("9999", "0109", "0124"))).reason
+        assert "Python numbers" in only(Log().breaks("0/0", gb=("9999", "0109", "0124"), frames=[PLAIN])).reason
 
     def test_torchs_words_on_this_very_case_are_added_where_ours_are_general(self):
-        found = only(Log().breaks("0/0", gb=("0147",), explanation="Object `Cache` is odd."))
+        found = only(Log().breaks("0/0", gb=("0147",), frames=[PLAIN], explanation="Object `Cache` is odd."))
         assert found.reason.endswith(" Torch says: Object `Cache` is odd.")
 
     def test_torchs_context_is_added_where_it_says_more(self):
-        assert only(Log().breaks("0/0", gb=("0088",))).reason.endswith(" Torch says: builtin print [] False")
+        assert only(Log().breaks("0/0", gb=("0088",), frames=[PLAIN])).reason.endswith(
+            " Torch says: builtin print [] False"
+        )
 
     @pytest.mark.parametrize("gb", ["0098", "0099"])
     @pytest.mark.parametrize("reason", ["talks to the disk", "calls f(x)", "see (reason: f(x))"])
@@ -164,9 +171,18 @@ class TestExpressions:
         found = self.at(4, "print(x); y = [x.mean(),", "              ^^^^^^^^^^")
         assert (found.expression, found.span) == ("[x.mean(), 1]", (14, 24))
 
-    def test_without_the_source_there_are_torchs_columns_alone(self):
-        found = only(Log().breaks("0/0", frames=[(MODEL, 3, "forward", "print(x)", "^^^^^^^^")]))
-        assert (found.expression, found.span) == ("", (0, 8))
+    def test_without_the_file_the_line_says_what_it_can(self):
+        found = only(Log().breaks("0/0", frames=[(MODEL, 3, "forward", "print(x); f(x)", "^^^^^^^^")]))
+        assert (found.expression, found.span) == ("print(x)", (0, 8))
+        assert found.reason.startswith("`print(x)` writes to the screen")
+
+    def test_without_the_file_the_head_of_a_block_is_one(self):
+        found = only(Log().breaks("0/0", gb=("0170",), frames=[(MODEL, 3, "forward", "if x.sum() > 0:")]))
+        assert (found.expression, found.span) == ("x.sum() > 0", (3, 14))
+
+    def test_a_part_of_a_statement_has_torchs_columns_alone(self):
+        found = only(Log().breaks("0/0", frames=[(MODEL, 3, "forward", "print(x,", "^^^^^")]))
+        assert (found.expression, found.span) == ("", (0, 5))
 
     def test_a_file_that_is_shorter_than_torch_says_is_no_error(self):
         found = self.at(99, "print(x)")

@@ -127,6 +127,20 @@ def test_forward_metrics():
     )
 
 
+def test_metrics_name_versions():
+    values = {"pytorch_version": "2.11.0+cu130", "triton_version": "", "python_version": "3.12.3 (main, Aug 31 2026)"}
+    measured = event_of(Log().metrics("0/0", **values))
+    assert isinstance(measured, ev.Measured)
+    assert measured.versions == {"torch": "2.11.0+cu130", "python": "3.12.3"}
+
+
+def test_what_a_log_says_first_of_versions_holds():
+    of_metrics = Log().metrics("0/0", pytorch_version="2.11.0", python_version="3.12.3")
+    assert (of_metrics.session().environment.torch, of_metrics.session().environment.python) == ("2.11.0", "3.12.3")
+    told = Log().artifact("torch_version", '{"pytorch_version": "2.13.0"}').metrics("0/0", pytorch_version="2.11.0")
+    assert told.session().environment.torch == "2.13.0"
+
+
 def test_backward_metrics_are_in_seconds_too():
     log = Log().metrics("0/0", backward=True, backward_cumulative_compile_time_us=1_500_000, inductor_compile_time_s=1)
     assert event_of(log) == ev.Measured("0/0", True, inductor_seconds=1.0, backward_seconds=1.5)
