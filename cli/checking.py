@@ -1,7 +1,7 @@
 """What `ctrace check` does: which models, run or read, judged, and written down."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 from ctrace.cli.console import say
 from ctrace.cli.signals import ending_in_order
 from ctrace.cli.wanted import Wanted, policy_of
-from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.errors import CtraceError, PolicyError, TargetError
 from ctrace.inspector.files import write_output
 from ctrace.inspector.gate.crew import run_jobs
 from ctrace.inspector.gate.files import named_by
@@ -20,6 +20,7 @@ from ctrace.inspector.gate.model import Lock
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policyfile import NAMES as POLICIES
+from ctrace.inspector.gate.policyfile import load_policy
 from ctrace.inspector.gate.ratchet import updated
 from ctrace.inspector.gate.starter import starter
 from ctrace.inspector.gate.traces import traced
@@ -65,21 +66,41 @@ def started(wanted: Wanted) -> Outcome:
     if not wanted.models:
         todo = 'name them, or a glob: ctrace check --init "models/*.py"'
         raise TargetError("--init needs models to check", todo)
+    if not path.absolute().parent.is_dir():
+        raise PolicyError(f"{path}: there is no folder {path.parent}", "make it, or name another file")
     models = [named_by(each, path.parent).key for each in wanted.models]
-    targets = wanted.targets
-    asked = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, targets or (CPU,))
-    for _, error in jobs_of(asked, path.parent).wrong:
-        raise error
-    _write_policy(path, starter(models, wanted.options, targets, wanted.timeout))
+    _refuse_wrong(models, wanted, path.parent)
+    _write_policy(path, starter(models, wanted.options, wanted.targets, wanted.timeout))
     return checked(Wanted(policy=wanted.policy, lock=wanted.lock, jobs=wanted.jobs), update=True)
 
 
+def _refuse_wrong(models: Sequence[str], wanted: Wanted, folder: Path) -> None:
+    """Refuse what a policy would be refused for.
+
+    Raises:
+        CtraceError: a model is not there, or an option is wrong.
+    """
+    asked = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, wanted.targets or (CPU,))
+    for _, error in jobs_of(asked, folder).wrong:
+        raise error
+
+
 def _write_policy(path: Path, text: str) -> None:
+    """Write a policy, and take it away again if it is none.
+
+    Raises:
+        CtraceError: it cannot be written, or an option is one that no policy takes.
+    """
     try:
         write_output(path, text)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise PolicyError(f"{named(path)} cannot be written: {why}", "name another file: --policy FILE") from None
+    try:
+        load_policy(path)
+    except CtraceError:
+        path.unlink()
+        raise
     say(f"ctrace: wrote {named(path)}")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.gate.policy import Policy
-from ctrace.inspector.gate.policyfile import NAMES, find_policy, load_policy
+from ctrace.inspector.gate.policyfile import NAMES, find_policy, load_policy, target_name
 from ctrace.inspector.order import Options
 
 
@@ -26,8 +26,13 @@ class Wanted:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Give the targets that are named."""
-        return tuple(map(str.strip, self.gpu.split(","))) if self.gpu is not None else ()
+        """Give the targets that are named, as a lock names them.
+
+        Raises:
+            TargetError: there is no such GPU.
+        """
+        asked = map(str.strip, self.gpu.split(",")) if self.gpu is not None else ()
+        return tuple(dict.fromkeys(target_name(each, Path()) for each in asked))
 
     @property
     def command(self) -> str:
@@ -73,9 +78,9 @@ def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
     if wanted.options != Options():
         models = tuple(replace(each, scenarios=()) for each in policy.models)
         policy = replace(policy, scenarios={" ".join(_words(wanted.options)): wanted.options}, models=models)
-    if wanted.targets:
+    if targets := wanted.targets:
         models = tuple(replace(each, targets=()) for each in policy.models)
-        policy = replace(policy, targets=wanted.targets, models=models)
+        policy = replace(policy, targets=targets, models=models)
     if wanted.timeout is not None:
         policy = replace(policy, timeout=wanted.timeout)
     return policy, (path.parent if path is not None else Path()).absolute()

@@ -68,6 +68,19 @@ def target_gpu(target: str, folder: Path) -> TargetGpu:
     return gpu_named(target, settings_at(folder).gpus, folder)
 
 
+def target_name(asked: str, folder: Path) -> str:
+    """Give a target as a lock names it: a GPU of the table by its own name, one of a file as it is written.
+
+    Raises:
+        TargetError: there is none of that name, or a file of GPUs is wrong.
+        SettingsError: the project's pyproject.toml is wrong.
+    """
+    if asked.lower() == CPU:
+        return CPU
+    gpu = target_gpu(asked, folder)
+    return asked if re.search(r"\.ya?ml(:|$)", asked, re.IGNORECASE) else gpu.name
+
+
 def _check_version(node: Node | None) -> None:
     if node is None or (node.value == _VERSION and not isinstance(node.value, bool)):
         return
@@ -112,15 +125,11 @@ def _targets(node: Node, folder: Path) -> tuple[str, ...]:
 
 
 def _target(node: Node, folder: Path) -> str:
-    """Give a target as a lock names it: a GPU of the table by its own name, one of a file as it is written."""
     asked = name(node)
-    if asked.lower() == CPU:
-        return CPU
     try:
-        gpu = target_gpu(asked, folder)
+        return target_name(asked, folder)
     except TargetError as error:
         raise _no_target(node, asked, error) from None
-    return asked if re.search(r"\.ya?ml(:|$)", asked, re.IGNORECASE) else gpu.name
 
 
 def _no_target(node: Node, asked: str, error: TargetError) -> PolicyError:

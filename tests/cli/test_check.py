@@ -107,6 +107,29 @@ def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: lis
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "h1000"], "--target h1000: there is no such GPU\n  did you mean h100?"),
+        (["--vary", "dytpe=float16"], "did you mean dtype?"),
+        (["--mode", "max-autotun"], "did you mean max-autotune?"),
+        (["--timeout", "0"], "timeout is 0.0, not a time"),
+        (["--policy", "no/ctrace.yaml"], "there is no folder no"),
+    ],
+    ids=" ".join,
+)
+def test_a_policy_that_could_not_be_used_is_not_begun(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "a.py").write_text("model = abs\n")
+    code, _, err = _check(tmp_path, "--init", "a.py", *words)
+    assert code == 2
+    assert said in err
+    assert [each.name for each in tmp_path.iterdir()] == ["a.py"]
+
+
+def test_a_target_is_named_as_the_lock_does() -> None:
+    assert Wanted(gpu="H100, cpu,h100").targets == ("h100", "cpu")
+
+
 def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "ctrace.yaml").write_text("# mine\n")
     (tmp_path / "a.py").write_text("model = abs\n")
