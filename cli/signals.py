@@ -15,8 +15,8 @@ def ending_in_order() -> Iterator[None]:
     def end(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
-    # nohup ignores the hangup, and that is to stay.
-    heard = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    # What nohup has Python ignore stays ignored; None is a handler that is not Python's, and cannot be put back.
+    heard = [number for number in _ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     before = {number: signal.signal(number, end) for number in heard}
     try:
         yield

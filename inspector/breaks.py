@@ -4,11 +4,12 @@ import re
 from dataclasses import dataclass
 
 from ctrace.inspector.advice import Entry, advice_on_break
-from ctrace.inspector.constructs import Construct, as_program, construct_at
+from ctrace.inspector.constructs import Construct, construct_at
 from ctrace.inspector.findings import Advice, Break, BreakKind, Frame, Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break
+from ctrace.inspector.sourcetext import text_around
 from ctrace.inspector.tritoncases import triton_case
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
@@ -83,9 +84,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 
 def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
     """Find the user's code that broke; where torch gives no columns (2.11), what it says of the call helps."""
-    text, line = raw.listings.get(frame.file, ""), frame.line
-    if not text:  # a log of torch alone holds no files, only the line
-        text, line = as_program(frame.source), 1
+    text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
     name = (callee["builtin"] or callee["method"]) if callee else ""
     branches = not _BRANCHES.isdisjoint(parsed.gb)

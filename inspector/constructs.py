@@ -2,7 +2,8 @@
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache
+
+from ctrace.inspector.sourcetext import parsed
 
 _LONG = 60
 _LOG_METHODS = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log"))
@@ -31,7 +32,7 @@ def construct_at(
     Without columns it is the statement of the line; then it helps to know that Python `branches` there, which means a
     condition, or the name of the `callee`. Text that does not parse, or has no such line, gives an empty construct.
     """
-    tree = _parsed(text)
+    tree = parsed(text)
     lines = text.splitlines()
     if tree is None or not 0 < line <= len(lines):
         return Construct()
@@ -45,20 +46,6 @@ def construct_at(
     elif columns is None:
         node = _call_of(callee, node)
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
-
-
-def as_program(line: str) -> str:
-    """Make a line of source a program of its own; the head of a block gets a body."""
-    text = line.strip()
-    return text if _parsed(text) is not None else f"{text}\n    pass"
-
-
-@lru_cache(maxsize=32)
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | None:

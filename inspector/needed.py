@@ -8,6 +8,7 @@ from ctrace.inspector.dimensions import Condition
 from ctrace.inspector.findings import Frame
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import frames_in
+from ctrace.inspector.sourcetext import text_around
 
 _UNKNOWN = re.compile(
     r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.+?) \("
@@ -40,9 +41,7 @@ def _needed(raw: Raw, text: str) -> Condition | None:
 
 def _condition(raw: Raw, frame: Frame) -> str:
     """Cut the user's condition out of the code, whole; empty where the line holds none."""
-    text, line = raw.listings.get(frame.file, ""), frame.line
-    if not text:  # a function that failed to compile may have no listing; torch tells the line itself
-        text, line = f"{frame.source} pass" if frame.source.endswith(":") else frame.source, 1
+    text, line = text_around(raw.listings, frame)
     found = construct_at(text, line, frame.span, branches=True)
     if found.span is None:
         return ""

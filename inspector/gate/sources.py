@@ -3,15 +3,13 @@
 import ast
 import builtins
 import copy
-import warnings
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+
+from ctrace.inspector.sourcetext import as_program, parsed
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Named = _Function | ast.ClassDef
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
-_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What `ast` raises for text that is no Python, or nests too deeply."""
 
 Span = tuple[int, int] | None
 """Columns of a line without its indentation; see `findings.Frame.span`."""
@@ -110,11 +108,8 @@ def _head(node: ast.stmt) -> str:
 
 def _alone(text: str) -> ast.stmt | None:
     """Parse a line by itself; it may be the head of a block."""
-    for source in (text.strip(), f"{text.strip()}\n    pass"):
-        body = _parsed(source).body
-        if len(body) == 1:
-            return body[0]
-    return None
+    tree = parsed(as_program(text))
+    return tree.body[0] if tree is not None and len(tree.body) == 1 else None
 
 
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
@@ -136,7 +131,7 @@ def _column(source: str, line: int, span: Span) -> int | None:
 
 def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.stmt]:
     """Give the statements that span a line, outermost first; each is within the one before."""
-    inner: ast.AST | None = _parsed(source)
+    inner: ast.AST | None = parsed(source)
     while inner is not None:
         node = next((each for each in _children(inner) if _spans(each, line, column)), None)
         if node is not None:
@@ -162,14 +157,3 @@ def _children(node: ast.AST) -> Iterator[ast.stmt]:
             yield child
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
             yield from _children(child)
-
-
-@lru_cache(maxsize=64)
-def _parsed(source: str) -> ast.Module:
-    # Python warns of odd escapes in what it parses; as errors, in a test run, they would hide the whole file.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(source.removeprefix("\ufeff"))
-        except _UNREADABLE:
-            return ast.Module([], [])
