@@ -141,7 +141,7 @@ class _Watch:
 def _end_group(leader: int) -> None:
     """Kill what a program left running that it had started, such as workers that load data."""
     if os.name == "posix":
-        # Nothing is left, as a rule; macOS says that with PermissionError where the last one waits to be asked how it ended.
+        # As a rule nothing is left; macOS may say so with PermissionError.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
 
