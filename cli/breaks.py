@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.findings import Owner
     from ctrace.inspector.model import Session
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -51,7 +52,7 @@ def breaks(
 
     chosen = _owner(owner)
 
-    def data(session: "Session") -> str:
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json import render_breaks_json
 
         return render_breaks_json(session, chosen)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.model import Session
     from ctrace.inspector.views.bytecode import Compiled
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -49,9 +50,12 @@ def bytecode(
     output: opt.Output = None,
 ) -> None:
     """Show each function's bytecode before and after Dynamo, and what was put in."""
+    from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_view
 
-    def data(session: "Session") -> str:
+    check_graph(graph)
+
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json_bytecode import render_bytecode_json
 
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
@@ -75,7 +79,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     from ctrace.inspector.views.bytecode import function_codes
 
     functions = function_codes(session)
-    if not functions:
+    if not functions and (function, graph, line) == (None, None, None):
         return ()
     named = [each for each in functions if function is None or function in (each.name, each.name.rpartition(".")[2])]
     if function is not None and not named:

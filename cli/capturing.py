@@ -12,6 +12,7 @@ import typer
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
+    from ctrace.inspector.childprocess import ChildProcess
     from ctrace.inspector.model import Session
     from ctrace.inspector.order import Options
     from ctrace.inspector.store import Store
@@ -27,6 +28,8 @@ class Request:
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """Fields of `inspector.order.Options`; imported only when something is to be run."""
+    name: str | None = None
+    """What the run is to be called."""
 
 
 def _parameters(
@@ -81,8 +84,10 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return joined
 
 
-def session_of(request: Request) -> "tuple[Session, bool]":
+def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Session, bool]":
     """Read the saved run that is meant, or run the target; also say which.
+
+    With `check_advice`, what a new run leads to is tried, where that can be done.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -96,6 +101,7 @@ def session_of(request: Request) -> "tuple[Session, bool]":
     if len(names) > 1:
         todo = "name one; ctrace kernels, explain and fusion compare several"
         raise TargetError(f"--target {','.join(names)}: this command takes one target", todo)
+    refuse_name(request, store)
     if names:
         from ctrace.cli.targeting import session_for
 
@@ -105,7 +111,24 @@ def session_of(request: Request) -> "tuple[Session, bool]":
         return found, False
     options = Options(**request.options)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
-    return captured(resolved, options, request.timeout, store), True
+    return captured(resolved, options, request.timeout, store, request.name, check_advice=check_advice), True
+
+
+def refuse_name(request: Request, store: "Store") -> None:
+    """Refuse a name that the run cannot get, before it takes its time.
+
+    Raises:
+        TargetError: it is no name, it is taken, or nothing is run that could be named.
+    """
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.naming import new_name
+
+    if request.name is None:
+        return
+    new_name(request.name, store)
+    if request.target is None or saved(request.target, store) is not None:
+        todo = f"name what to run, or rename a run: ctrace runs --rename RUN {request.name}"
+        raise TargetError("--name is for a new run, and nothing is run here", todo)
 
 
 def target_names(request: Request) -> dict[str, str]:
@@ -118,11 +141,12 @@ def target_names(request: Request) -> dict[str, str]:
     if text is None:
         return {}
     from ctrace.inspector.compatible import check_target
+    from ctrace.inspector.files import working_folder
     from ctrace.inspector.gpus.table import gpu_named
     from ctrace.inspector.settings import settings_at
 
     check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
-    files = settings_at(Path.cwd()).gpus
+    files = settings_at(working_folder()).gpus
     return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
 
 
@@ -130,26 +154,60 @@ def saved(target: str | None, store: "Store") -> "Session | None":
     """Read what was captured earlier, if that is what the target names."""
     from ctrace.cli.console import say
     from ctrace.inspector.session import load, load_log, only_log
+    from ctrace.inspector.target import holds
 
     if target is None:
         for what in store.damaged():
             say(f"ctrace: {what}; it is passed over")
         return load(store.load())
     path = Path(target)
-    if path.is_file():
+    if holds(path.is_file):
         return load_log(path) if path.suffix == ".log" else None
-    if (store.root / target).is_dir() or (path / "run.json").is_file():
+    if holds((store.root / target).is_dir) or holds((path / "run.json").is_file):
         return load(store.load(target))
-    return load_log(only_log(path)) if path.is_dir() else None
+    if holds(path.is_dir):
+        return load_log(only_log(path))
+    store.refuse_deleted(target)
+    return None
 
 
-def captured(resolved: "Resolved", options: "Options", timeout: float | None, store: "Store") -> "Session":
-    """Run a target, once the command line is known to make sense."""
+def captured(
+    resolved: "Resolved",
+    options: "Options",
+    timeout: float | None,
+    store: "Store",
+    name: str | None = None,
+    child: "ChildProcess | None" = None,
+    *,
+    check_advice: bool = False,
+) -> "Session":
+    """Run a target, once the command line is known to make sense; by default it shares our terminal."""
+    from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
+    from ctrace.inspector.childprocess import ChildProcess
     from ctrace.inspector.compatible import check_options
     from ctrace.inspector.run import capture
+    from ctrace.inspector.target import ProgramTarget
 
     check_options(resolved, options)
-    with progress() as shown:
+    child = child or ChildProcess(has_terminal=True)
+    with progress(is_program=isinstance(resolved, ProgramTarget)) as shown:
         talk = shown.child_output
-        return capture(resolved, options, store=store, timeout=timeout, stdout=talk, stderr=talk, observe=shown.observe)
+        try:
+            session = capture(
+                resolved,
+                options,
+                store=store,
+                timeout=timeout,
+                stdout=talk,
+                stderr=talk,
+                observe=shown.observe,
+                name=name,
+                child=child,
+                check_advice=check_advice,
+                say=shown.say,
+            )
+        finally:
+            say_unsaved(store)
+    say_left(child.left)
+    return session

@@ -46,6 +46,13 @@ Summary = Annotated[
     typer.Option("--summary", metavar="FILE", help="Append the table, as to $GITHUB_STEP_SUMMARY."),
 ]
 Annotations = Annotated[bool, typer.Option("--annotations", help="Print GitHub annotations too.")]
+NoInductorGuards = Annotated[
+    bool,
+    typer.Option(
+        "--no-inductor-guards",
+        help="Do not lower graphs with symbolic sizes for the guards that Inductor adds: faster, and sees less.",
+    ),
+]
 
 
 def check(
@@ -72,9 +79,10 @@ def check(
     dynamic: opt.Dynamic = None,
     gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
+    no_inductor_guards: NoInductorGuards = False,
 ) -> None:
     """Check that models compile as well as the policy and the lock say; exit 1 if not."""
-    from ctrace.cli.checking import checked, started
+    from ctrace.cli.checking import NotUpdatedError, checked, started
     from ctrace.cli.checkreports import Reports
     from ctrace.cli.wanted import Wanted
     from ctrace.inspector.errors import TargetError
@@ -85,8 +93,12 @@ def check(
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations)
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    wanted = Wanted(tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace)
+    wanted = Wanted(tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards)
     wanted.refuse(init=init)
-    outcome = started(wanted) if init else checked(wanted, update=update, only_improve=only_improve)
+    try:
+        outcome = started(wanted) if init else checked(wanted, update=update, only_improve=only_improve)
+    except NotUpdatedError as error:
+        reports.write(error.outcome)
+        raise
     reports.write(outcome)
     raise typer.Exit(outcome.exit)

@@ -6,17 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ctrace.cli.console import say
-from ctrace.cli.signals import ending_in_order
+from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.wanted import Wanted, policy_of
-from ctrace.inspector.errors import CtraceError, PolicyError, TargetError
-from ctrace.inspector.files import write_output
+from ctrace.inspector.diskerrors import reason
+from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
+from ctrace.inspector.files import write_new
 from ctrace.inspector.gate.crew import run_jobs
 from ctrace.inspector.gate.files import named_by
 from ctrace.inspector.gate.jobs import Jobs, jobs_of
 from ctrace.inspector.gate.lockfile import NAME as LOCK
-from ctrace.inspector.gate.lockfile import load_lock, write_lock
-from ctrace.inspector.gate.model import Lock
+from ctrace.inspector.gate.lockfile import load_lock, write_lock, writing_lock
+from ctrace.inspector.gate.model import Lock, Ran
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policyfile import NAMES as POLICIES
@@ -42,16 +42,39 @@ def checked(wanted: Wanted, *, update: bool = False, only_improve: bool = False)
     lock = load_lock(path)
     check = _Check(wanted, policy, root)
     check.run()
-    outcome = check.outcome(lock)
     if not update:
-        return outcome
-    new = updated(outcome, only_improve=only_improve)
-    if new.sections == lock.sections:
-        say(f"ctrace: {named(path)} stays as it is")
-    else:
-        write_lock(path, new)
-        say(f"ctrace: wrote {named(path)}")
+        return check.outcome(lock)
+    return _update(check, path, only_improve=only_improve)
+
+
+def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
+    """Write what was seen into the lock as it is now, which may be another than when the check began.
+
+    Raises:
+        LockError: it cannot be read.
+        NotUpdatedError: it cannot be written.
+    """
+    with writing_lock(path, say) as lock:
+        outcome = check.outcome(lock)
+        new = updated(outcome, only_improve=only_improve)
+        if new.sections == lock.sections:
+            said = f"ctrace: {named(path)} stays as it is"
+        else:
+            try:
+                write_lock(path, new)
+            except LockError as error:
+                raise NotUpdatedError(error, outcome) from None
+            said = f"ctrace: wrote {named(path)}"
+    say(said)
     return check.outcome(replace(new, file=str(path)))
+
+
+class NotUpdatedError(LockError):
+    """The lock could not be written; it is as it was, and the models were checked all the same."""
+
+    def __init__(self, error: LockError, outcome: Outcome) -> None:
+        super().__init__(error.what, error.todo)
+        self.outcome = outcome
 
 
 def started(wanted: Wanted) -> Outcome:
@@ -62,7 +85,7 @@ def started(wanted: Wanted) -> Outcome:
     """
     path = wanted.policy or Path(POLICIES[0])
     if path.exists():
-        raise PolicyError(f"{path} is there already", "change it, or remove it to begin anew")
+        raise _policy_is_there(path)
     if not wanted.models:
         todo = 'name them, or a glob: ctrace check --init "models/*.py"'
         raise TargetError("--init needs models to check", todo)
@@ -70,8 +93,12 @@ def started(wanted: Wanted) -> Outcome:
         raise PolicyError(f"{path}: there is no folder {path.parent}", "make it, or name another file")
     models = [named_by(each, path.parent).key for each in wanted.models]
     _refuse_wrong(models, wanted, path.parent)
-    _write_policy(path, starter(models, wanted.options, wanted.targets, wanted.timeout))
+    _write_policy(path, starter(models, wanted.options, wanted.targets, wanted.timeout, wanted.inductor_guards))
     return checked(Wanted(policy=wanted.policy, lock=wanted.lock, jobs=wanted.jobs), update=True)
+
+
+def _policy_is_there(path: Path) -> PolicyError:
+    return PolicyError(f"{path} is there already", "change it, or remove it to start over")
 
 
 def _refuse_wrong(models: Sequence[str], wanted: Wanted, folder: Path) -> None:
@@ -92,10 +119,12 @@ def _write_policy(path: Path, text: str) -> None:
         CtraceError: it cannot be written, or an option is one that no policy takes.
     """
     try:
-        write_output(path, text)
+        write_new(path, text)
+    except FileExistsError:
+        raise _policy_is_there(path) from None
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise PolicyError(f"{named(path)} cannot be written: {why}", "name another file: --policy FILE") from None
+        why = f"{named(path)} cannot be written: {reason(error)}"
+        raise PolicyError(why, "name another file: --policy FILE") from None
     try:
         load_policy(path)
     except CtraceError:
@@ -112,6 +141,7 @@ class _Check:
         self._policy = policy
         self._root = root
         self._jobs = Jobs()
+        self._store = Store()
         self._seen: list[Seen] = []
         self._seconds = 0.0
 
@@ -121,8 +151,8 @@ class _Check:
             self._seen = [seen(ran, self._root) for ran in traced(self._wanted.from_trace, self._name(), self._policy)]
         else:
             self._jobs = jobs_of(self._policy, self._root, self._wanted.models)
-            with ending_in_order():
-                self._seen = list(self._each())
+            self._seen = list(self._each())
+            say_unsaved(self._store)
         self._seconds = time.monotonic() - began
 
     def outcome(self, lock: Lock) -> Outcome:
@@ -146,15 +176,19 @@ class _Check:
     def _each(self) -> Iterator[Seen]:
         from ctrace.cli.progress import many
 
+        left: list[Ran] = []
         with many(len(self._jobs.jobs)) as shown:
             for ran in run_jobs(
                 self._jobs.jobs,
-                store=Store(),
+                store=self._store,
                 at_a_time=self._wanted.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
             ):
+                left.append(ran)
                 yield seen(ran, self._root)
+        for ran in left:  # not before: the line of progress is gone now
+            say_left(ran.left, str(ran.job.key))
 
     def _name(self) -> str:
         """Name what a trace is of, for the lock and the policy."""

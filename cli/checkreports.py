@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from ctrace.cli.console import check_output, say, write_report
 from ctrace.cli.show import Format, show_screen, shown_format
+from ctrace.inspector.diskerrors import reason
 from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.files import append_whole
+from ctrace.reports.escape import commands_document
 
 if TYPE_CHECKING:
     from ctrace.inspector.gate.verdict import Outcome
@@ -41,26 +44,46 @@ class Reports:
             raise TargetError("--annotations and a report both go to stdout", "write the report to a file: -o FILE")
 
     def write(self, outcome: "Outcome") -> None:
-        """Write all of them.
+        """Write all of them; one that cannot be written does not keep the others from it.
 
         Raises:
             RunError: a file cannot be written.
         """
+        errors: list[RunError] = []
+        for write in (self._on_screen, self._junit, self._sarif, self._summary, self._annotated):
+            try:
+                write(outcome)
+            except RunError as error:
+                errors.append(error)
+        for other in errors[1:]:
+            say(f"ctrace: {other.what}")
+        if errors:
+            raise errors[0]
+
+    def _on_screen(self, outcome: "Outcome") -> None:
         with self._no_commands():
             self._main(outcome)
+
+    def _junit(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.junit import render_junit
+
         if self.junit is not None:
-            from ctrace.reports.gate.junit import render_junit
-
             write_report(render_junit(outcome, datetime.now()), self.junit)
-        if self.sarif is not None:
-            from ctrace.reports.gate.sarif import render_sarif
 
+    def _sarif(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.sarif import render_sarif
+
+        if self.sarif is not None:
             write_report(render_sarif(outcome), self.sarif)
+
+    def _summary(self, outcome: "Outcome") -> None:
         if self.summary is not None:
             self._append(outcome, self.summary)
-        if self.annotations:
-            from ctrace.reports.gate.annotations import render_annotations
 
+    def _annotated(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.annotations import render_annotations
+
+        if self.annotations:
             write_report(render_annotations(outcome), None)
 
     @contextmanager
@@ -70,11 +93,11 @@ class Reports:
             yield
             return
         token = secrets.token_hex(16)
-        print(f"::stop-commands::{token}", flush=True)
+        write_report(commands_document(f"::stop-commands::{token}\n"), None)
         try:
             yield
         finally:
-            print(f"::{token}::", flush=True)
+            write_report(commands_document(f"::{token}::\n"), None)
 
     def _main(self, outcome: "Outcome") -> None:
         match shown_format(json=self.json, markdown=self.markdown):
@@ -96,8 +119,7 @@ class Reports:
         from ctrace.reports.gate.markdown import render_table
 
         try:
-            with file.open("a", encoding="utf-8") as summary:
-                summary.write(render_table(outcome))
+            append_whole(file, render_table(outcome))
         except OSError as error:
-            raise RunError(f"{file} cannot be written: {error.strerror}", "name another file") from None
+            raise RunError(f"{file} cannot be written: {reason(error)}", "name another file") from None
         say(f"Wrote {file}")

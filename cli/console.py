@@ -2,30 +2,115 @@
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ctrace.inspector.errors import RunError, TargetError
+from ctrace.reports.escape import Document, one, plain_document, without_commands
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ctrace.inspector.store import Store
+
+_NAMED = 5
 PLAIN_WIDTH = 100
 """Width of a screen that goes to a pipe or a file."""
+_LONGEST = 4_000
+"""Characters of a message on stderr."""
 
 
 def console(*, stderr: bool = False) -> "Console":
     """Make a console on stdout or stderr; colours only on a terminal, and not with NO_COLOR."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
+    stream = unguarded(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
     return Console(file=stream, width=width, soft_wrap=False)
 
 
+class GuardedStream:
+    """A stream that writes what it is asked to as plain text: no control character, no command to a CI system.
+
+    Stands for stdout and stderr while a command runs, so that whatever prints there, a library or a traceback too, is
+    made safe. Documents and screens go to the stream behind it; they are safe already.
+    """
+
+    def __init__(self, behind: TextIO) -> None:
+        self.behind = behind
+
+    def write(self, text: str) -> int:
+        """Write text; a letter that would be obeyed becomes an escape."""
+        self.behind.write(plain_document(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines, each as `write` does."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.behind, name)
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """Return the stream behind a guarded one, for what is safe already."""
+    return stream.behind if isinstance(stream, GuardedStream) else stream
+
+
+@contextmanager
+def guarded_streams() -> Iterator[None]:
+    """Guard stdout and stderr while in the block; either may be closed, and then it is None."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and cast("TextIO", GuardedStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
 def say(text: str) -> None:
-    """Talk to the user, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    """Talk to the user, on stderr, in one line; where nothing can be written there, nobody is left to tell."""
+    with suppress(OSError):
+        print(one_line_of(text), file=sys.stderr, flush=True)
+
+
+def complain(what: str, todo: str) -> None:
+    """Say on stderr what is wrong and what to do, a line each."""
+    with suppress(OSError):
+        print(one_line_of(f"ctrace: {what}"), one_line_of(f"  {todo}"), sep="\n", file=sys.stderr, flush=True)
+
+
+def one_line_of(text: str) -> str:
+    """Make a message one line of plain text that is not endless."""
+    safe = without_commands(one(text[:_LONGEST]))
+    return safe if len(text) <= _LONGEST else f"{safe}… ({len(text) - _LONGEST:,} more characters)"
+
+
+def say_unsaved(store: "Store") -> None:
+    """Say which runs could not be saved and why, each reason once."""
+    from ctrace.inspector.diskerrors import reason, remedy
+
+    reasons: dict[str, list[OSError]] = {}
+    errors_met, store.unsaved[:] = store.unsaved[:], []
+    for error in errors_met:
+        reasons.setdefault(reason(error), []).append(error)
+    for why, errors in reasons.items():
+        what = "the run was" if len(errors) == 1 else f"{len(errors)} runs were"
+        complain(f"{what} not saved: {why}", remedy(errors[0]))
+
+
+def say_left(left: Sequence[str], of: str = "") -> None:
+    """Say which processes a program left running, which were killed then."""
+    from ctrace.reports.format import count, one_line
+
+    if left:
+        names = ", ".join(one_line(each) for each in left[:_NAMED])
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        program = f"{of} left" if of else "the program left"
+        say(f"ctrace: ended {count(len(left), 'process', 'processes')} that {program} running: {names}{more}")
 
 
 def check_output(output: Path | None) -> None:
@@ -41,20 +126,22 @@ def check_output(output: Path | None) -> None:
         raise TargetError(what, "name another file with -o")
 
 
-def write_report(text: str, output: Path | None) -> None:
+def write_report(text: Document, output: Path | None) -> None:
     """Write a report to a file, or to stdout when there is none or it is `-`.
 
     Raises:
         RunError: the file cannot be written.
     """
     if output is None or str(output) == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream = unguarded(sys.stdout)
+        stream.write(text)
+        stream.flush()
         return
+    from ctrace.inspector.diskerrors import reason
     from ctrace.inspector.files import write_output
 
     try:
         write_output(output, text)
     except OSError as error:
-        raise RunError(f"{output} cannot be written: {error.strerror}", "name another file with -o") from None
+        raise RunError(f"{output} cannot be written: {reason(error)}", "name another file with -o") from None
     say(f"Wrote {output}")

@@ -16,14 +16,13 @@ Examples:
 
 def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
     """Say what ctrace found on this machine, and probe every hook into torch."""
-    import json as jsonlib
-
     from ctrace.cli.console import write_report
     from ctrace.inspector.doctor import examine
+    from ctrace.reports.escape import json_document
 
     findings = examine()
     if json:
-        write_report(jsonlib.dumps([_data(finding) for finding in findings], indent=2) + "\n", output)
+        write_report(json_document([_data(finding) for finding in findings]), output)
     else:
         _print(findings)
 
@@ -37,12 +36,13 @@ def _print(findings: "list[Finding]") -> None:
     from rich.text import Text
 
     from ctrace.cli.console import console
-    from ctrace.reports.format import plain
+    from ctrace.reports.format import one
+    from ctrace.reports.terminal.parts import render
 
     table = Table.grid(padding=(0, 2))
     for finding in findings:
         mark = Text("ok", style="green") if finding.ok else Text("!!", style="bold red")
-        table.add_row(mark, Text(finding.name, style="bold"), Text(plain(finding.found)))
+        table.add_row(mark, Text(finding.name, style="bold"), Text(one(finding.found)))
         if finding.todo and not finding.ok:
-            table.add_row("", "", Text(f"→ {plain(finding.todo)}", style="green"))
-    console().print(table, highlight=False)
+            table.add_row("", "", Text(f"→ {one(finding.todo)}", style="green"))
+    render([table], console())

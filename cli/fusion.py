@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -47,15 +48,18 @@ def fusion(
     output: opt.Output = None,
 ) -> None:
     """Show how nodes were fused into kernels, and what was not fused and why."""
+    from ctrace.cli.filters import check_graph, check_part
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.views.fusion import parts
 
+    check_graph(graph)
+    check_part(stage)
     if rounds and nodes:
         raise TargetError("--rounds and --nodes exclude each other", "choose one")
 
-    def data(session: "Session") -> str:
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json_fusion import render_fusion_json
 
         return render_fusion_json(session, parts(session, graph, stage))

@@ -50,9 +50,14 @@ def graphs(
     output: opt.Output = None,
 ) -> None:
     """Show graphs at every stage, their shapes, and what each stage changed."""
+    from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
     from ctrace.cli.graphviews import Asked, data, picture, screen
     from ctrace.cli.show import show_view
 
+    check_graph(graph)
+    check_line(line)
+    check_graph_stage(stage)
+    check_diff(diff)
     asked = Asked(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
     if asked.is_picture:
         picture(request, asked, output)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.views.graphlines import OfLine
     from ctrace.inspector.views.graphs import Compiled, Staged
     from ctrace.inspector.views.stagediff import StageDiff
+    from ctrace.reports.escape import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Asked:
         return self.dot or self.svg
 
 
-def data(session: "Session", asked: Asked) -> str:
+def data(session: "Session", asked: Asked) -> "Document":
     """Make JSON."""
     from ctrace.inspector.views.graphs import compiled
     from ctrace.reports import json_graphs
@@ -162,7 +163,9 @@ def picture(request: Request, asked: Asked, output: Path | None) -> None:
     from ctrace.cli.capturing import session_of
     from ctrace.cli.console import check_output, say, write_report
     from ctrace.cli.show import exit_code
+    from ctrace.inspector.views.completeness import first_lines
     from ctrace.reports.dot import dot_text
+    from ctrace.reports.format import plain
     from ctrace.reports.svg import svg_text
 
     check_output(output)
@@ -175,6 +178,8 @@ def picture(request: Request, asked: Asked, output: Path | None) -> None:
     if asked.svg:
         text, drawn_by = svg_text(staged.graph, title, text)
         say(f"Drawn by {drawn_by}")
+    if lines := first_lines(session):
+        say(f"ctrace: {str(session.verdict).upper()}: {plain(lines[0])}")
     write_report(text, output)
     if is_new:
         raise typer.Exit(exit_code(session))

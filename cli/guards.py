@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
-    from ctrace.inspector.views.guards import Head
+    from ctrace.inspector.views.guards import Choice, Head
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -53,22 +54,25 @@ def guards(
     output: opt.Output = None,
 ) -> None:
     """Show what a call must meet for a compiled graph to be used."""
+    from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_view
     from ctrace.inspector.views.guards import Choice
 
+    check_graph(graph)
+    check_line(line)
     view = _view(line=by_line, kind=by_kind, object=by_object, tree=tree, cost=cost)
     choice = Choice(name, kind, line)
     request.options["guard_cost"] = cost
 
-    def data(session: "Session") -> str:
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json_guards import render_guards_json
 
-        return render_guards_json(session, _of_one(session, graph), choice)
+        return render_guards_json(session, _of_one(session, graph, choice)[0], choice)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.guards import guards_screen
 
-        return guards_screen(session, _of_one(session, graph), choice, width, view=view, all_of_it=all_of_it)
+        return guards_screen(session, _of_one(session, graph, choice)[1], choice, width, view=view, all_of_it=all_of_it)
 
     show_view(request, output, json=json, data=data, screen=screen)
 
@@ -83,12 +87,17 @@ def _view(**asked: bool) -> str:
     return chosen[0] if chosen else "summary"
 
 
-def _of_one(session: "Session", graph: str | None) -> "tuple[Head, ...]":
+def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
+    """Return all compilations that are asked for, and those of them with a guard that is.
+
+    Raises:
+        TargetError: the run has no such compilation, or no such guard.
+    """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.views.guards import heads
+    from ctrace.inspector.views.guards import having, heads
 
     found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
     if graph is not None and not found:
         known = ", ".join(list(session.guards)[:8])
         raise TargetError(f"--graph {graph}: this run has no guards of it", f"there are: {known or 'none'}")
-    return found
+    return found, having(session, found, choice)

@@ -64,10 +64,15 @@ def kernels(
     output: opt.Output = None,
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
+    from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
     from ctrace.cli.kernelviews import Asked, data, screen, side_by_side
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
 
+    check_graph(graph)
+    check_part(stage)
+    check_line(line)
+    check_ir(ir)
     asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
     if shown_side_by_side(
         request,

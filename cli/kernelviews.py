@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.views.kernellines import OfLine, Wanted
     from ctrace.inspector.views.kernels import Part
     from ctrace.reports.dump.dumped import Dumped
+    from ctrace.reports.escape import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def side_by_side(
     return kernels_side_by_side(targets, failed, width, all_of_it=asked.all_of_it)
 
 
-def data(session: "Session", asked: Asked) -> str:
+def data(session: "Session", asked: Asked) -> "Document":
     """Make JSON."""
     from ctrace.reports import json_kernels
 
@@ -214,5 +215,6 @@ def _wrappers(session: "Session", asked: Asked) -> "tuple[tuple[OutputCode, str]
     if not found:
         known = ", ".join(f"{code.graph} {code.stage}" for code in session.code[:8])
         todo = f"there is code of: {known}" if known else "the log holds no code; run it anew with this ctrace"
-        raise TargetError("--wrapper: this run has no such code", todo)
+        of = " ".join(part for part in (asked.graph, asked.stage) if part)
+        raise TargetError(f"--wrapper: this run has no code{' of ' if of else ''}{of}", todo)
     return found

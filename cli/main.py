@@ -3,7 +3,8 @@
 import os
 import sys
 import traceback
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -24,7 +25,10 @@ from ctrace.cli import (
     shapes,
     targets,
 )
-from ctrace.inspector.errors import CtraceError, Exit
+from ctrace.cli.console import complain, guarded_streams, say
+from ctrace.cli.signals import EndedBySignal, ending_in_order
+from ctrace.inspector.diskerrors import is_of_the_system, reason, remedy
+from ctrace.inspector.errors import CtraceError, Exit, RunError
 
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
 _app = typer.Typer(
@@ -35,21 +39,28 @@ _app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_app.command(epilog=explain.EXAMPLES)(explain.explain)
-_app.command(epilog=breaks.EXAMPLES)(breaks.breaks)
-_app.command(epilog=recompiles.EXAMPLES)(recompiles.recompiles)
-_app.command(epilog=guards.EXAMPLES)(guards.guards)
-_app.command(epilog=shapes.EXAMPLES)(shapes.shapes)
-_app.command(epilog=bytecode.EXAMPLES)(bytecode.bytecode)
-_app.command(epilog=graphs.EXAMPLES)(graphs.graphs)
-_app.command(epilog=fusion.EXAMPLES)(fusion.fusion)
-_app.command(epilog=kernels.EXAMPLES)(kernels.kernels)
-_app.command(epilog=check.EXAMPLES)(check.check)
+
+
+def _add(command: Callable[..., None], examples: str, **settings: Any) -> None:
+    """Add a command, with the first sentence of its help in the list of commands: typer cuts it after 45 letters."""
+    _app.command(epilog=examples, short_help=(command.__doc__ or "").partition("\n")[0], **settings)(command)
+
+
+_add(explain.explain, explain.EXAMPLES)
+_add(breaks.breaks, breaks.EXAMPLES)
+_add(recompiles.recompiles, recompiles.EXAMPLES)
+_add(guards.guards, guards.EXAMPLES)
+_add(shapes.shapes, shapes.EXAMPLES)
+_add(bytecode.bytecode, bytecode.EXAMPLES)
+_add(graphs.graphs, graphs.EXAMPLES)
+_add(fusion.fusion, fusion.EXAMPLES)
+_add(kernels.kernels, kernels.EXAMPLES)
+_add(check.check, check.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
-_app.command(epilog=run.EXAMPLES, context_settings=_PROGRAM_WORDS)(run.run)
-_app.command(epilog=runs.EXAMPLES)(runs.runs)
-_app.command(epilog=targets.EXAMPLES)(targets.targets)
-_app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+_add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)
+_add(runs.runs, runs.EXAMPLES)
+_add(targets.targets, targets.EXAMPLES)
+_add(doctor.doctor, doctor.EXAMPLES)
 
 
 def _print_version(value: bool) -> None:
@@ -69,16 +80,82 @@ def _options(
 
 def app(prog_name: str | None = None) -> None:
     """Run the command line; never returns."""
+    _open_standard_streams()
+    with guarded_streams():
+        _ending(prog_name)
+
+
+def _ending(prog_name: str | None) -> None:
+    """Run the command, and turn what it raises into words and an exit code."""
     try:
-        _app(run.separated(sys.argv[1:]), prog_name=prog_name)
+        with ending_in_order():
+            _run(prog_name)
+    except EndedBySignal as ended:
+        # The program ends with us: whatever it started, too (`inspector/watcher.py`).
+        say(f"ctrace: ended by {ended.name}")
+        raise
     except CtraceError as error:
-        print(f"ctrace: {error.what}\n  {error.todo}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _refuse(error)
     except BrokenPipeError:
         # Whoever read our output has enough; Python must not complain when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         sys.exit(Exit.DONE)
+    except OSError as error:
+        if not is_of_the_system(error):
+            _report_bug()
+        _refuse(_refused(error))
     except Exception:
-        traceback.print_exc()
-        print("ctrace: this is a bug of ctrace; please report it with the lines above", file=sys.stderr)
-        sys.exit(Exit.BUG)
+        _report_bug()
+
+
+def _run(prog_name: str | None) -> None:
+    """Run the command, and have what it printed leave this process while its failure can still be said."""
+    try:
+        _app(run.separated(sys.argv[1:]), prog_name=prog_name)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _leave_stdout()
+            raise _no_report(error) from None
+
+
+def _leave_stdout() -> None:
+    """Let go of a stdout that takes no more, and of what is still to be written there."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse(error: CtraceError) -> NoReturn:
+    complain(error.what, error.todo)
+    sys.exit(error.exit_code)
+
+
+def _refused(error: OSError) -> RunError:
+    """Say what the system refused; it names no file where something was written, and our files are seen to before."""
+    if error.filename is None:
+        return _no_report(error)
+    return RunError(f"{error.filename}: {reason(error)}", remedy(error))
+
+
+def _no_report(error: OSError) -> RunError:
+    return RunError(f"the report cannot be written: {reason(error)}", "send stdout elsewhere, or name a file with -o")
+
+
+def _open_standard_streams() -> None:
+    """Put the null device where a standard stream is closed: a log that is opened next would take its place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+def _report_bug() -> NoReturn:
+    traceback.print_exc()
+    print("ctrace: this is a bug of ctrace; please report it with the lines above", file=sys.stderr)
+    sys.exit(Exit.BUG)

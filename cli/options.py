@@ -8,6 +8,18 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, with the names that the README documents.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to FILE.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("-v", "--verbose", help="Also show graphs, attention, fusion, and the kernels that move most bytes."),
+]
+Fast = Annotated[
+    bool,
+    typer.Option(
+        "--fast",
+        help="Look at Dynamo alone: graph breaks, recompilations, guards and sizes. No graph is lowered, no backward "
+        "is compiled, and no advice is checked.",
+    ),
+]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Stop after SECONDS; keep what was seen.")
 ]
@@ -51,3 +63,6 @@ TargetGpu = Annotated[
 ]
 Fullgraph = Annotated[bool, typer.Option("--fullgraph", help="torch.compile's fullgraph: a break is an error.")]
 Backend = Annotated[str | None, typer.Option("--backend", metavar="NAME", help="torch.compile's backend.")]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name the run; it then stays when newer ones are made.")
+]

@@ -1,6 +1,7 @@
 """The status line of a running capture, and of many."""
 
 import os
+import select
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from ctrace.cli.console import console
 from ctrace.inspector import events as ev
+from ctrace.inspector.childprocess import cannot_start
 from ctrace.inspector.sites import resumed
 from ctrace.reports.format import one_line
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.gate.model import Job
 
+_ASKING_SECONDS = 0.2
+"""How long a line may stay without its end before it is taken for a question."""
 _WIDTH = 76
 """Of the status line; with what rich puts before it, it fits into 80 columns."""
 
@@ -34,6 +38,11 @@ class Progress:
         self._function = ""
         self.child_output: int | IO[bytes] = 2
         """Where the child's stdout and stderr go: to stderr, since stdout is for the report."""
+
+    def say(self, text: str) -> None:
+        """Name what is going on beside the capture."""
+        self._stage, self._function = text, ""
+        self.observe(None)
 
     def observe(self, event: ev.Event | None) -> None:
         """Take in what the log says."""
@@ -58,9 +67,12 @@ class Progress:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """Show progress while in the block; what the program prints meanwhile scrolls by above the line."""
-    if not sys.stderr.isatty():
+def progress(*, is_program: bool = False) -> Iterator[Progress]:
+    """Show progress while in the block; what a model prints meanwhile scrolls by above the line.
+
+    A program has the terminal to itself: it may ask for a password, or show a progress of its own.
+    """
+    if is_program or not sys.stderr.isatty():
         yield Progress()
         return
     talk = console(stderr=True)
@@ -68,13 +80,17 @@ def progress() -> Iterator[Progress]:
     with talk.status("starting") as status, os.fdopen(writing, "wb") as sink:
         shown = Progress(status)
         shown.child_output = sink
-        pump = threading.Thread(target=_pump, args=(reading, talk), daemon=True)
-        pump.start()
+        pump = threading.Thread(target=Pump(reading, talk, status).run, daemon=True)
+        try:
+            pump.start()
+        except RuntimeError as error:  # ulimit -u
+            os.close(reading)
+            raise cannot_start(error) from None
         try:
             yield shown
         finally:
             sink.close()
-            pump.join(timeout=1.0)  # a process that the program left behind may hold the pipe open
+            pump.join(timeout=1.0)  # what may not be killed, such as another user's process, may hold the pipe
 
 
 class Many:
@@ -127,7 +143,44 @@ def many(total: int) -> Iterator[Many]:
         yield Many(total, status)
 
 
-def _pump(reading: int, talk: "Console") -> None:
-    with os.fdopen(reading, "rb") as source:
-        for line in source:
-            talk.out(line.decode("utf-8", "replace").rstrip("\n"), highlight=False)
+class Pump:
+    """Passes on what the program writes: whole lines above the line of progress, and its questions instead of it."""
+
+    def __init__(self, reading: int, talk: "Console", status: "Status") -> None:
+        self._reading = reading
+        self._talk = talk
+        self._status = status
+        self._partial = b""
+        self._is_asking = False
+
+    def run(self) -> None:
+        """Read until nobody writes any more."""
+        with os.fdopen(self._reading, "rb", buffering=0) as source:
+            while True:
+                if not select.select([source], [], [], _ASKING_SECONDS if self._partial else None)[0]:
+                    self._ask()
+                elif chunk := source.read(1 << 16):
+                    self._pass_on(chunk)
+                else:
+                    break
+        self._write(self._partial)
+
+    def _pass_on(self, chunk: bytes) -> None:
+        whole, newline, self._partial = (self._partial + chunk).rpartition(b"\n")
+        self._write(whole + newline)
+        if newline and self._is_asking:
+            self._is_asking = False
+            self._status.start()
+
+    def _ask(self) -> None:
+        """Show a line that has not ended, such as the prompt of `input()`; leave it alone until the next one."""
+        if not self._is_asking:
+            self._is_asking = True
+            self._status.stop()
+        self._write(self._partial)
+        self._partial = b""
+
+    def _write(self, text: bytes) -> None:
+        if text:
+            self._talk.out(text.decode("utf-8", "replace"), highlight=False, end="")
+            self._talk.file.flush()

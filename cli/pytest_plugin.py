@@ -82,11 +82,12 @@ def _lock(config: pytest.Config) -> "LockOfTests":
 
 def _write(session: pytest.Session, lock: "LockOfTests") -> None:
     """Write the lock; where that fails, so does the session."""
+    from ctrace.inspector.counting import count
     from ctrace.inspector.errors import CtraceError
 
     try:
         said = "wrote" if lock.write() else "nothing new for"
-        said = f"{said} {lock.path} ({lock.kept} check{'s' if lock.kept > 1 else ''})"
+        said = f"{said} {lock.path} ({count(lock.kept, 'check')})"
     except CtraceError as error:
         said = f"{error.what}: {error.todo}"
         session.exitstatus = pytest.ExitCode.USAGE_ERROR

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -44,7 +45,7 @@ def recompiles(
         return
     from ctrace.cli.show import show_view
 
-    def data(session: "Session") -> str:
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json_recompiles import render_recompiles_json
 
         return render_recompiles_json(session)

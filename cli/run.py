@@ -31,20 +31,30 @@ def run(
     build: opt.Build = False,
     gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
+    name: opt.Name = None,
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did in it."""
-    from ctrace.cli.console import check_output
+    from ctrace.cli.capturing import Request, refuse_name
+    from ctrace.cli.console import check_output, say_left, say_unsaved
     from ctrace.cli.show import Format, exit_code, show, shown_format
+    from ctrace.inspector.childprocess import ChildProcess
     from ctrace.inspector.order import Options
     from ctrace.inspector.run import capture
     from ctrace.inspector.store import Store
 
     form = shown_format(json=json, markdown=markdown)
     check_output(output)
-    target, name = _target(module, context.args), _gpu(gpu, build=build)
+    target, gpu_name = _target(module, context.args), _gpu(gpu, build=build)
     # The program's stdout is its own, unless the report is data for stdout.
     stdout = 2 if form is not Format.TERMINAL and output is None else None
-    session = capture(target, Options(build=build, target=name), store=Store(), timeout=timeout, stdout=stdout)
+    store = Store()
+    refuse_name(Request(module or context.args[0], name=name), store)
+    child, options = ChildProcess(has_terminal=True), Options(build=build, target=gpu_name)
+    try:
+        session = capture(target, options, store=store, timeout=timeout, stdout=stdout, name=name, child=child)
+    finally:
+        say_unsaved(store)
+    say_left(child.left)
     show(session, form, output, on_stderr=True)
     raise typer.Exit(exit_code(session))
 
@@ -61,7 +71,7 @@ def separated(words: list[str]) -> list[str]:
     return words
 
 
-_WITH_VALUE = ("-o", "--output", "--timeout", "--target")
+_WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name")
 
 
 def _gpu(text: str | None, *, build: bool) -> str | None:
@@ -88,4 +98,4 @@ def _target(module: str | None, words: list[str]) -> "ProgramTarget":
         return ProgramTarget(None, module, tuple(words))
     if not words:
         raise TargetError("ctrace run needs a program", "name one: ctrace run train.py, or ctrace run -m pkg.tool")
-    return program(Path(words[0]), words[1:])
+    return program(Path(words[0]), words[1:], words[0])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
+    from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
 Examples:
@@ -33,7 +34,7 @@ def shapes(
     """Show which sizes are static, which are dynamic, what fixed them, and what to write."""
     from ctrace.cli.show import show_view
 
-    def data(session: "Session") -> str:
+    def data(session: "Session") -> "Document":
         from ctrace.reports.json_shapes import render_shapes_json
 
         return render_shapes_json(session, function)

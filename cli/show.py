@@ -10,7 +10,8 @@ import typer
 from ctrace.cli.capturing import Request, session_of
 from ctrace.cli.console import check_output, write_report
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.model import Session
+from ctrace.inspector.model import Session, Verdict
+from ctrace.reports.escape import Document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +36,9 @@ def shown_format(*, json: bool, markdown: bool) -> Format:
     return Format.JSON if json else Format.MARKDOWN if markdown else Format.TERMINAL
 
 
-def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool = False) -> None:
+def show(
+    session: Session, form: Format, output: Path | None, *, on_stderr: bool = False, verbose: bool = False
+) -> None:
     """Write the report to `output`, to stdout, or (for `run`, whose stdout is the program's) to stderr.
 
     Raises:
@@ -51,15 +54,15 @@ def show(session: Session, form: Format, output: Path | None, *, on_stderr: bool
 
             write_report(render_markdown(session), output)
         case Format.TERMINAL:
-            _terminal(session, output, on_stderr=on_stderr)
+            _terminal(session, output, on_stderr=on_stderr, verbose=verbose)
         case _:
             assert_never(form)
 
 
-def _terminal(session: Session, output: Path | None, *, on_stderr: bool) -> None:
+def _terminal(session: Session, output: Path | None, *, on_stderr: bool, verbose: bool) -> None:
     from ctrace.reports.terminal.explain import explain_screen
 
-    show_screen(lambda width: explain_screen(session, width), output, on_stderr=on_stderr)
+    show_screen(lambda width: explain_screen(session, width, verbose=verbose), output, on_stderr=on_stderr)
 
 
 def show_screen(
@@ -71,7 +74,7 @@ def show_screen(
         RunError: the file cannot be written.
     """
     from ctrace.cli.console import PLAIN_WIDTH, console
-    from ctrace.reports.terminal.parts import render
+    from ctrace.reports.terminal.parts import drawn, render
 
     if output is None or str(output) == "-":
         shown = console(stderr=on_stderr and output is None)
@@ -81,9 +84,7 @@ def show_screen(
 
     from rich.console import Console
 
-    text = io.StringIO()
-    render(screen(PLAIN_WIDTH), Console(file=text, width=PLAIN_WIDTH))
-    write_report(text.getvalue(), output)
+    write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH)), output)
 
 
 def show_view(
@@ -91,7 +92,7 @@ def show_view(
     output: Path | None,
     *,
     json: bool,
-    data: Callable[[Session], str],
+    data: Callable[[Session], Document],
     screen: Callable[[Session, int], "Iterable[RenderableType]"],
 ) -> None:
     """Read or make the run that is meant, show a view of it as JSON or as a screen, and end as a new run does.
@@ -101,7 +102,13 @@ def show_view(
     """
     check_output(output)
     session, is_new = session_of(request)
-    show_either(output, json=json, data=lambda: data(session), screen=lambda width: screen(session, width))
+
+    def led(width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.parts import led_by_verdict
+
+        return led_by_verdict(session, screen(session, width))
+
+    show_either(output, json=json, data=lambda: data(session), screen=led)
     if is_new:
         raise typer.Exit(exit_code(session))
 
@@ -110,7 +117,7 @@ def show_either(
     output: Path | None,
     *,
     json: bool,
-    data: Callable[[], str],
+    data: Callable[[], Document],
     screen: Callable[[int], "Iterable[RenderableType]"],
 ) -> None:
     """Write JSON, or print a screen; only what is asked for is made.
@@ -126,4 +133,5 @@ def show_either(
 
 def exit_code(session: Session) -> Exit:
     """Decide how a command ends that ran the user's program."""
-    return Exit.DONE if session.failure is None else Exit.PROGRAM
+    is_cut = session.verdict is Verdict.INCOMPLETE
+    return Exit.PROGRAM if session.failure is not None or is_cut else Exit.DONE

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.model import Session
+    from ctrace.reports.escape import Document
 
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
 """Makes a screen of sessions by GPU, of why others failed, and of a width."""
@@ -24,7 +25,7 @@ def shown_side_by_side(
     output: Path | None,
     *,
     json: bool,
-    data: "Callable[[Session], str]",
+    data: "Callable[[Session], Document]",
     screen: Screen,
     others: Mapping[str, object],
 ) -> bool:

@@ -37,7 +37,7 @@ def session_for(request: Request, name: str, written: str, store: "Store") -> "t
     """
     found = saved(request.target, store)
     if found is None:
-        return captured(*_asked(request, written), request.timeout, store), True
+        return captured(*_asked(request, written), request.timeout, store, request.name), True
     if _is_for(found, name):
         return found, False
     if request.target is None:
@@ -57,15 +57,19 @@ def _read(run: "Run") -> "Session":
 
 
 def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
-    """Give what a saved run was made of, for a GPU; what the command line asks for comes over its own options."""
+    """Return what a saved run was made of, for a GPU; what the command line asks for comes over its own options.
+
+    Raises:
+        RunError: the run was not made here, or of something outside of the project: a clone may hold any run.
+    """
     from ctrace.cli.console import say
-    from ctrace.inspector.again import merged, order_of, resolved_of
+    from ctrace.inspector.again import merged, order_of, refuse_foreign, resolved_of, what_of
     from ctrace.inspector.order import Options
 
     order = order_of(run)
     options = merged(order.options, Options(**request.options))
-    what = order.path or f"{order.module}:{order.name}".removesuffix(":None")
-    say(f"ctrace: running {what} anew for {name}, with the options of the last run, {run.name}")
+    refuse_foreign(run, order, f"--target {name}")
+    say(f"ctrace: running {what_of(order)} again for {name}, with the options of the last run, {run.name}")
     return resolved_of(order), replace(options, target=name, build=False)
 
 
@@ -123,17 +127,28 @@ def _all(
     """Run a target for each GPU, as many at a time as there are cores; one that fails does not stop the others."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from ctrace.inspector.childprocess import ChildProcess
+
     wanted = {name: what(written) for name, written in names.items()}
     several = Several()
     errors: list[CtraceError] = []
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
-        running = {name: pool.submit(captured, *one, timeout, store) for name, one in wanted.items()}
-        for name, result in running.items():
-            try:
-                several.sessions[name] = result.result()
-            except CtraceError as error:
-                errors.append(error)
-                several.failed[name] = error.what
+        children = {name: ChildProcess() for name in wanted}
+        try:
+            running = {
+                name: pool.submit(captured, *one, timeout, store, child=children[name]) for name, one in wanted.items()
+            }
+            for name, result in running.items():
+                try:
+                    several.sessions[name] = result.result()
+                except CtraceError as error:
+                    errors.append(error)
+                    several.failed[name] = error.what
+        except BaseException:  # such as a signal: the pool would wait for all of them
+            for child in children.values():
+                child.end()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     if not several.sessions:
         raise errors[0]
     return several

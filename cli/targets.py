@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from ctrace.reports.escape import Document
+
 EXAMPLES = """\b
 Examples:
   ctrace targets                        the GPUs that --target knows
@@ -29,10 +31,11 @@ def targets(name: Name = None, read: Read = False, json: opt.Json = False, outpu
     """List the GPUs that code can be emitted for, and what is known of each."""
     from ctrace.cli.console import check_output
     from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.files import working_folder
     from ctrace.inspector.settings import settings_at
 
     check_output(output)
-    files = settings_at(Path.cwd()).gpus
+    files = settings_at(working_folder()).gpus
     if read and json:
         raise TargetError("--read and --json exclude each other", "choose one; --read writes YAML")
     if read:
@@ -47,9 +50,10 @@ def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None
     from ctrace.cli.console import write_report
     from ctrace.inspector.gpus.athand import at_hand, entry
     from ctrace.inspector.gpus.table import gpus
+    from ctrace.reports.escape import plain_document
 
     table = gpus(files)
-    write_report(entry(at_hand(), table, name), output)
+    write_report(plain_document(entry(at_hand(), table, name)), output)
 
 
 def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
@@ -58,7 +62,7 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
 
     one = listed(name, files)
 
-    def data() -> str:
+    def data() -> "Document":
         from ctrace.reports.json_targets import render_target
 
         return render_target(one)
@@ -77,7 +81,7 @@ def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
 
     table = gpus(files)
 
-    def data() -> str:
+    def data() -> "Document":
         from ctrace.reports.json_targets import render_targets
 
         return render_targets(table.values())

@@ -51,7 +51,8 @@ class Checks:
 
         `inputs` are a tuple of arguments, one tensor or a dict of keywords; or a list of these, to call the model with
         several, so that what a new shape recompiles is seen. It is called `calls` times with each, compiled and, on a
-        copy, in eager; nothing behind Dynamo is run. `kwargs` go with all of them. With `train` backward runs too.
+        copy, in eager. Graphs run as Dynamo made them; those with symbolic sizes are lowered too, for the guards that
+        Inductor adds. `kwargs` go with all of them. With `train` backward runs too.
 
         The numbers are the most that passes: places of graph breaks (in your code, in libraries and in torch, each),
         functions left in eager, recompiles after warm-up, graphs; and the least percentage of ops in graphs. With any

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.files import working_folder
 from ctrace.inspector.gate.policy import Policy
 from ctrace.inspector.gate.policyfile import NAMES, find_policy, load_policy, target_name
 from ctrace.inspector.order import Options
+
+_NO_GUARDS = "--no-inductor-guards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class Wanted:
     timeout: float | None = None
     jobs: int | None = None
     from_trace: Path | None = None
+    inductor_guards: bool = True
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -45,7 +49,8 @@ class Wanted:
             "--from-trace": self.from_trace,
         }
         others = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *others])
+        left_out = [] if self.inductor_guards else [_NO_GUARDS]
+        return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *left_out, *others])
 
     def refuse(self, *, init: bool) -> None:
         """Refuse options that do not go together.
@@ -55,7 +60,12 @@ class Wanted:
         """
         if self.from_trace is None:
             return
-        of_runs = ["--init"] * init + _words(self.options)[:1] + ["--target"] * (self.gpu is not None)
+        of_runs = (
+            ["--init"] * init
+            + [_NO_GUARDS] * (not self.inductor_guards)
+            + _words(self.options)[:1]
+            + ["--target"] * (self.gpu is not None)
+        )
         if of_runs:
             what = f"{of_runs[0]} is for models that are run, and --from-trace runs nothing"
             raise TargetError(what, f"leave out {of_runs[0]} or --from-trace")
@@ -70,7 +80,7 @@ def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
     Raises:
         CtraceError: it is wrong, or there is neither a policy nor a model.
     """
-    path = wanted.policy or find_policy(Path.cwd())
+    path = wanted.policy or find_policy(working_folder())
     if path is None and not wanted.models and wanted.from_trace is None:
         todo = 'name a model, or write a policy: ctrace check --init "models/*.py"'
         raise PolicyError(f"there is no {NAMES[0]} here or above", todo)
@@ -83,6 +93,8 @@ def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
         policy = replace(policy, targets=targets, models=models)
     if wanted.timeout is not None:
         policy = replace(policy, timeout=wanted.timeout)
+    if not wanted.inductor_guards:
+        policy = replace(policy, inductor_guards=False)
     return policy, (path.parent if path is not None else Path()).absolute()
 
 

@@ -1,17 +1,19 @@
 """Inspect what torch.compile does to a model."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import os
 
 __all__ = ["__version__", "explain", "trace"]
 
 __version__ = "0.1.0"
 
 # Installed, cli/, inspector/ and reports/ lie inside this folder; in a checkout, beside it.
-_here = Path(__file__).resolve().parent
-if not (_here / "cli").is_dir():
-    __path__.append(str(_here.parent))
+# With `python -m ctrace` the working directory is still on the path here: nothing may be imported that is not loaded.
+# ruff: noqa: PTH112, PTH118, PTH120
+_here = os.path.dirname(os.path.realpath(__file__))
+if not os.path.isdir(os.path.join(_here, "cli")):
+    __path__.append(os.path.dirname(_here))
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ctrace.inspector.api import explain, trace
 else:

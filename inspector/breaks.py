@@ -14,6 +14,9 @@ from ctrace.inspector.tritoncases import triton_case
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
 _CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
+_LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
+"""How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
+_ASKED_FOR = "GB0025"
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
@@ -62,11 +65,12 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
     frame = user_frame(first.frames, raw)
     construct = _construct(first, frame, raw)
-    known = advice_on_break(first.gb, triton_case(first) or construct.kind)
+    owner = owner_of(first.frames[-1].file, raw.prefixes)
+    known = advice_on_break(first.gb, _case(first, owner) or construct.kind)
     return Break(
         gb=first.gb,
         kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
-        owner=owner_of(first.frames[-1].file, raw.prefixes),
+        owner=owner,
         file=frame.file,
         line=frame.line,
         function=frame.function,
@@ -78,8 +82,29 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
         span=construct.span or frame.span,
         expression=construct.expression,
-        advice=Advice(known.before, known.after, known.switch, known.risk) if known else Advice(),
+        advice=_advice(known, first) if known else Advice(),
+        construct=construct.kind,
+        title=known.about(construct.expression).title if known else first.title,
+        torch_hint=known is None,
+        called=first.context,
     )
+
+
+def logger_method(called: str) -> str:
+    """Return the method of a logger that Dynamo did not trace; empty: it is no logger's."""
+    match = _LOGGER.match(called)
+    return match["name"] if match is not None else ""
+
+
+def _case(parsed: ParsedBreak, owner: Owner) -> str:
+    """Name the special case that torch's words or the owner of the code make."""
+    return triton_case(parsed) or ("foreign" if _ASKED_FOR in parsed.gb and owner is not Owner.USER else "")
+
+
+def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
+    """Take over an entry's code, and its switch where that does something for this call."""
+    fitting = known.calling(logger_method(parsed.context))
+    return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
 
 
 def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.breaks import Report, breaks_of, reports_of
+from ctrace.inspector.breaks import breaks_of, reports_of
 from ctrace.inspector.builtkernels import built_of, timed_of
 from ctrace.inspector.codes import Codes
 from ctrace.inspector.costs import with_costs
-from ctrace.inspector.crosschecks import disagreements
+from ctrace.inspector.crosschecks import disagreements, missing
+from ctrace.inspector.cutkinds import CutOff
+from ctrace.inspector.cutoff import cut_off, exited
 from ctrace.inspector.dangers import dangers_of
 from ctrace.inspector.findings import CacheUse, Limit, Owner
 from ctrace.inspector.functions import functions_of, total, with_coverage
@@ -33,7 +35,7 @@ from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
 from ctrace.inspector.recompiles import is_limit, recompiles_of
-from ctrace.inspector.scenariokinds import ScenarioKind
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
@@ -50,8 +52,13 @@ def build(
     target: Target | None = None,
     failure: Failure | None = None,
     seconds: float | None = None,
+    unfinished: str | None = None,
 ) -> Session:
-    """Make the Session of a whole log; `failure` is what the log itself cannot tell, such as a crash.
+    """Make the Session of a log; `failure` is what the log itself cannot tell, such as a crash.
+
+    Args:
+        unfinished: How it is known that the run did not come to its end; empty if it did, None where only the log is
+            there.
 
     Raises:
         RunError: the log was written by a newer ctrace.
@@ -59,10 +66,12 @@ def build(
     raw = Raw()
     for entry in entries:
         raw.add(entry)
-    return assemble(raw, target or Target(), failure, seconds)
+    return assemble(raw, target or Target(), failure, seconds, unfinished)
 
 
-def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float | None) -> Session:
+def assemble(
+    raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
+) -> Session:
     """Make a Session of what was gathered."""
     failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
@@ -74,6 +83,8 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
     fusions = fusions_of(raw.fusions, raw.prefixes)
     generated = generated_of(raw, fusions)
     unequal = (*generated.problems, *unbalanced(generated.kernels, fusions))
+    cuts = tuple(cut_off(raw, failure, unfinished, tuple(missing(raw, reports))))
+    unequal = (*unequal, *disagreements(raw, reports))
     return Session(
         environment=_environment(raw),
         target=target,
@@ -102,11 +113,15 @@ def assemble(raw: Raw, target: Target, failure: Failure | None, seconds: float |
         asked=tuple(raw.asked),
         time=_time(raw, seconds),
         failure=failure,
-        problems=(*raw.problems, *_problems(raw, reports, failure, unequal)),
+        cut_off=cuts,
+        exited=exited(raw, failure, unfinished),
+        trials=tuple(raw.trials),
+        problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),
         listings=dict(raw.listings),
         guards=_guards(raw),
         printed=_printed(raw),
+        inductor_guards=dict(raw.inductor_guards),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
 
@@ -122,10 +137,14 @@ def _environment(raw: Raw) -> Environment:
 
 
 def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
-    """Scenarios that ended, and those that a failure cut short, with the calls that began."""
-    done = {scenario.name for scenario in raw.scenarios}
-    cut = [Scenario(name, calls) for name, calls in raw.calls.items() if name not in done]
-    return (*raw.scenarios, *cut)
+    """List scenarios that ended, those that were under way when the run ended, and those whose turn did not come."""
+    done: dict[str, Scenario] = {}
+    for each in raw.scenarios:
+        done.setdefault(each.name, each)
+    for name, calls in raw.calls.items():
+        kind = raw.planned[name].kind if name in raw.planned else ScenarioKind.GIVEN
+        done.setdefault(name, Scenario(name, calls, kind=kind, outcome=Outcome.UNFINISHED))
+    return (*done.values(), *(each for name, each in raw.planned.items() if name not in done))
 
 
 def _graphs(raw: Raw) -> tuple[Graph, ...]:
@@ -218,9 +237,25 @@ def _limit(raw: Raw) -> Limit:
 
 
 def _time(raw: Raw, seconds: float | None) -> Time:
-    """Add up torch's own times: each phase without the phases it contains."""
+    """Add up torch's own times: each phase without the phases it contains.
+
+    Torch compiles a backward as it runs, or while it compiles the forward, whose time then has it too (AOTAutograd, for
+    some dynamic shapes; 2.13). Which it was is not logged; where both cannot follow each other within the run, one lies
+    within the other.
+    """
     if not raw.metrics:
         return Time(seconds)
+    phases = _phases(raw, backward_within=False)
+    if seconds is not None and sum(phases.values()) > seconds:
+        phases = _phases(raw, backward_within=True)
+    beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
+    if beside:
+        phases["codegen"] = beside  # in forks, beside the rest
+    return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
+
+
+def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
+    """Add up phases that exclude each other."""
     frame, backend, inductor = 0.0, 0.0, 0.0
     for measured in raw.metrics.values():
         frame += measured.frame_seconds or 0.0
@@ -228,25 +263,26 @@ def _time(raw: Raw, seconds: float | None) -> Time:
         inductor += measured.inductor_seconds or 0.0
     for measured in raw.backward_metrics.values():
         whole = max(measured.backward_seconds or 0.0, measured.inductor_seconds or 0.0)
-        frame, backend = frame + whole, backend + whole
+        if not backward_within:
+            frame, backend = frame + whole, backend + whole
         inductor += measured.inductor_seconds or 0.0
     phases = {"dynamo": frame - backend}
-    phases |= {"aot": backend - inductor, "inductor": inductor} if inductor else {"backend": backend}
-    beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
-    if beside:
-        phases["codegen"] = beside
-    return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
+    within = min(inductor, backend)
+    return phases | ({"aot": backend - within, "inductor": within} if inductor else {"backend": backend})
 
 
-def _problems(
-    raw: Raw, reports: tuple[Report, ...], failure: Failure | None, unequal: Iterable[str]
-) -> Iterable[Problem]:
+def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
+    for each in cuts:
+        yield Problem(each.what, each.line, is_doubt=True)
+
+
+def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
         yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
     for compile_id, stage in sorted(raw.unfinished):
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
-    if raw.environment.get("ctrace") and not raw.ended and failure is None:
-        yield Problem("the log ends before the run did; what came after is not shown", is_doubt=True)
-    for what in (*unequal, *disagreements(raw, reports)):
-        yield Problem(what, is_doubt=True)
+    said = {each.what for each in cuts}
+    for what in unequal:
+        if what not in said:
+            yield Problem(what, is_doubt=True)

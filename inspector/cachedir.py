@@ -10,4 +10,12 @@ def cache_dir() -> Path:
     if own:
         return Path(own).expanduser()
     users = os.environ.get("XDG_CACHE_HOME")
-    return (Path(users) if users else Path.home() / ".cache") / "ctrace"
+    return (Path(users) if users else _home() / ".cache") / "ctrace"
+
+
+def _home() -> Path:
+    """Return the user's home folder; of one who has none, a folder that cannot be made, so that nothing is kept."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)

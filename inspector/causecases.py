@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ctrace.inspector.causes import cause_of
 from ctrace.inspector.findings import Cause
 from ctrace.inspector.guard_events import UnmetGuard
 
@@ -32,6 +33,8 @@ class Facts:
     """Whether the call was held against the function's first entry."""
     is_fixed: bool = False
     """Whether the user's code made a constant of a size or number that torch had left open."""
+    fixed_by: str = ""
+    """What did: `operation`, or `lowered` where it was after tracing; empty: Python code that needs the number."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
     is_weight: bool = False
@@ -51,6 +54,27 @@ def case_of(facts: Facts) -> str:
     return _CASES.get(facts.kind, _plain)(facts)
 
 
+_MANY_VALUES = frozenset(("stride", "dispatch_keys"))
+"""Kinds where one change (a transpose, inference mode) shows in values that differ from tensor to tensor."""
+_OF_TENSORS = frozenset(
+    ("size", "zero_one", "duck_shape", "stride", "dtype", "device", "layout", "requires_grad", "dispatch_keys")
+)
+_OF_MODES = frozenset(("grad_mode", "autocast", "training_mode"))
+
+
+def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
+    """Return what unmet guards of one cause have in common.
+
+    A model cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and inference
+    mode takes several dispatch keys from every tensor: each is one cause. A value counts once for each name.
+    """
+    cause = cause_of(guard)
+    facts = Facts.of(cause, guard)
+    values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
+    by_name = cause.kind not in _OF_TENSORS | _OF_MODES
+    return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
+
+
 def _plain(_facts: Facts) -> str:
     return ""
 
@@ -63,7 +87,7 @@ def _size(facts: Facts) -> str:
     if _is_weight(facts):
         return "parameter"
     if facts.is_fixed:
-        return "fixed"
+        return facts.fixed_by or "fixed"
     return "dynamic_off" if facts.is_dynamic_off else ""
 
 
@@ -89,7 +113,11 @@ def _dispatch_keys(facts: Facts) -> str:
         return "functorch"
     if differ & {"Conjugate", "Negative"}:
         return "lazy_view"
-    return "inference" if differ and all(key.startswith("Autograd") for key in differ) else ""
+    return "inference" if differ and all(key.startswith(_OF_INFERENCE) for key in differ) else ""
+
+
+_OF_INFERENCE = ("Autograd", "ADInplaceOrView")
+"""Dispatch keys that inference mode takes from a tensor inside, and from one made inside for good."""
 
 
 def _autocast(facts: Facts) -> str:

@@ -14,6 +14,8 @@ def check_options(resolved: Resolved, options: Options) -> None:
     """
     if options.target is not None:
         check_target(build=options.build, backend=options.backend)
+    if options.fast:
+        _check_fast(resolved, options)
     allowed = Options(
         build=options.build, guard_cost=options.guard_cost, target=options.target, trace_only=options.trace_only
     )
@@ -26,6 +28,23 @@ def check_options(resolved: Resolved, options: Options) -> None:
         parse_input(text)
     for text in options.vary:
         parse_vary(text)
+
+
+def _check_fast(resolved: Resolved, options: Options) -> None:
+    """Refuse what `--fast` leaves out.
+
+    Raises:
+        TargetError: something else was asked for that needs a backend, or a program chooses its backend itself.
+    """
+    others = {"--target": options.target is not None, "--build": options.build, "--backend": options.backend}
+    given = next((name for name, is_given in others.items() if is_given), None)
+    if given is not None:
+        raise TargetError(
+            f"--fast and {given} exclude each other", "leave one out: with --fast, graphs go through no backend"
+        )
+    if isinstance(resolved, ProgramTarget):
+        what = f"{resolved.path or resolved.module} is a program: it calls torch.compile itself, with a backend"
+        raise TargetError(what, "leave out --fast, or name an object: file.py:name")
 
 
 def check_target(*, build: bool = False, backend: str | None = None) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.breaks import Report
+from ctrace.inspector.counting import count
 from ctrace.inspector.guardcheck import unexplained
 from ctrace.inspector.kernelcheck import miscounted_kernels
 from ctrace.inspector.places import place_of
@@ -19,13 +20,18 @@ from ctrace.inspector.transformed import miscounted
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 
 
-def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """Say, one sentence each, what two sources disagree on, with the numbers of both."""
+def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """Say, one sentence each, where another source counts breaks, graphs or functions that the entries do not show."""
     yield from _breaks_and_counters(raw, reports)
     yield from _breaks_and_resume_functions(raw, reports)
     yield from _graphs_and_counters(raw)
     yield from _graphs_and_metrics(raw)
     yield from _failures_and_frames(raw)
+
+
+def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """Say, one sentence each, what two sources disagree on, with the numbers of both: what is missing comes first."""
+    yield from missing(raw, reports)
     yield from unexplained(raw)
     yield from miscounted(raw)
     yield from miscounted_kernels(raw)
@@ -88,7 +94,8 @@ def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
     """A compilation whose metrics count ops has a graph, unless it failed."""
     for compile_id, measured in raw.metrics.items():
         if measured.ops and not measured.fail_type and compile_id not in raw.graphs:
-            yield f"compilation {compile_id}: its metrics count {measured.ops} ops in its graph, the trace has no graph"
+            ops = count(measured.ops, "op")
+            yield f"compilation {compile_id}: its metrics count {ops} in its graph, the trace has no graph"
 
 
 def _failures_and_frames(raw: Raw) -> Iterator[str]:

@@ -21,11 +21,13 @@ from ctrace.inspector import (
 )
 from ctrace.inspector import events as ev
 from ctrace.inspector import guard_events as ge
+from ctrace.inspector.diagnosis.trial import Tried
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Failure, FailurePhase
 from ctrace.inspector.reader import Entry
+from ctrace.inspector.typedjson import typed
 
 
 def decode(entry: Entry) -> ev.Event:
@@ -34,6 +36,8 @@ def decode(entry: Entry) -> ev.Event:
     Raises:
         ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry is not as its kind should be.
     """
+    if entry.kind == "chromium_event":
+        return _span(entry)
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
         return decoder(entry)
@@ -148,6 +152,16 @@ def _graph(entry: Entry) -> ev.GraphMade:
     return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
 
 
+def _mode(entry: Entry) -> ev.ModeChosen:
+    payload = _payload(entry)
+    return ev.ModeChosen(payload.flag("build"), fast=payload.maybe_flag("fast"))
+
+
+def _inductor_guards(entry: Entry) -> ev.InductorGuardsSeen:
+    data = _payload(entry)
+    return ev.InductorGuardsSeen(_id(entry), data.texts("added") if data.flag("seen") else None)
+
+
 def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
     data = _payload(entry)
     return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
@@ -163,6 +177,26 @@ def _counted(entry: Entry) -> ev.Counted:
         recompile_limit=data.maybe_integer("recompile_limit"),
         switched_off=data.maybe_text("switched_off"),
     )
+
+
+def _exited(entry: Entry) -> ev.ProgramExited:
+    data = _payload(entry)
+    return ev.ProgramExited(data.text("how"), data.maybe_text("file"), data.maybe_integer("line"))
+
+
+_PHASES = {"B": True, "E": False}
+"""Chrome's trace format: a span begins, and ends; there are others, such as `i` for an instant."""
+
+
+def _span(entry: Entry) -> ev.Event:
+    """Type a span of torch's; one whose text was shortened, as tests/record.py does, is passed over."""
+    try:
+        data = _payload(entry)
+        begins = _PHASES.get(data.text("ph"))
+        name = data.text("name")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ev.Ignored()
+    return ev.Ignored() if begins is None else ev.SpanMarked(entry.thread, name, begins, entry.compile_id)
 
 
 def _failed(entry: Entry) -> ev.ProgramFailed:
@@ -204,15 +238,17 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:recompile_reasons": _reasons,
     "artifact:ctrace_start": _started,
     "artifact:ctrace_torch": _torch,
-    "artifact:ctrace_mode": lambda entry: ev.ModeChosen(_payload(entry).flag("build")),
+    "artifact:ctrace_mode": _mode,
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
+    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, json.loads(entry.payload), "the trial")),
     "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
     "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
     "artifact:ctrace_ops": lambda entry: decode_scenarios.ops(_payload(entry)),
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
+    "artifact:ctrace_inductor_guards": _inductor_guards,
     "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
     "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
@@ -241,6 +277,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,
     "artifact:ctrace_counters": _counted,
+    "artifact:ctrace_plan": lambda entry: decode_scenarios.planned(_payload(entry)),
+    "artifact:ctrace_exited": _exited,
     "artifact:ctrace_failure": _failed,
     "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
     "artifact:ctrace_end": lambda entry: ev.Ended(),
@@ -249,7 +287,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 # What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
 _IGNORED = frozenset(
     (
-        "chromium_event", "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
+        "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
         "dynamo_guards", "inductor_pre_grad_graph", "link", "stack",
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",

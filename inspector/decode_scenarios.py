@@ -1,6 +1,7 @@
 """Type our own entries about scenarios; they raise what decode.py's do."""
 
 from ctrace.inspector import events as ev
+from ctrace.inspector.comparison import Comparison, Rule
 from ctrace.inspector.fields import Fields, frames
 from ctrace.inspector.findings import Danger
 from ctrace.inspector.model import Scenario
@@ -18,8 +19,17 @@ def scenario(data: Fields) -> ev.ScenarioDone:
         compared=data.maybe_integer("compared"),
         not_compared=data.maybe_text("not_compared") or "",
         call_seconds=data.maybe_number("call_seconds"),
+        training=data.flag("training") if data.has("training") else None,
+        unused_grad=data.flag("unused_grad") if data.has("unused_grad") else None,
+        comparison=_comparison(data),
     )
     return ev.ScenarioDone(scenario)
+
+
+def planned(data: Fields) -> ev.Planned:
+    """Type the scenarios that are promised."""
+    kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
+    return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
 
 
 def danger(data: Fields) -> ev.DangerFound:
@@ -35,8 +45,21 @@ def danger(data: Fields) -> ev.DangerFound:
         file=data.maybe_text("file"),
         line=data.maybe_integer("line"),
         proven=data.flag("proven"),
+        comparison=_comparison(data),
     )
     return ev.DangerFound(danger)
+
+
+def _comparison(data: Fields) -> Comparison | None:
+    rule = data.maybe_text("rule")
+    if not rule:  # a log of an older ctrace
+        return None
+    return Comparison(
+        Rule(rule),
+        data.maybe_number("eager_error"),
+        data.maybe_number("compiled_error"),
+        data.maybe_text("no_reference") or "",
+    )
 
 
 def ops(data: Fields) -> ev.OpsCounted:

@@ -16,7 +16,7 @@ def undecided(graph: str, data: Fields) -> ChoiceLeftOpen:
             subject=data.text("subject"),
             taken=data.text("taken"),
             candidates=tuple(map(_candidate, data.maybe_objects("candidates"))),
-            lines=data.maybe_texts("lines"),
+            lines=data.maybe_places("lines"),
         )
     )
 

@@ -6,13 +6,13 @@ Starting that tool takes longer than compiling most kernels (0.7 s), so it is as
 import importlib.util
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.tools import answer_of
 
 _SECONDS = 60
 _TODO = "pip install triton, which brings nvdisasm"
@@ -26,7 +26,11 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
     """
     tool = _tool()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
+        try:
+            return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
+        except BaseException:  # such as a signal: only what is under way is waited for
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _disassembled(tool: str, binary: bytes) -> str:
@@ -34,10 +38,12 @@ def _disassembled(tool: str, binary: bytes) -> str:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(binary)
         try:
-            done = subprocess.run([tool, "-c", str(file)], capture_output=True, text=True, timeout=_SECONDS, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
+            answer = answer_of([tool, "-c", str(file)], _SECONDS)
+        except OSError as error:
             raise TargetError(f"nvdisasm cannot read a kernel of this run: {error}", _TODO) from error
-    return done.stdout
+    if answer.status:
+        raise TargetError(f"nvdisasm cannot read a kernel of this run: {answer.last_line}", _TODO)
+    return answer.text
 
 
 def _tool() -> str:

@@ -4,19 +4,16 @@ import importlib.util
 import json
 import platform
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ctrace.inspector.launch import HOME
+from ctrace.inspector.boot import python
+from ctrace.inspector.childprocess import cannot_start
 from ctrace.inspector.setup import NEWEST, OLDEST, is_untried, release_of, torch_version
+from ctrace.inspector.tools import answer_of
 
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from ctrace.inspector.capture.probe import main; sys.path.pop(0); main()"
-)
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 
@@ -76,14 +73,15 @@ def _probed() -> list[Finding]:
     if torch_version() is None:
         return []
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _BOOT, str(HOME)], capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
+        answer = answer_of(python("probe"), _SECONDS)
+    except TimeoutError:
         return [Finding("hooks", False, f"the probe gave no answer in {_SECONDS} s", "report it, with this output")]
+    except OSError as error:
+        why = cannot_start(error)
+        return [Finding("hooks", False, why.what, why.todo)]
     try:
-        probes = json.loads(done.stdout)
+        probes = json.loads(answer.out)
     except ValueError:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        last = answer.last_line
         return [Finding("hooks", False, f"the probe did not work: {last}", "report it, with this output")]
     return [Finding(each["name"], each["ok"], each["found"], each.get("todo", "")) for each in probes]

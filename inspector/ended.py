@@ -21,6 +21,10 @@ class FailurePhase(StrEnum):
     INTERRUPT = "interrupt"
 
 
+_FROM_OUTSIDE = frozenset(("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU"))
+"""Signals that end a process from outside: memory or time ran out, a job was cancelled, a terminal closed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What was run."""
@@ -41,3 +45,11 @@ class Failure:
     line: int | None = None
     todo: str = ""
     """For a wrong target: what to do about it."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the run was stopped from outside, so that nothing is known of how it would have gone on."""
+        if self.phase in (FailurePhase.TIMEOUT, FailurePhase.INTERRUPT):
+            return True
+        # A signal that the program sent itself has a place.
+        return self.phase is FailurePhase.CRASH and self.type in _FROM_OUTSIDE and self.file is None

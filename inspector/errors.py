@@ -12,9 +12,9 @@ class Exit(IntEnum):
     USAGE = 2
     """The command line, the target, the policy or a run file is wrong."""
     PROGRAM = 3
-    """The user's program raised, crashed, was interrupted or ran out of time."""
+    """The user's program raised, crashed, was cut off or ran out of time, or a model file ended the process."""
     UNTRUSTED = 4
-    """`check`: nothing compiled, or the sources disagree."""
+    """`check`: nothing compiled, the log was cut off, or the sources disagree."""
     BUG = 70
     """A bug of ctrace itself."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ctrace.inspector.built_events import BuiltEvent
 from ctrace.inspector.bytecode import Rewritten
+from ctrace.inspector.diagnosis.trial import Tried
 from ctrace.inspector.findings import Danger, Frame
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Stage
@@ -50,9 +51,10 @@ class TorchFound:
 
 @dataclass(frozen=True, slots=True)
 class ModeChosen:
-    """Whether kernels are built, or only emitted."""
+    """Whether kernels are built, or only emitted; and whether only Dynamo is looked at."""
 
     build: bool
+    fast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,13 @@ class ScenarioDone:
     """A scenario has been called."""
 
     scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class TrialDone:
+    """A piece of advice was tried, in a run of its own."""
+
+    tried: Tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,33 @@ class CallBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """The scenarios that the capture is about to call, in order; a later plan holds those of an earlier one."""
+
+    scenarios: tuple[Scenario, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramExited:
+    """A program ended its own process without an end of the capture."""
+
+    how: str
+    """Such as `os._exit(0)`."""
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMarked:
+    """Torch began a phase of compiling in a thread, or ended it."""
+
+    thread: str
+    name: str
+    begins: bool
+    compilation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StackFrame:
     """One line of a stack, with its file as the log's number for it."""
 
@@ -174,6 +210,15 @@ class GraphMade:
     """The class of the module, where Dynamo compiles its own wrapper around one of torch's."""
     printed: Printed | None = None
     """The graph itself, where torch's own entry tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class InductorGuardsSeen:
+    """A capture without Inductor met a graph with symbolic sizes, and lowered it for its guards, or did not."""
+
+    id: str
+    added: tuple[str, ...] | None
+    """Conditions on sizes; None: not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +335,9 @@ class Unknown:
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | DangerFound | Listing | CompileStarted | BreakReported | UserKernelEvent
-    | GraphMade | GraphEvent | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone | KernelEvent
+    | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
+    | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
+    | KernelEvent
     | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
-    | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | Planned | ProgramExited | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

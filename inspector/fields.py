@@ -1,5 +1,6 @@
 """Take typed values out of JSON, so that what a log holds is checked where it enters."""
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
@@ -7,10 +8,14 @@ from typing import Any
 from ctrace.inspector.findings import Frame
 
 Object = dict[str, Any]
+_PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
+_MOST = 10**30
+"""The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
 
 
 class Fields:
-    """The fields of one JSON object; a look-up raises KeyError for no value, TypeError for one of another type."""
+    """The fields of one JSON object; a look-up raises KeyError for no value, TypeError for one of another type,
+    ValueError for a number that is not finite or beyond 10**30."""
 
     def __init__(self, data: Any, what: str) -> None:
         if not isinstance(data, dict):
@@ -74,6 +79,14 @@ class Fields:
     def maybe_texts(self, name: str) -> tuple[str, ...]:
         """Give strings; a missing field has none."""
         return self.texts(name) if name in self._data else ()
+
+    def maybe_places(self, name: str) -> tuple[str, ...]:
+        """Return places, each `file:line`; a missing field has none."""
+        found = self.maybe_texts(name)
+        if wrong := [each for each in found if not _PLACE.fullmatch(each)]:
+            msg = f"{wrong[0]!r:.60} of {name} is no file:line"
+            raise ValueError(msg)
+        return found
 
     def maybe_counts(self, name: str) -> dict[str, int]:
         """Give a table of whole numbers; a missing field is empty."""
@@ -141,6 +154,9 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         msg = f"{what} is a {type(value).__name__}"
         raise TypeError(msg)
+    if isinstance(value, int | float) and not -_MOST <= value <= _MOST:  # not a number is in no range
+        msg = f"{what} is out of range"
+        raise ValueError(msg)
     return value
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ctrace.inspector.comparison import Comparison
+
 
 class Owner(StrEnum):
     """Who owns a frame."""
@@ -73,6 +75,14 @@ class Break:
     """The user's code that broke, shortened; empty where the source is not known."""
     advice: Advice = Advice()
     cost: Cost = Cost()
+    construct: str = ""
+    """What the user wrote there: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
+    title: str = ""
+    """The break in a few words; torch's own where ctrace has none."""
+    torch_hint: bool = False
+    """Whether `fix` is torch's own first hint, for want of an entry of ours."""
+    called: str = ""
+    """What Dynamo could not call or trace, as torch names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +193,5 @@ class Danger:
     fix: str = ""
     calls: int = 1
     """How many calls showed it."""
+    comparison: Comparison | None = None
+    """By which rule; None: the log of an older ctrace does not say."""

@@ -34,7 +34,7 @@ def coverage_of(counted: OpsCounted) -> Coverage:
 
 
 def total(coverages: list[Coverage]) -> Coverage:
-    """Add up over scenarios; one that was not measured leaves the sum unmeasured."""
+    """Add up over the scenarios that were measured; where none was, the sum is not known."""
     measured = [each for each in coverages if each.ops is not None]
     if not measured:
         return Coverage()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ctrace.inspector.arguments import Names
+from ctrace.inspector.counting import named
 from ctrace.inspector.emitted import Call, Emitted, parse
 from ctrace.inspector.fusion import Fusion
 from ctrace.inspector.generated import Kernel, Launch, OutputCode, Stage
@@ -82,7 +83,8 @@ def _missing(part: _Part, emitted: Emitted) -> Iterator[str]:
             yield f"{_named(part)} does not define {name}"
         called = len(emitted.calls.get(name, ()))
         if called != len(made):
-            yield f"{_named(part)} calls {name} {called} times, torch spoke of {len(made)}; its arguments are not known"
+            times = f"{called} {named(called, 'time')}"
+            yield f"{_named(part)} calls {name} {times}, torch spoke of {len(made)}; its arguments are not known"
 
 
 def _named(part: _Part) -> str:

@@ -2,19 +2,17 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from ctrace.inspector.boot import python
+from ctrace.inspector.channel import Channel
+from ctrace.inspector.childprocess import ChildProcess
 from ctrace.inspector.ended import Failure, FailurePhase
-from ctrace.inspector.files import write_text
-from ctrace.inspector.leash import Leash
 from ctrace.inspector.order import Order
 from ctrace.inspector.store import Run
 
@@ -22,14 +20,12 @@ if TYPE_CHECKING:
     from ctrace.inspector.events import Event
     from ctrace.inspector.raw import Raw
 
-_ROOT = Path(__file__).resolve().parents[1]
-# In a checkout the packages lie beside `ctrace/`, installed inside it; either way its parent is what Python must know.
-HOME = _ROOT if (_ROOT / "ctrace").is_dir() else _ROOT.parent
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from ctrace.inspector.capture.main import main; "
-    "sys.path.pop(0); main()"
-)
 _GRACE_SECONDS = 5.0
+"""How long a program may take to end after a Ctrl-C in its terminal."""
+_SIGNALED_SECONDS = 1.0
+"""How long after a SIGINT that no terminal sent, and that the program may not have received."""
+
+_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
 
 Output = int | IO[bytes] | None
 
@@ -41,84 +37,77 @@ class Outcome:
     raw: "Raw"
     seconds: float
     failure: Failure | None
+    is_saved: bool = True
+    """Whether the disk took all of the log."""
 
 
 def launch(
     order: Order,
-    run: Run,
+    run: Run | None,
     *,
     timeout: float | None = None,
     stdout: Output = None,
     stderr: Output = None,
     observe: "Callable[[Event | None], None]" = lambda _event: None,
-    leash: Leash | None = None,
+    child: ChildProcess | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Carry an order out in a child process and read its log while it is written.
+    """Carry an order out in a child process and read its log while it is written; without a `run`, nothing is saved.
 
-    `observe` sees each event, and None while nothing happens. Ctrl-C goes to the program; it has a few seconds to end.
-    On a leash the program hears neither Ctrl-C nor the keyboard, and what it started ends with it.
-    `meanwhile` is called once the child has started: that imports torch, for seconds.
+    `observe` sees each event, and None while nothing happens. `meanwhile` is called once the child has started: that
+    imports torch, for seconds. However this ends, nothing that the child started is left when it does.
+
+    Without a `child` the program shares our terminal: it can read the keyboard, and Ctrl-C goes to the program, which
+    has a few seconds to end.
+
+    Raises:
+        SetupError: the system does not start the program.
     """
-    is_one_of_several = leash is not None
-    leash = leash or Leash()
-    leash.began(run)
-    write_text(run.order, order.to_json())
-    run.log.touch()
+    child = child or ChildProcess(has_terminal=True)
+    child.began(run)
     began = time.monotonic()
     # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
     hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
-    environment = {**os.environ, **leash.environment, **hidden}
-    command = [sys.executable, "-c", _BOOT, str(HOME), str(run.order)]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL if is_one_of_several else None,
-        stdout=stdout,
-        stderr=stderr,
-        env=environment,
-        process_group=0 if is_one_of_several and os.name == "posix" else None,
-    )
-    watch = _Watch(child, None if timeout is None else began + timeout, observe, leash)
-    with watch.catching_interrupts():
-        meanwhile()
-        from ctrace.inspector.raw import Raw
-        from ctrace.inspector.reader import follow
+    with Channel(order, run) as channel:
+        command = python("main", *channel.arguments)
+        with child.running(command, {**os.environ, **hidden}, stdout, stderr, channel.inherited):
+            watch = _Watch(child, None if timeout is None else began + timeout, observe)
+            with watch.catching_interrupts():
+                channel.started()
+                meanwhile()
+                from ctrace.inspector.raw import Raw
+                from ctrace.inspector.reader import follow_bytes
 
-        raw = Raw()
-        for item in follow(run.log, watch.has_ended):
-            observe(raw.add(item))
-    if is_one_of_several:
-        _end_group(child.pid)
+                raw = Raw()
+                for item in follow_bytes(channel.read, watch.has_ended):
+                    observe(raw.add(item))
+        is_saved = channel.is_saved
     seconds = time.monotonic() - began
-    return Outcome(raw, seconds, raw.failure or _failure(child.returncode, watch, raw, timeout))
+    failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=order.kind == "model")
+    return Outcome(raw, seconds, failure, is_saved)
 
 
 class _Watch:
     """Knows whether the child is still running, and ends it when its time is up."""
 
-    def __init__(
-        self,
-        child: "subprocess.Popen[bytes]",
-        deadline: float | None,
-        observe: Callable[[None], None],
-        leash: Leash,
-    ) -> None:
+    def __init__(self, child: ChildProcess, deadline: float | None, observe: Callable[[None], None]) -> None:
         self._child = child
         self._deadline = deadline
         self._observe = observe
-        self._leash = leash
+        self.status = 0
         self.timed_out = False
         self.interrupts = 0
 
     def has_ended(self) -> bool:
         self._observe(None)
-        if not self._leash.holds(self._child.pid) and self._child.poll() is None:
+        status = self._child.status()
+        if status is None and not self._child.is_wanted:
             self._deadline, self.interrupts = 0.0, 1
-        if self._deadline is not None and time.monotonic() > self._deadline and self._child.poll() is None:
+        if status is None and self._deadline is not None and time.monotonic() > self._deadline:
             self.timed_out = self.timed_out or self.interrupts == 0
-            self._child.kill()
-            self._child.wait()
-        return self._child.poll() is not None
+            status = self._child.kill()
+        self.status = status or 0
+        return status is not None
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
@@ -126,9 +115,12 @@ class _Watch:
 
         def interrupted(_number: int, _frame: object) -> None:
             self.interrupts += 1
-            self._deadline = time.monotonic() + (_GRACE_SECONDS if self.interrupts == 1 else 0.0)
+            grace = _GRACE_SECONDS if is_in_foreground() else _SIGNALED_SECONDS
+            self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
 
-        if threading.current_thread() is not threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        # A command in the background of a script ignores Ctrl-C, and goes on doing so.
+        if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             yield
             return
         before = signal.signal(signal.SIGINT, interrupted)
@@ -138,25 +130,48 @@ class _Watch:
             signal.signal(signal.SIGINT, before)
 
 
-def _end_group(leader: int) -> None:
-    """Kill what a program left running that it had started, such as workers that load data."""
-    if os.name == "posix":
-        # As a rule nothing is left; macOS may say so with PermissionError.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(leader, signal.SIGKILL)
+def is_in_foreground() -> bool:
+    """Whether this process has a terminal and is in its foreground, so that Ctrl-C reaches it and its program."""
+    if os.name != "posix":
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
-def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None) -> Failure | None:
+def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, is_model: bool) -> Failure | None:
     if watch.timed_out:
         return Failure(FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {timeout:g} s")
     if watch.interrupts:
         return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
     if status < 0:
-        return Failure(FailurePhase.CRASH, _signal_name(-status), _crash_message(-status))
-    if not raw.ended:
-        how = f"the program left Python without cleaning up, with exit code {status} (os._exit?)"
-        return Failure(FailurePhase.CRASH, "Exit", how)
+        return _killed(-status, raw)
+    if is_model and not raw.ended:
+        how = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
+        return Failure(FailurePhase.CRASH, "Exit", f"the model file ended the process: {how}", *_place(raw), todo=_STAY)
+    if status:
+        how = f"{raw.exited.how}: exit code {status}" if raw.exited is not None else f"exit code {status}"
+        return Failure(FailurePhase.CRASH, "Exit", f"the program ended without cleaning up, with {how}", *_place(raw))
     return None
+
+
+def _killed(number: int, raw: "Raw") -> Failure:
+    """Say which signal ended the program, and the line that sent it where that was the program's own."""
+    if raw.exited is None:
+        return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number))
+    message = f"the program ended itself with {raw.exited.how}"
+    return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))
+
+
+def _place(raw: "Raw") -> tuple[str | None, int | None]:
+    return (None, None) if raw.exited is None else (raw.exited.file, raw.exited.line)
 
 
 def _signal_name(number: int) -> str:

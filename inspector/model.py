@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from ctrace.inspector.built import Built, Gpu, Refused, Timed
 from ctrace.inspector.bytecode import Rewritten
+from ctrace.inspector.comparison import Comparison
+from ctrace.inspector.cutkinds import CutOff
+from ctrace.inspector.diagnosis.trial import Tried
 from ctrace.inspector.dimensions import Shaped
 from ctrace.inspector.ended import Failure as Failure
 from ctrace.inspector.ended import FailurePhase as FailurePhase
@@ -37,6 +40,8 @@ class Verdict(StrEnum):
     """No graph at all."""
     FAILED = "failed"
     """Compiling or the program raised."""
+    INCOMPLETE = "incomplete"
+    """The run or its log was cut off, so that none of the others can be said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Environment:
     backend: str = ""
     built: bool = False
     """Whether kernels were compiled and run (`--build`), not only emitted."""
+    fast: bool = False
+    """Whether only Dynamo was looked at (`--fast`)."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
     cwd: str = ""
@@ -75,6 +82,12 @@ class Scenario:
     """Why the other calls were not."""
     call_seconds: float | None = None
     """What a compiled call takes in which nothing is compiled, the least of a few; None: not measured."""
+    comparison: Comparison | None = None
+    """How its results were judged, by the call that took most to decide; None: not compared, or not recorded."""
+    training: bool | None = None
+    """Whether the model was in training mode; None: not known, as in a program."""
+    unused_grad: bool | None = None
+    """Whether calls recorded gradients of parameters, and no backward was asked for; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +222,14 @@ class Session:
     """What they ran on."""
     time: Time = Time()
     failure: Failure | None = None
+    cut_off: tuple[CutOff, ...] = ()
+    """Evidence that the log does not hold all that happened."""
+    is_endless: bool = False
+    """Whether the log has no end mark, as torch writes none: it cannot say whether the job finished."""
+    exited: str = ""
+    """How a program ended its own process, such as `os._exit(0)`; empty: it did not."""
+    trials: tuple[Tried, ...] = ()
+    """What was tried to check advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
     """Log entries of kinds that ctrace does not know, and how many of each."""
@@ -216,6 +237,9 @@ class Session:
     """Source text by file, as it was when it ran."""
     guards: Mapping[str, GuardText] = field(default_factory=dict)
     """Guards by compilation."""
+    inductor_guards: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Of a capture that leaves Inductor out: each graph with symbolic sizes, by compilation, and the guards that
+    lowering it added; None: it was not lowered."""
     codes: Mapping[str, Rewritten] = field(default_factory=dict)
     """Bytecode by compilation."""
     printed: Mapping[str, Graphs] = field(default_factory=dict)
@@ -230,8 +254,10 @@ class Session:
     @property
     def verdict(self) -> Verdict:
         """The answer in one word; see `Verdict`."""
-        if self.failure is not None:
+        if self.failure is not None and not self.failure.is_cut:
             return Verdict.FAILED
+        if self.failure is not None or self.cut_off:
+            return Verdict.INCOMPLETE
         if not self.graphs:
             return Verdict.NOT_COMPILED
         if self.breaks or self.skips or self.limit.hit:

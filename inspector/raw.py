@@ -9,6 +9,7 @@ from ctrace.inspector import guard_events as ge
 from ctrace.inspector.built import Gpu, Refused
 from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.decode import decode
+from ctrace.inspector.diagnosis.trial import Tried
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.findings import Danger
 from ctrace.inspector.generated import Stage
@@ -35,6 +36,7 @@ class Raw:
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)
+    trials: list[Tried] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     ops: list[ev.OpsCounted] = field(default_factory=list)
     left: list[ev.FrameLeft] = field(default_factory=list)
@@ -50,6 +52,7 @@ class Raw:
     printed: dict[str, list[Printed]] = field(default_factory=dict)
     """Graphs of a compilation's last attempt, in torch's order."""
     aliases: dict[str, AliasesFound] = field(default_factory=dict)
+    inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -84,6 +87,16 @@ class Raw:
     codegen_failure: Failure | None = None
     """Code that could not be generated beside the program, where a real compile would have raised."""
     ended: bool = False
+    exited: ev.ProgramExited | None = None
+    """How a program ended its own process, so that its log has no end."""
+    planned: dict[str, Scenario] = field(default_factory=dict)
+    """Scenarios that were promised, by name."""
+    spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
+    """Phases of compiling that are open, by thread, outermost first."""
+    records: int = 0
+    stops_at: int | None = None
+    """Line of the record that the log stops in, in the middle of a line."""
+    broken: list[Broken] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     _call: ev.CallBegan | None = None
@@ -95,8 +108,11 @@ class Raw:
 
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Take in one entry; give its event, for those who follow a log as it grows."""
+        self.records += 1
+        if item.is_last:
+            self.stops_at = item.number
         if isinstance(item, Broken):
-            self.problems.append(Problem(f"the trace log cannot be read there: {item.why}", item.number, is_doubt=True))
+            self.broken.append(item)
             return None
         try:
             event = decode(self._in_generation(item))
@@ -132,7 +148,7 @@ class Raw:
                 self.environment["torch"] = event.version
                 self.prefixes.update(event.prefixes)
             case ev.ModeChosen():
-                self.environment["built"] = event.build
+                self.environment |= {"built": event.build, "fast": event.fast}
             case ev.DeviceUsed():
                 self.environment["device"] = event.device
             case ev.CallBegan():
@@ -140,6 +156,8 @@ class Raw:
                 self._call = event
             case ev.ScenarioDone():
                 self.scenarios.append(event.scenario)
+            case ev.TrialDone():
+                self.trials.append(event.tried)
             case ev.DangerFound():
                 self.dangers.append(event.danger)
             case ev.OpsCounted():
@@ -165,6 +183,8 @@ class Raw:
                 self._print(event.id, event.printed)
             case AliasesFound():
                 self.aliases[event.id] = event
+            case ev.InductorGuardsSeen():
+                self.inductor_guards[event.id] = event.added
             case ev.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.Measured():
@@ -217,11 +237,17 @@ class Raw:
             case ev.Counted():
                 self.counted = event
             case ev.ProgramFailed():
-                self.failure = event.failure
+                self.failure = self.failure or event.failure  # later calls may fail too
             case ev.ProblemMet():
                 self.problems.append(Problem(event.what))
             case ev.Ended():
-                self.ended = True
+                self.ended, self.exited = True, None
+            case ev.ProgramExited():
+                self.exited = event
+            case ev.Planned():
+                self.planned = {each.name: each for each in event.scenarios}
+            case ev.SpanMarked():
+                self._mark(event)
             case ev.Unknown():
                 self.unknown[event.kind] += 1
             case ev.Ignored():
@@ -251,6 +277,16 @@ class Raw:
         self.symbols.pop(compile_id, None)
         self.printed.pop(compile_id, None)
         self.aliases.pop(compile_id, None)
+
+    def _mark(self, event: ev.SpanMarked) -> None:
+        """Open a span, or close the innermost one of that name with all within it, as torch does."""
+        spans = self.spans.setdefault(event.thread, [])
+        if event.begins:
+            spans.append(event)
+            return
+        at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
+        if at is not None:
+            del spans[at:]
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))

@@ -8,14 +8,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
 )
+_NUMBERS = ("frame_id", "frame_compile_id", "attempt")
+_MOST = 2**31
 _POLL_SECONDS = 0.05
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,10 @@ class Entry:
     context: dict[str, Any]
     """Compile id, attempt and rank, where the record has them."""
     payload: str = ""
+    thread: str = ""
+    """The system's number of the thread that wrote it; a forked process has others."""
+    is_last: bool = field(default=False, compare=False)
+    """Whether the log stops at its end without a line break, so that it was cut off there."""
 
     @property
     def compile_id(self) -> str | None:
@@ -50,6 +57,8 @@ class Broken:
 
     number: int
     why: str
+    is_last: bool = field(default=False, compare=False)
+    """Whether the log stops within it, in the middle of a line."""
 
 
 def read(path: Path) -> Iterator[Entry | Broken]:
@@ -68,29 +77,35 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from parse(_growing(file.readline, ended))
+    with path.open("rb") as file:
+        yield from follow_bytes(lambda: file.read(_CHUNK), ended)
 
 
-def _growing(readline: Callable[[], str], ended: Callable[[], bool]) -> Iterator[str]:
-    partial = ""
+def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
+    """Read a log in the pieces that come in, until `ended()` is true and there are no more."""
+    yield from parse(_growing(read_more, ended))
+
+
+def _growing(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[str]:
+    partial: list[bytes] = []
     while True:
         last = ended()  # asked before reading, so that what came in between is not lost
-        while line := readline():
-            partial += line
-            if partial.endswith("\n"):
-                yield partial
-                partial = ""
+        while data := read_more():
+            *lines, rest = data.split(b"\n")
+            for line in lines:
+                yield (b"".join((*partial, line)) + b"\n").decode("utf-8", "replace")
+                partial.clear()
+            partial.append(rest)
         if last:
             break
         time.sleep(_POLL_SECONDS)
-    if partial:
-        yield partial
+    if any(partial):
+        yield b"".join(partial).decode("utf-8", "replace")
 
 
 def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
     """Turn lines into entries; an entry is complete when the next one starts."""
-    header = ""
+    header = line = ""
     payload: list[str] = []
     start = 0
     for number, line in enumerate(lines, 1):
@@ -104,7 +119,7 @@ def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
             yield _entry(start, header, payload)
         header, payload, start = line, [], number
     if header:
-        yield _entry(start, header, payload)
+        yield replace(_entry(start, header, payload), is_last=not line.endswith("\n"))
 
 
 def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
@@ -118,6 +133,8 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
     names = [name for name in record if name not in _CONTEXT]
     if not names:
         return Broken(number, "a record without an event")
+    if not all(_is_number(record.get(name)) for name in _NUMBERS):
+        return Broken(number, f"impossible numbers of a compilation ({names[0]!r})")
     text = "".join(payload)
     text = text[:-1] if text.endswith("\n") else text
     want = record.get("has_payload")
@@ -126,4 +143,16 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
     kind, data = names[0], record[names[0]]
     if kind == "artifact" and isinstance(data, dict):
         kind = f"artifact:{data.get('name')}"
-    return Entry(number, kind, data, {name: record[name] for name in record if name in _CONTEXT}, text)
+    context = {name: record[name] for name in record if name in _CONTEXT}
+    return Entry(number, kind, data, context, text, _thread(header[:at]))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether this can count frames, compilations or attempts; a record outside of any has null, or nothing."""
+    return value is None or (type(value) is int and 0 <= value < _MOST)
+
+
+def _thread(prefix: str) -> str:
+    """Return the thread of a prefix such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
+    words = prefix.split(maxsplit=3)
+    return words[2] if len(words) > 3 else ""

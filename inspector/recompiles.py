@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from ctrace.inspector.advice import advice_on_cause
-from ctrace.inspector.causecases import Facts, case_of
+from ctrace.inspector.causecases import Facts, case_of, cause_key
 from ctrace.inspector.causelines import fixing, placed
 from ctrace.inspector.causes import cause_of
 from ctrace.inspector.dynamic import dynamic_sizes
@@ -82,7 +82,7 @@ def _named_first(raw: Raw, compile_id: str) -> str | None:
 
 
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
-    """Take the entry with the fewest unmet guards; on a tie the more general one, then the newer one.
+    """Return the entry with the fewest causes; on a tie the more general one, then the newer one.
 
     Entries are newest first.
     """
@@ -90,15 +90,22 @@ def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
 
-def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, int, int, int]:
+def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     """Say how far a call is from an entry; one that was compiled for a size of 0 or 1 serves no other size.
+
+    Guards that follow from others count on a tie: inference mode explains why a tensor lacks dispatch keys, but an
+    entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie an entry that differs in
+    dispatch keys alone is nearer: they say more than that grad mode differs.
 
     Torch itself names only the first unmet guard, and a log of torch's alone has no more: then a call that got further
     through the checks of a tensor is nearer, as one that differs in strides has the entry's dtype.
     """
+    stand = {cause_key(guard) for guard in entry.unmet}
+    follow = {cause_key(UnmetGuard(text)) for text in entry.following}
+    other = any(kind != "dispatch_keys" for kind, *_ in stand)
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
     special = sum(cause.kind == "zero_one" and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
-    return entry.number, order, special, -_open_values(raw, entry.id)
+    return len(stand), len(stand | follow), other, order, special, -_open_values(raw, entry.id), entry.number
 
 
 def _open_values(raw: Raw, compile_id: str) -> int:
@@ -145,9 +152,19 @@ def _facts(
         facts,
         is_first=nearest.id.endswith("/0"),
         is_fixed=fixed is not None and fixed.value is not None,
+        fixed_by=_fixed_by(fixed),
         is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
         is_weight=_is_weight(raw, nearest.id, guard),
     )
+
+
+def _fixed_by(fixed: Fixed | None) -> str:
+    """Say what fixed a size where it was no Python code: a key of advice/causes.yaml, after `size/`."""
+    if fixed is None or fixed.value is None:
+        return ""
+    if fixed.frame is None:
+        return "lowered"
+    return "operation" if fixed.asked in (Asked.CHECK, Asked.OPERATION) else ""
 
 
 def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:

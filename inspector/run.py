@@ -1,15 +1,18 @@
 """From a target to a Session: run it, keep the run."""
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.ended import FailurePhase, Target
+from ctrace.inspector.childprocess import ChildProcess
+from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.ended import Failure, FailurePhase, Target
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files import working_folder
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.launch import Output, launch
-from ctrace.inspector.leash import Leash
 from ctrace.inspector.order import Options, Order
+from ctrace.inspector.saving import Saving
 from ctrace.inspector.settings import Settings, settings_at
 from ctrace.inspector.setup import check_torch, check_triton
 from ctrace.inspector.store import Run, Store
@@ -32,34 +35,59 @@ def capture(
     stderr: Output = None,
     observe: "Callable[[Event | None], None]" = lambda _event: None,
     owned: tuple[str, ...] = (),
-    leash: Leash | None = None,
+    child: ChildProcess | None = None,
+    name: str | None = None,
+    trial: Trial | None = None,
+    check_advice: bool = False,
+    say: Callable[[str], None] = lambda _text: None,
 ) -> "Session":
-    """Run a target, keep the run in `store`, and give its Session.
+    """Run a target, keep the run in `store`, and return its Session.
 
-    Code in `owned` is the user's, beside what the settings say. With a `leash`, other threads can end the program.
+    Code in `owned` is the user's, beside what the settings say. With a `child`, other threads can end the program.
+    A run with a `name` stays when newer ones are made. Where the disk takes no run, `store.unsaved` says why.
+    A `trial` changes the model before it is called, to check a piece of advice; with `check_advice`, that is done for
+    what the run found, in at most three more runs.
 
     Raises:
-        SetupError: there is no torch that ctrace can work with.
+        SetupError: there is no torch that ctrace can work with, or the system starts no process.
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
         TargetError: the target is not what it was taken for; nothing is kept.
-        RunError: the run cannot be kept.
+        RunError: the run's log was written by a newer ctrace.
     """
     check_torch()
-    settings = settings_at(Path.cwd())
+    settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
-    run = store.create(_described(resolved))
-    order = _order(resolved, options, run, (*settings.owned, *owned), gpu)
-    talk = {"stdout": stdout, "stderr": stderr}
-    outcome = launch(order, run, timeout=timeout, **talk, observe=observe, leash=leash, meanwhile=_import_reader)
-    failure = outcome.failure
-    if failure is not None and failure.phase is FailurePhase.TARGET:
-        store.discard(run)
-        raise TargetError(failure.message, failure.todo)
-    from ctrace.inspector.build import assemble
+    target = _described(resolved)
+    child = child or ChildProcess(has_terminal=True)
+    with Saving(store, target, name) as saving:
+        order = _order(resolved, options, saving.run, (*settings.owned, *owned), gpu)
+        outcome = launch(
+            saving.order(replace(order, cores=child.cores, trial=trial)),
+            saving.run,
+            timeout=timeout,
+            stdout=stdout,
+            stderr=stderr,
+            observe=observe,
+            child=child,
+            meanwhile=_import_reader,
+        )
+        failure = outcome.failure
+        if failure is not None and failure.phase is FailurePhase.TARGET:
+            raise TargetError(failure.message, failure.todo)
+        from ctrace.inspector.build import assemble
 
-    session = assemble(outcome.raw, run.target, failure, outcome.seconds)
-    store.finish(run, outcome.seconds, session.failure, _summarised(session))
+        session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
+        if check_advice and _can_be_helped(session.failure) and not session.cut_off:
+            from ctrace.inspector.trying import with_trials
+
+            session = with_trials(session, saving.run, resolved, options, say=say)
+        saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
     return session
+
+
+def _can_be_helped(failure: Failure | None) -> bool:
+    """Whether a change of the model may help: nothing failed, or only what torch.compile made of it."""
+    return failure is None or failure.phase is FailurePhase.RUN
 
 
 def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
@@ -76,7 +104,7 @@ def _import_reader() -> None:
     import ctrace.inspector.build  # noqa: F401
 
 
-def _summarised(session: "Session") -> dict[str, object]:
+def _summarized(session: "Session") -> dict[str, object]:
     """Say in numbers what a run showed, for the list of runs."""
     return {
         "verdict": str(session.verdict),
@@ -97,8 +125,11 @@ def _described(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(resolved: Resolved, options: Options, run: Run, owned: tuple[str, ...], gpu: TargetGpu | None) -> Order:
+def _order(
+    resolved: Resolved, options: Options, run: Run | None, owned: tuple[str, ...], gpu: TargetGpu | None
+) -> Order:
     is_program = isinstance(resolved, ProgramTarget)
+    log = str(run.log.resolve()) if run is not None else ""
     return Order(
         kind="program" if is_program else "model",
         path=str(resolved.path) if resolved.path is not None else None,
@@ -106,7 +137,8 @@ def _order(resolved: Resolved, options: Options, run: Run, owned: tuple[str, ...
         name=None if isinstance(resolved, ProgramTarget) else resolved.name,
         args=resolved.args if isinstance(resolved, ProgramTarget) else (),
         options=options,
-        log=str(run.log.resolve()),
+        log=log,
         owned=owned,
         gpu=gpu,
+        typed=resolved.typed if isinstance(resolved, ProgramTarget) else None,
     )

@@ -27,3 +27,7 @@ class Outcome(StrEnum):
     """The model itself, without torch.compile, does not take such a call; it was not called compiled."""
     COMPILE_FAILED = "compile_failed"
     """The model takes it, and raises when it is compiled."""
+    UNFINISHED = "unfinished"
+    """It was being called when the run ended."""
+    NOT_RUN = "not_run"
+    """The run ended before its turn came."""

@@ -1,10 +1,14 @@
 """From a saved run, or a log made elsewhere, to a Session."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from ctrace.inspector.build import build
+from ctrace.inspector.cutkinds import NO_END_MARK
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model import Session, Target
+from ctrace.inspector.filelock import in_use
+from ctrace.inspector.files import check_regular
+from ctrace.inspector.model import Problem, Session, Target
 from ctrace.inspector.reader import read
 from ctrace.inspector.store import Run
 
@@ -16,9 +20,20 @@ def load(run: Run) -> Session:
         RunError: its log is gone, or a newer ctrace wrote it.
     """
     try:
-        return build(read(run.log), run.target, run.failure, run.seconds)
+        check_regular(run.log)
+        with in_use(run.folder):
+            return build(read(run.log), run.target, run.failure, run.seconds, _unfinished(run))
     except OSError as error:
-        raise RunError(f"{run.log} cannot be read: {error.strerror}", "run the target again") from None
+        raise RunError(f"{run.log} cannot be read: {error.strerror or error}", "run the target again") from None
+
+
+def _unfinished(run: Run) -> str:
+    """Say that a run did not come to its end; empty: it did."""
+    if run.status != "running":
+        return ""
+    if run.is_active:
+        return "the run is still going on; what comes later is not shown"
+    return "the run was cut off: the ctrace that made it was ended before it was done"
 
 
 def load_log(log: Path) -> Session:
@@ -28,9 +43,16 @@ def load_log(log: Path) -> Session:
         RunError: it cannot be read.
     """
     try:
-        return build(read(log), Target(path=str(log)))
+        return _marked(build(read(log), Target(path=str(log))))
     except OSError as error:
         raise RunError(f"{log} cannot be read: {error.strerror}", "name a log that TORCH_TRACE made") from None
+
+
+def _marked(session: Session) -> Session:
+    """Say of a log that torch alone wrote that it ends the same way whether or not the job did."""
+    if session.environment.ctrace or session.cut_off:
+        return session
+    return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
 
 
 def only_log(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import SettingsError
+from ctrace.inspector.typedjson import read_text
 
 _KNOWN = ("owned", "gpus")
 
@@ -77,7 +78,9 @@ def _gpus(name: str, file: Path) -> str:
 
 def _table(file: Path) -> dict[str, Any]:
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_text(file))
+    except RecursionError:
+        raise SettingsError(f"{file}: values are nested too deeply", "correct the file") from None
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"{file} cannot be read: {error}", "correct the file; [tool.ctrace] is read from it"

@@ -1,8 +1,8 @@
 """Runs on disk: `.ctrace/<run>/` holds `run.json` (what was run and how it ended), `order.json` and `trace.log`."""
 
 import difflib
-import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.ended import Failure, FailurePhase, Target
+from ctrace.inspector.ended import Failure, Target
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.files import write_json
+from ctrace.inspector.filelock import unused
+from ctrace.inspector.files import write_json, write_text
+from ctrace.inspector.savedinfo import NewerSchemaError, read_info
+from ctrace.inspector.target import holds
+from ctrace.inspector.tombstones import Gone, remember, why_gone
 
 SCHEMA = 1
 """Schema of run.json; counts up when an older ctrace could misread it."""
 KEEP = 10
 """How many runs stay when a new one is made."""
+KEPT = "kept"
+"""The file in a run's folder that keeps it from being pruned. Not in run.json, which is rewritten at a run's end."""
 _INFO = "run.json"
+_TRASH = ".trash-"
 _LOG = "trace.log"
 
 
@@ -50,6 +57,11 @@ class Run:
         return self.folder / "order.json"
 
     @property
+    def is_kept(self) -> bool:
+        """Whether it stays when newer runs are made."""
+        return (self.folder / KEPT).exists()
+
+    @property
     def is_active(self) -> bool:
         """Whether the process that makes the run is still at it."""
         return self.status == "running" and _is_alive(self.pid)
@@ -60,30 +72,55 @@ class Store:
 
     def __init__(self, root: Path | None = None, keep: int = KEEP) -> None:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
+        self.unsaved: list[OSError] = []
+        """Why runs of this process could not be saved, one entry a run."""
         self._keep = keep
 
-    def create(self, target: Target) -> Run:
-        """Make the folder of a new run, and let go of the oldest ones.
+    def keeping(self, keep: int) -> "Store":
+        """Return the same store, of which another number of runs stays."""
+        other = Store(self.root, keep)
+        other.unsaved = self.unsaved
+        return other
+
+    def create(self, target: Target, name: str | None = None) -> Run:
+        """Make the folder of a new run, which is kept if it has a name, and let go of the oldest ones.
 
         Raises:
             RunError: the folder cannot be written.
         """
-        created = time.time()
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            run = Run(self._new_folder(target, created), "", target, created, os.getpid())
-            run = Run(run.folder, run.folder.name, target, created, os.getpid())
-            write_json(run.folder / _INFO, _info(run))
+            return self.begin(target, name)
         except OSError as error:
             what = f"{self.root} cannot be written: {error.strerror or error}"
             raise RunError(what, "run from a folder you may write to, or name one: CTRACE_DIR=/tmp/ctrace") from None
-        self.prune(self._keep - 1)
+
+    def begin(self, target: Target, name: str | None = None) -> Run:
+        """Do what `create` does.
+
+        Raises:
+            OSError: the folder cannot be written; nothing of the run is left there.
+        """
+        created = time.time()
+        self.root.mkdir(parents=True, exist_ok=True)
+        ignore = self.root / ".gitignore"
+        if not ignore.exists():
+            write_text(ignore, "*\n")
+        folder = self._new_folder(target, created, name)
+        run = Run(folder, folder.name, target, created, os.getpid())
+        try:
+            if name is not None:
+                (folder / KEPT).touch()
+            write_json(folder / _INFO, _info(run))
+        except BaseException:
+            self.discard(run)
+            raise
+        self._prune(self._keep - 1, Gone.NEWER)
         return run
 
-    def _new_folder(self, target: Target, created: float) -> Path:
+    def _new_folder(self, target: Target, created: float, name: str | None) -> Path:
+        if name is not None:
+            (self.root / name).mkdir()
+            return self.root / name
         stem = _safe(Path(target.path).stem if target.path else target.name or "run")
         base = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(created))}-{stem}"
         for number in range(1, 1000):
@@ -107,7 +144,7 @@ class Store:
     def runs(self) -> list[Run]:
         """List readable runs, oldest first."""
         found = []
-        for folder in sorted(self.root.glob("*/")) if self.root.is_dir() else ():
+        for folder in self._folders():
             with suppress(RunError):
                 found.append(_load(folder))
         return sorted(found, key=lambda run: (run.created, run.name))
@@ -115,12 +152,21 @@ class Store:
     def damaged(self) -> list[str]:
         """Say of each folder whose run.json cannot be read what is wrong with it."""
         found = []
-        for folder in sorted(self.root.glob("*/")) if self.root.is_dir() else ():
+        for folder in self._folders():
             try:
                 _load(folder)
             except RunError as error:
                 found.append(error.what)
         return found
+
+    def _folders(self) -> list[Path]:
+        """List what may be runs: folders, and no links to somewhere else."""
+        try:
+            with os.scandir(self.root) as entries:
+                found = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
+        return [self.root / name for name in sorted(found) if not name.startswith(".")]
 
     def load(self, name: str | None = None) -> Run:
         """Find a run by name, by folder, or the last one.
@@ -130,8 +176,9 @@ class Store:
         """
         if name is not None:
             for folder in (self.root / name, Path(name)):
-                if (folder / _INFO).is_file():
+                if holds((folder / _INFO).is_file):
                     return _load(folder)
+            self.refuse_deleted(name)
             near = difflib.get_close_matches(name, [run.name for run in self.runs()], 1)
             todo = f"did you mean {near[0]}?" if near else "ctrace runs lists them"
             raise RunError(f"there is no run {name}", todo)
@@ -140,13 +187,53 @@ class Store:
             raise RunError(f"there is no run in {self.root} yet", "make one: ctrace explain model.py")
         return runs[-1]
 
+    def refuse_deleted(self, name: str) -> None:
+        """Refuse the name of a run that was deleted.
+
+        Raises:
+            RunError: it says why, and how to keep the next one.
+        """
+        why = why_gone(self.root, name)
+        if why is None:
+            return
+        how = "by ctrace runs --prune" if why is Gone.PRUNED else f"when newer runs were made (the last {KEEP} stay)"
+        todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name before"
+        raise RunError(f"there is no run {name}: it was deleted {how}", todo)
+
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the last `keep` runs that are not still being made; give the names of those deleted."""
-        ended = [run for run in self.runs() if not run.is_active]
-        gone = ended[: max(len(ended) - keep, 0)]
-        for run in gone:
-            shutil.rmtree(run.folder, ignore_errors=True)
-        return [run.name for run in gone]
+        """Delete all but the last `keep` runs; return the names of those deleted.
+
+        What is kept stays, and so does what another process still makes or reads.
+        """
+        return self._prune(keep, Gone.PRUNED)
+
+    def _prune(self, keep: int, why: Gone) -> list[str]:
+        self._empty_trash()
+        ended = [run for run in self.runs() if not run.is_active and not run.is_kept]
+        gone = [run.name for run in ended[: max(len(ended) - keep, 0)] if self._delete(run.folder)]
+        remember(self.root, gone, why)
+        return gone
+
+    def _delete(self, folder: Path) -> bool:
+        """Delete a run that nobody uses; return whether it was this process that did.
+
+        It is moved away first: then it is gone as a whole, and of two processes only one succeeds.
+        """
+        trash = folder.with_name(f"{_TRASH}{os.urandom(6).hex()}")
+        with unused(folder) as is_free:
+            if not is_free:
+                return False
+            try:
+                folder.rename(trash)
+            except OSError:
+                return False
+        shutil.rmtree(trash, ignore_errors=True)
+        return True
+
+    def _empty_trash(self) -> None:
+        """Delete what a process that was killed had moved away."""
+        for trash in self.root.glob(f"{_TRASH}*"):
+            shutil.rmtree(trash, ignore_errors=True)
 
 
 def _info(run: Run) -> dict[str, Any]:
@@ -173,25 +260,25 @@ def _info(run: Run) -> dict[str, Any]:
 
 def _load(folder: Path) -> Run:
     try:
-        data = json.loads((folder / _INFO).read_text(encoding="utf-8"))
-        if data["schema"] > SCHEMA:
-            what = f"{folder} was written by a newer ctrace (schema {data['schema']}; this one reads up to {SCHEMA})"
-            raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
-        target, failure = data["target"], data["failure"]
-        return Run(
-            folder=folder,
-            name=folder.name,
-            target=Target(target["path"], target["name"], tuple(target["args"])),
-            created=float(data["created"]),
-            pid=int(data["pid"]),
-            status=str(data["status"]),
-            seconds=data["seconds"],
-            failure=Failure(**{**failure, "phase": FailurePhase(failure["phase"])}) if failure else None,
-            summary=data["summary"],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"{folder / _INFO} cannot be read ({type(error).__name__}: {error})"
-        raise RunError(what, f"delete the folder and run again: rm -r {folder}") from None
+        info = read_info(folder / _INFO, SCHEMA)
+    except NewerSchemaError as error:
+        what = f"{folder} was written by a newer ctrace (schema {error.schema}; this one reads up to {SCHEMA})"
+        raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        what = f"{folder / _INFO} cannot be read ({why})"
+        raise RunError(what, f"delete the folder and run again: rm -r {shlex.quote(str(folder))}") from None
+    return Run(
+        folder=folder,
+        name=folder.name,
+        target=info.target,
+        created=info.created,
+        pid=info.pid,
+        status=info.status,
+        seconds=info.seconds,
+        failure=info.failure,
+        summary=info.summary,
+    )
 
 
 def _safe(name: str) -> str:

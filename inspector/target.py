@@ -25,6 +25,8 @@ class ProgramTarget:
     path: Path | None
     module: str | None
     args: tuple[str, ...]
+    typed: str | None = None
+    """The path as the command line has it, such as `./train.py`; None: as `path`."""
 
 
 Resolved = ModelTarget | ProgramTarget
@@ -54,28 +56,41 @@ def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) ->
         _refuse_args(text, args)
         return ModelTarget(path, None, None)
     if compiles:
-        return ProgramTarget(path, None, tuple(args))
+        return ProgramTarget(path, None, tuple(args), _unlike(path, text))
     raise TargetError(f"{path} defines no `model` and does not call torch.compile", _hint(path, tree))
 
 
-def program(path: Path, args: Sequence[str]) -> ProgramTarget:
-    """Make a target of a file that is to be run as it is.
+def program(path: Path, args: Sequence[str], typed: str | None = None) -> ProgramTarget:
+    """Make a target of what Python runs as it is: a file, or a folder or an archive with a `__main__.py`.
 
     Raises:
         TargetError: there is no such file, or it does not parse.
     """
-    if not _holds(path.is_file):
+    if holds((path / "__main__.py").is_file) or holds(lambda: _is_archive(path)):
+        return ProgramTarget(path, None, tuple(args), _unlike(path, typed))
+    if not holds(path.is_file):
         raise _no_such_file(path)
-    _parse(path)
-    return ProgramTarget(path, None, tuple(args))
+    if path.suffix != ".pyc":
+        _parse(path)
+    return ProgramTarget(path, None, tuple(args), _unlike(path, typed))
+
+
+def _unlike(path: Path, typed: str | None) -> str | None:
+    return None if typed == str(path) else typed
+
+
+def _is_archive(path: Path) -> bool:
+    import zipfile
+
+    return zipfile.is_zipfile(path)
 
 
 def _split(text: str) -> tuple[Path | None, str | None]:
     """Split `file.py:name`; the path is None when the text names a module."""
-    if _holds(Path(text).is_file):
+    if holds(Path(text).is_file):
         return Path(text), None
     before, colon, after = text.rpartition(":")
-    if colon and _holds(Path(before).is_file):
+    if colon and holds(Path(before).is_file):
         if not after:
             raise TargetError(
                 f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out"
@@ -86,7 +101,7 @@ def _split(text: str) -> tuple[Path | None, str | None]:
     raise _no_such_file(Path(before if colon else text))
 
 
-def _holds(question: Callable[[], bool]) -> bool:
+def holds(question: Callable[[], bool]) -> bool:
     """Ask something of a path; for one that is too long or holds a NUL, nothing is true."""
     try:
         return question()
@@ -95,9 +110,9 @@ def _holds(question: Callable[[], bool]) -> bool:
 
 
 def _no_such_file(path: Path) -> TargetError:
-    if _holds(path.is_dir):
+    if holds(path.is_dir):
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
-    folder = path.parent if _holds(path.parent.is_dir) else Path()
+    folder = path.parent if holds(path.parent.is_dir) else Path()
     near = difflib.get_close_matches(path.name, (entry.name for entry in folder.glob("*.py")), 1)
     todo = f"did you mean {folder / near[0]}?" if near else "name a Python file, file.py:name or package.module:name"
     return TargetError(f"there is no file {path}", todo)

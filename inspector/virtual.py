@@ -17,6 +17,10 @@ class Basis(StrEnum):
     """A run on the device."""
 
 
+NOT_REAL = "are not real: the CPU has no kernel"
+"""In the problem that says where the program went on with zeros; a check says it too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One of several ways that torch would time on the device, to choose between."""

@@ -1,6 +1,7 @@
 """What compiled kernels take, as text."""
 
 from ctrace.inspector.built import Built
+from ctrace.inspector.counting import named, plural
 from ctrace.inspector.views.built import Resources
 from ctrace.reports import format as fmt
 
@@ -20,8 +21,8 @@ def resources_text(each: Resources) -> str:
     """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 B shared, 16 blocks fit`."""
     built, held = each.built, each.occupancy
     told = [
-        _counted(built.registers, "registers"),
-        _counted(built.spills, "spills"),
+        _counted(built.registers, "register"),
+        _counted(built.spills, "spill"),
         "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory",
         "" if held is None else f"at most {fmt.count(held.blocks, 'block')} on a multiprocessor ({held.share:.0%})",
     ]
@@ -29,4 +30,4 @@ def resources_text(each: Resources) -> str:
 
 
 def _counted(number: int | None, noun: str) -> str:
-    return f"{noun} not known" if number is None else f"{number} {noun}"
+    return f"{plural(noun)} not known" if number is None else f"{number} {named(number, noun)}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.graphs.fx import FxGraph, FxNode, Kind
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, graphviz_string, markup_document
 from ctrace.reports.graphtext import op_text, result_text
 
 COLOURS = {
@@ -17,17 +18,18 @@ COLOURS = {
 _LONGEST = 60
 
 
-def dot_text(graph: FxGraph, title: str) -> str:
+def dot_text(graph: FxGraph, title: str) -> Document:
     """Write a graph, and those it calls as boxes around theirs, top down."""
-    lines = ["digraph {", f"  label={_quoted(title)};", '  node [shape=box style="filled,rounded" fontsize=10];']
+    named = graphviz_string(fmt.one(title))
+    lines = ["digraph {", f"  label={named};", '  node [shape=box style="filled,rounded" fontsize=10];']
     for number, each in enumerate(graph.whole()):
         lines += _graph(each, number)
-    return "\n".join([*lines, "}"]) + "\n"
+    return markup_document("\n".join([*lines, "}"]) + "\n")
 
 
 def _graph(graph: FxGraph, number: int) -> Iterator[str]:
     if number:
-        yield f"  subgraph cluster_{number} {{ label={_quoted(graph.name)};"
+        yield f"  subgraph cluster_{number} {{ label={graphviz_string(fmt.one(graph.name, _LONGEST))};"
     known = {node.name: f"n{number}_{at}" for at, node in enumerate(graph.nodes)}
     for at, node in enumerate(graph.nodes):
         yield f'  n{number}_{at} [label={_label(node)} fillcolor="{COLOURS[node.kind]}"];'
@@ -41,14 +43,8 @@ def label_lines(node: FxNode) -> tuple[str, ...]:
     """Say what a node is: its name, what it calls, and what it gives."""
     call = "" if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT) else op_text(node)
     texts = (node.name, call, result_text(node))
-    return tuple(fmt.one_line(text, _LONGEST) for text in texts if text)
+    return tuple(fmt.one(text, _LONGEST) for text in texts if text)
 
 
 def _label(node: FxNode) -> str:
-    return _quoted("\n".join(label_lines(node)))
-
-
-def _quoted(text: str) -> str:
-    """Quote a text; in Graphviz's strings only these letters mean something."""
-    escaped = fmt.plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return graphviz_string("\n".join(label_lines(node)))

@@ -2,11 +2,14 @@
 
 import os
 import re
-import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from rich.cells import cell_len
+
+from ctrace.inspector import counting
 from ctrace.inspector.findings import Cost
+from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
 
@@ -20,40 +23,85 @@ _DTYPES = {
 """Torch's own short words (2.13, `torch.dtype.abbr`)."""
 
 
+_LEFT_OUT = f"…{os.sep}"
+LONGEST = 4_000
+"""Columns of the longest line of foreign text on a screen."""
+
+
 def plain(text: str) -> str:
-    """Make foreign text safe for a terminal: control and direction characters are shown, not obeyed."""
-    return "".join(letter if letter in "\n\t" or _is_harmless(letter) else _shown(letter) for letter in text)
+    """Make foreign text of several lines safe for a terminal."""
+    return escape.plain(text)
 
 
-def _is_harmless(letter: str) -> bool:
-    return unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
-
-
-def _shown(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
+def one(text: str, limit: int = LONGEST) -> str:
+    """Make a name safe for a terminal and for a table: a line break in it is shown, and it is cut after `limit`."""
+    return _bounded(escape.one(text[: 4 * limit]), limit, is_whole=len(text) <= 4 * limit)
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Fold white space, and cut with an ellipsis after `limit` characters (0: never)."""
-    folded = " ".join(plain(text).split())
-    return folded if not limit or len(folded) <= limit else f"{folded[: limit - 1]}…"
+    """Fold white space, and cut with an ellipsis after `limit` columns (0: only where no screen could hold it)."""
+    most = limit or LONGEST
+    return _bounded(" ".join(plain(text[: 16 * most]).split()), most, is_whole=len(text) <= 16 * most)
+
+
+def _bounded(text: str, limit: int, *, is_whole: bool) -> str:
+    return cut(text if is_whole else f"{text}…", limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Cut text with an ellipsis to columns of a terminal, of which a letter may take two, or none."""
+    if width(text) <= limit:
+        return text
+    kept = text[: max(limit - 1, 0)]
+    while width(kept) > limit - 1 and kept:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def width(text: str) -> int:
+    """Count the columns that text takes on a terminal."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def relative(file: str, cwd: str) -> str:
+    """Shorten a path that lies in the run's working directory; it is not safe to show, see `path`."""
+    inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
+    return os.path.relpath(file, cwd) if inside and "\0" not in file + cwd else file
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut a text that is too long, and say how much is left out."""
+    left = len(text) - most
+    return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
 
 
 def path(file: str, cwd: str) -> str:
-    """Shorten a path that lies in the run's working directory."""
-    inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
-    return plain(os.path.relpath(file, cwd) if inside else file)
+    """Shorten a path that lies in the run's working directory, to be shown."""
+    return one(relative(file, cwd))
 
 
 def file_name(file: str) -> str:
     """Drop the folders, for a narrow column."""
-    return plain(PurePath(file).name)
+    return one(PurePath(file).name)
 
 
 def place(file: str, line: int | None, cwd: str) -> str:
     """Write `file:line`, or the file alone; of an installed package, from the package's name on."""
     short = _INSTALLED.sub("", path(file, cwd))
     return short if line is None else f"{short}:{line}"
+
+
+def short_place(file: str, line: int | None, cwd: str, most: int) -> str:
+    """Write `file:line` in at most `most` columns: folders are left out from the left, as the file's name says most."""
+    whole = place(file, line, cwd)
+    while width(whole) > most and (os.sep in whole.removeprefix(_LEFT_OUT)):
+        whole = _LEFT_OUT + whole.removeprefix(_LEFT_OUT).partition(os.sep)[2]
+    if width(whole) <= most:
+        return whole
+    kept = whole[-most:]
+    while width(kept) > most - 1:
+        kept = kept[1:]
+    return f"…{kept}"
 
 
 def microseconds(time: float) -> str:
@@ -101,16 +149,17 @@ def tensor(dtype: str, shape: Iterable[object]) -> str:
     return one_line(f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, shape))}]")
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """Write `1 graph`, `2 graphs`, `no graphs`."""
-    return f"{number or 'no'} {noun if number == 1 else plural or f'{noun}s'}"
+def count(number: int, noun: str, several: str = "") -> str:
+    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/counting.py`."""
+    return counting.count(number, noun, several)
 
 
 def cost(what: Cost) -> str:
-    """Write `3 ops in eager, +1 graph`; what was not measured, or is none, is left out."""
-    ops = f"{count(what.ops, 'op')} in eager" if what.ops else ""
-    graphs = f"+{count(what.graphs, 'graph')}" if what.graphs else ""
-    return ", ".join(part for part in (ops, graphs) if part)
+    """Write `3 ops in eager`; what was not measured, or is none, is left out.
+
+    `Cost.graphs` counts graphs that begin at a site. How many fewer there are without it only a trial shows.
+    """
+    return f"{count(what.ops, 'op')} in eager" if what.ops else ""
 
 
 def seconds(value: float | None) -> str:
@@ -123,10 +172,10 @@ def seconds(value: float | None) -> str:
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """Write `12 of 14 (86 %)`; what was not measured is said to be so."""
+    """Write `12 of 14 (85%)`; what was not measured is said to be so."""
     if part is None or whole is None:
         return "not measured"
-    return f"{part} of {whole} ({100 * part // whole} %)" if whole else "0 of 0"
+    return f"{part} of {whole} ({100 * part // whole}%)" if whole else "0 of 0"
 
 
 def listed(items: Iterable[str], most: int) -> str:

@@ -105,7 +105,7 @@ def missed_text(each: Missed) -> str:
     """Write the pair, its lines, the bytes and why on one line."""
     first, second = (ops_text(called(node)) for node in (each.first, each.second))
     lines = lines_text((*each.first.lines, *each.second.lines))
-    return f"{first} and {second} ({lines}), {fmt.memory(each.bytes)} moved again: {each.reason.title}"
+    return f"{first} and {second} ({lines}), {fmt.memory(each.bytes)} extra memory traffic: {each.reason.title}"
 
 
 def lines_text(lines: tuple[str, ...], limit: int = 48) -> str:

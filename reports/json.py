@@ -1,9 +1,9 @@
 """A Session as JSON, for programs. Names are fixed: they may be added to, never renamed."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ctrace.inspector.advice import Entry
+from ctrace.inspector.comparison import Comparison
 from ctrace.inspector.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model import Coverage, Failure, Function, Scenario, Session
 from ctrace.inspector.views.breaks import RankedBreak, ranked
@@ -11,8 +11,11 @@ from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.kernels import Row, rows
 from ctrace.inspector.views.scenarios import recompiles_in
 from ctrace.inspector.views.shapes import violations
+from ctrace.inspector.views.summary import LEFT_OUT
 from ctrace.inspector.virtual import Basis
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json_diagnosis import diagnosis_data
 from ctrace.reports.json_fusion_summary import fusion_data
 from ctrace.reports.json_passes import attention_data
 from ctrace.reports.json_target import WORK, emitted, target_data, unknown_data
@@ -24,9 +27,9 @@ SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
 
 
-def render_json(session: Session) -> str:
+def render_json(session: Session) -> Document:
     """Write the report, indented, with a final newline."""
-    return json.dumps(as_data(session), indent=2, ensure_ascii=False) + "\n"
+    return json_document(as_data(session))
 
 
 def as_data(session: Session) -> dict[str, Any]:
@@ -45,16 +48,20 @@ def as_data(session: Session) -> dict[str, Any]:
             "device": environment.device,
             "backend": environment.backend,
             "built": environment.built,
+            "fast": environment.fast,
+            "not_looked_at": list(LEFT_OUT if environment.fast else ()),
             "target_gpu": target_data(session),
         },
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
         "error": _failure(session.failure, cwd, violations(session)),
+        "incomplete": incomplete_data(session),
+        "exited": session.exited or None,
         "scenarios": [_scenario(each, session) for each in session.scenarios],
         "graphs": [
             {
                 "id": graph.id,
                 "function": graph.function,
-                "file": fmt.path(graph.file, cwd),
+                "file": fmt.relative(graph.file, cwd),
                 "line": graph.line,
                 "ops": graph.ops,
                 "cut_by": [_cut(each) for each in found if each.before == graph.id],
@@ -66,7 +73,7 @@ def as_data(session: Session) -> dict[str, Any]:
             {
                 "id": each.id,
                 "function": each.function,
-                "file": fmt.path(each.file, cwd),
+                "file": fmt.relative(each.file, cwd),
                 "line": each.line,
                 "guards": each.guards,
                 "bytecode": each.bytecode and {"before": each.bytecode.before, "after": each.bytecode.after},
@@ -90,13 +97,27 @@ def as_data(session: Session) -> dict[str, Any]:
         "fusion": fusion_data(session),
         "kernels": [kernel_data(row, cwd) for row in rows(session)],
         **unknown_data(session),
-        "time": {"basis": str(Basis.MEASURED), "total": session.time.total, "phases": dict(session.time.phases)},
+        "time": {
+            "basis": str(Basis.MEASURED),
+            "total": session.time.total,
+            "phases": dict(session.time.phases),
+            "advice": sum(each.seconds for each in session.trials) if session.trials else None,
+        },
+        **diagnosis_data(session),
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
     }
 
 
-def render_breaks_json(session: Session, owner: Owner | None) -> str:
+def incomplete_data(session: Session) -> list[dict[str, Any]]:
+    """Return the evidence that the log does not hold all that happened as plain data."""
+    return [
+        {"kind": str(each.kind), "what": each.what, "unknown": each.unknown, "compilation": each.compilation}
+        for each in session.cut_off
+    ]
+
+
+def render_breaks_json(session: Session, owner: Owner | None) -> Document:
     """Write the breaks, the costliest first, and the functions left in eager, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
@@ -108,14 +129,14 @@ def render_breaks_json(session: Session, owner: Owner | None) -> str:
         "functions": [_function(each, cwd) for each in session.functions],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
     """Say more of a break than `explain` does: its number there, what it costs with the skips it causes, its paths."""
     cwd = session.environment.cwd
     paths = [
-        [{"file": fmt.path(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
+        [{"file": fmt.relative(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
         for path in each.at.paths
     ]
     number = session.breaks.index(each.at)
@@ -129,7 +150,7 @@ def _failure(failure: Failure | None, cwd: str, because: tuple[str, ...]) -> dic
         "phase": str(failure.phase),
         "type": failure.type,
         "message": failure.message,
-        "file": failure.file and fmt.path(failure.file, cwd),
+        "file": failure.file and fmt.relative(failure.file, cwd),
         "line": failure.line,
         "because": list(because),
     }
@@ -146,6 +167,16 @@ def _scenario(each: Scenario, session: Session) -> dict[str, Any]:
         "recompiles": len(recompiles_in(session, each)),
         "compared": each.compared,
         "not_compared": each.not_compared or None,
+        **_comparison(each.comparison),
+    }
+
+
+def _comparison(each: Comparison | None) -> dict[str, Any]:
+    return {
+        "rule": each and str(each.rule),
+        "eager_error": each and each.eager_error,
+        "compiled_error": each and each.compiled_error,
+        "no_reference": (each.no_reference or None) if each else None,
     }
 
 
@@ -158,12 +189,13 @@ def _danger(each: Danger, cwd: str) -> dict[str, Any]:
         "subject": each.subject or None,
         "was": each.was,
         "now": each.now,
-        "file": each.file and fmt.path(each.file, cwd),
+        "file": each.file and fmt.relative(each.file, cwd),
         "line": each.line,
         "difference": each.difference,
         "proven": each.proven,
         "why": each.why,
         "fix": each.fix,
+        **_comparison(each.comparison),
     }
 
 
@@ -172,7 +204,7 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
         "gb": list(each.gb),
         "kind": str(each.kind),
         "owner": str(each.owner),
-        "file": fmt.path(each.file, cwd),
+        "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "function": each.function,
         "source": each.source,
@@ -190,7 +222,7 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
 def _skip(skip: Skip, cwd: str) -> dict[str, Any]:
     return {
         "function": skip.function,
-        "file": fmt.path(skip.file, cwd),
+        "file": fmt.relative(skip.file, cwd),
         "line": skip.line,
         "reason": skip.reason,
         "break": skip.break_index,
@@ -203,7 +235,7 @@ def _skip(skip: Skip, cwd: str) -> dict[str, Any]:
 def _function(function: Function, cwd: str) -> dict[str, Any]:
     return {
         "function": function.name,
-        "file": fmt.path(function.file, cwd),
+        "file": fmt.relative(function.file, cwd),
         "line": function.line,
         "graphs": function.graphs,
         "asked_for": function.compiled_for_itself,
@@ -229,7 +261,7 @@ def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
     return {
         "compilation": each.compilation,
         "function": each.function,
-        "file": fmt.path(each.file, cwd),
+        "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "expected": each.expected,
         "why_expected": each.why_expected,
@@ -247,7 +279,7 @@ def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
         "subject": cause.subject,
         "was": cause.was,
         "now": cause.now,
-        "file": cause.file and fmt.path(cause.file, cwd),
+        "file": cause.file and fmt.relative(cause.file, cwd),
         "line": cause.line,
         "others": cause.others,
         "open": cause.is_open,
@@ -286,4 +318,4 @@ def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
 def place_data(place: str, cwd: str) -> str:
     """Shorten the path of a `file:line`."""
     file, _, line = place.rpartition(":")
-    return f"{fmt.path(file, cwd)}:{line}"
+    return f"{fmt.relative(file, cwd)}:{line}"

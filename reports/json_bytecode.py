@@ -1,6 +1,5 @@
 """Bytecode before and after as JSON, for programs."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,12 +19,13 @@ from ctrace.inspector.views.bytecode import (
 )
 from ctrace.inspector.views.bytecodeoutline import outline
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA
 
 
 def render_bytecode_json(
     session: Session, chosen: Iterable[Compiled], line: int | None = None, *, source: bool = False
-) -> str:
+) -> Document:
     """Write all functions and the diffs of some compilations, with the source of the new code if asked for."""
     cwd = session.environment.cwd
     data = {
@@ -37,13 +37,13 @@ def render_bytecode_json(
         ],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _function(each: FunctionCode, cwd: str) -> dict[str, Any]:
     return {
         "function": each.name,
-        "file": fmt.path(each.file, cwd),
+        "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "resumes_at": each.resumes_at,
         "compilations": [
@@ -60,7 +60,7 @@ def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict
     return {
         "compilation": at.id,
         "function": at.function,
-        "file": fmt.path(at.file, session.environment.cwd),
+        "file": fmt.relative(at.file, session.environment.cwd),
         "line": at.line,
         "resumes_at": at.resumes_at,
         "python": each.codes.before.python,

@@ -1,6 +1,5 @@
 """Fusion as JSON, for programs."""
 
-import json
 from typing import Any
 
 from ctrace.inspector.fusion import Access, Buffer, Fusion, FusionRound, Node, Score
@@ -10,13 +9,14 @@ from ctrace.inspector.views.fusionmissed import Missed, not_fused
 from ctrace.inspector.views.fusionorder import Ranked, ending, ranked, unranked
 from ctrace.inspector.views.fusiontotals import totals
 from ctrace.inspector.virtual import Basis
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.fusiontext import order_text
 from ctrace.reports.json import SCHEMA
 from ctrace.reports.json_fusion_summary import lines_data, missed_data
 from ctrace.reports.json_target import WORK, emitted, target_data
 
 
-def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> str:
+def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> Document:
     """Write all of some graph parts, indented, with a final newline."""
     data = {
         "schema": SCHEMA,
@@ -25,7 +25,7 @@ def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> str:
         "fusion": [_part(session, each) for each in found],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _part(session: Session, fusion: Fusion) -> dict[str, Any]:

@@ -53,4 +53,4 @@ def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
 def lines_data(lines: tuple[str, ...], cwd: str) -> list[str]:
     """Give lines as `model.py:12`."""
     parted = (line.rpartition(":") for line in lines)
-    return [f"{fmt.path(file, cwd)}:{number}" for file, _, number in parted]
+    return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]

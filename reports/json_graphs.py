@@ -1,6 +1,5 @@
 """Graphs as JSON, for programs."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,12 +14,13 @@ from ctrace.inspector.views.passes import between
 from ctrace.inspector.views.stagediff import LineChange, LineLowered, StageDiff
 from ctrace.inspector.virtual import Basis
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA
 from ctrace.reports.json_passes import attention_data, passes_data, run_data
 from ctrace.reports.json_target import target_data
 
 
-def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> str:
+def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> Document:
     """Write all graphs in short, indented, with a final newline."""
     cwd = session.environment.cwd
     graphs = [
@@ -29,12 +29,12 @@ def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> str:
     return _written(session, {"graphs": graphs})
 
 
-def render_passes_json(session: Session, graph: str | None) -> str:
+def render_passes_json(session: Session, graph: str | None) -> Document:
     """Write what each pass did to one graph, or to all."""
     return _written(session, {"passes": passes_data(session, graph)})
 
 
-def render_stage_json(session: Session, each: Compiled, staged: Staged) -> str:
+def render_stage_json(session: Session, each: Compiled, staged: Staged) -> Document:
     """Write one graph at one stage, node by node."""
     cwd = session.environment.cwd
     graph = staged.graph
@@ -42,7 +42,7 @@ def render_stage_json(session: Session, each: Compiled, staged: Staged) -> str:
     return _written(session, data if graph else {**data, "text": staged.printed.text})
 
 
-def render_line_json(session: Session, line: str, found: tuple[OfLine, ...]) -> str:
+def render_line_json(session: Session, line: str, found: tuple[OfLine, ...]) -> Document:
     """Write what one line became."""
     cwd = session.environment.cwd
     stages = [
@@ -52,7 +52,7 @@ def render_line_json(session: Session, line: str, found: tuple[OfLine, ...]) -> 
     return _written(session, {"line": line, "stages": stages})
 
 
-def render_diff_json(session: Session, each: Compiled, diff: StageDiff) -> str:
+def render_diff_json(session: Session, each: Compiled, diff: StageDiff) -> Document:
     """Write what changed from one stage to another."""
     cwd = session.environment.cwd
     data = {
@@ -66,7 +66,7 @@ def render_diff_json(session: Session, each: Compiled, diff: StageDiff) -> str:
     return _written(session, data)
 
 
-def _written(session: Session, data: dict[str, Any]) -> str:
+def _written(session: Session, data: dict[str, Any]) -> Document:
     whole = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -74,7 +74,7 @@ def _written(session: Session, data: dict[str, Any]) -> str:
         **data,
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    return json_document(whole)
 
 
 def _head(each: Compiled, cwd: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _head(each: Compiled, cwd: str) -> dict[str, Any]:
         "basis": str(Basis.EMITTED),
         "id": each.id,
         "function": at.function,
-        "file": fmt.path(at.file, cwd),
+        "file": fmt.relative(at.file, cwd),
         "line": at.resumes_at or at.line,
     }
 
@@ -181,7 +181,7 @@ def _type(node: FxNode) -> dict[str, Any]:
 
 
 def _at(at: At | None, cwd: str) -> dict[str, Any]:
-    return {"file": at and fmt.path(at.file, cwd), "line": at and at.line, "source": at and at.code}
+    return {"file": at and fmt.relative(at.file, cwd), "line": at and at.line, "source": at and at.code}
 
 
 def _lowered(line: LineLowered, cwd: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Guards as JSON, for programs."""
 
-import json
 from typing import Any
 
 from ctrace.inspector.guards import Duration, Guard, GuardCost, Node
@@ -8,10 +7,11 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.views.guards import Choice, Guarded, Head, about, guarded
 from ctrace.inspector.views.tensorguards import TensorGuard, tensor_guards
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA
 
 
-def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice) -> str:
+def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice) -> Document:
     """Write the guards of some compilations, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
@@ -20,7 +20,7 @@ def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice
         "compilations": [_compilation(guarded(session, head), choice, cwd) for head in found],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def _compilation(each: Guarded, choice: Choice, cwd: str) -> dict[str, Any]:
     return {
         "compilation": at.id,
         "function": at.function,
-        "file": fmt.path(at.file, cwd),
+        "file": fmt.relative(at.file, cwd),
         "line": at.resumes_at or at.line,
         "latency_us": each.head.latency,
         "number": len(each.guards),
@@ -50,7 +50,7 @@ def _guard(guard: Guard, cwd: str) -> dict[str, Any]:
         "code": guard.code,
         "source": guard.source,
         "name": about(guard),
-        "file": place and fmt.path(place.file, cwd),
+        "file": place and fmt.relative(place.file, cwd),
         "line": place and place.line,
         "hint": guard.hint,
     }

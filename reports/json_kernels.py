@@ -1,6 +1,5 @@
 """Kernels as JSON, for programs."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,13 +10,14 @@ from ctrace.inspector.views.kernellines import OfLine, Wanted
 from ctrace.inspector.views.kernels import Part, Row, Work, work_of_launch
 from ctrace.inspector.virtual import Basis
 from ctrace.reports.dump.dumped import Dumped
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA, kernel_data, place_data
 from ctrace.reports.json_built import built_data, ir_data
 from ctrace.reports.json_target import WORK, bounds_data, emitted, target_data, unknown_data
 from ctrace.reports.json_userkernels import user_kernels_data
 
 
-def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> str:
+def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
     """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
     every = tuple(found)
     parts = [_part(part, session, source=source) for part in every]
@@ -29,20 +29,20 @@ def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool
 
 def render_line_json(
     session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
-) -> str:
+) -> Document:
     """Write the kernels of some lines, and of none, why there is none."""
     cwd = session.environment.cwd
     kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
     return _written(session, {"line": asked.text, "kernels": kernels, "why_none": why or None})
 
 
-def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> str:
+def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
     """Write the function of each graph part that calls its kernels."""
     wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
     return _written(session, {"wrappers": wrappers})
 
 
-def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> str:
+def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> Document:
     """Write the code that Triton made at one stage.
 
     Raises:
@@ -51,7 +51,7 @@ def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str 
     return _written(session, {"code": ir_data(session, stage, kernel, graph)})
 
 
-def render_dump_json(session: Session, dumped: Dumped) -> str:
+def render_dump_json(session: Session, dumped: Dumped) -> Document:
     """Write which files a dump consists of, and what it left out."""
     left = [{"name": name, "why": why} for name, why in dumped.left_out]
     return _written(
@@ -59,10 +59,10 @@ def render_dump_json(session: Session, dumped: Dumped) -> str:
     )
 
 
-def _written(session: Session, data: dict[str, Any]) -> str:
+def _written(session: Session, data: dict[str, Any]) -> Document:
     problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
     head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
-    return json.dumps({**head, **data, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
+    return json_document({**head, **data, "problems": problems})
 
 
 def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:

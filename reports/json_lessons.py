@@ -1,14 +1,14 @@
 """What is known of a kind of break or cause as JSON, for programs."""
 
-import json
 from typing import Any
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.views.lessons import CauseLesson, Lesson
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA, advice_data
 
 
-def render_lesson_json(lesson: Lesson) -> str:
+def render_lesson_json(lesson: Lesson) -> Document:
     """Write what is known of a kind of break, indented, with a final newline."""
     told = lesson.torch
     data = {
@@ -18,10 +18,10 @@ def render_lesson_json(lesson: Lesson) -> str:
         "cases": {case: _entry(entry) for case, entry in lesson.cases},
         "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
-def render_cause_lesson_json(lesson: CauseLesson) -> str:
+def render_cause_lesson_json(lesson: CauseLesson) -> Document:
     """Write what is known of a kind of cause, indented, with a final newline."""
     data = {
         "schema": SCHEMA,
@@ -29,7 +29,7 @@ def render_cause_lesson_json(lesson: CauseLesson) -> str:
         **_caused(lesson.entry),
         "cases": {case: _caused(entry) for case, entry in lesson.cases},
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _caused(entry: Entry) -> dict[str, Any]:

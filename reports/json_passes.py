@@ -97,4 +97,4 @@ def _why(each: Attention, answer: Answer, cwd: str) -> dict[str, Any] | None:
 def line_data(line: str, cwd: str) -> dict[str, Any]:
     """Split `file:line`."""
     file, _, number = line.rpartition(":")
-    return {"file": fmt.path(file, cwd), "line": int(number)}
+    return {"file": fmt.relative(file, cwd), "line": int(number)}

@@ -1,16 +1,16 @@
 """Recompiles as JSON, for programs: by cause, and by cache."""
 
-import json
 from typing import Any
 
 from ctrace.inspector.findings import Recompile
 from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA, cause_data, recompile_data
 
 
-def render_recompiles_json(session: Session) -> str:
+def render_recompiles_json(session: Session) -> Document:
     """Write recompiles, their groups and the caches that they fill, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
@@ -21,13 +21,13 @@ def render_recompiles_json(session: Session) -> str:
         "caches": [_cache(each, session, cwd) for each in caches(session)],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _group(group: RecompileGroup, cwd: str) -> dict[str, Any]:
     return {
         "function": group.function,
-        "file": fmt.path(group.file, cwd),
+        "file": fmt.relative(group.file, cwd),
         "line": group.line,
         "cause": cause_data(group.cause, cwd),
         "values": list(group.values),
@@ -44,7 +44,7 @@ def _cache(cache: Cache, session: Session, cwd: str) -> dict[str, Any]:
     by_id = {each.compilation: each for each in session.recompiles}
     return {
         "function": cache.function,
-        "file": fmt.path(cache.file, cwd),
+        "file": fmt.relative(cache.file, cwd),
         "line": cache.line,
         "used": cache.use and cache.use.used,
         "of": cache.use and cache.use.of,

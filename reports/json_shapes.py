@@ -1,6 +1,5 @@
 """What became of sizes as JSON, for programs. Names are fixed: they may be added to, never renamed."""
 
-import json
 from typing import Any
 
 from ctrace.inspector.dimensions import Condition, Unbacked
@@ -8,10 +7,11 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.views.marks import marks
 from ctrace.inspector.views.shapes import FunctionShapes, Sized, SizedTensor, by_function, violations, why
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA
 
 
-def render_shapes_json(session: Session, function: str | None = None) -> str:
+def render_shapes_json(session: Session, function: str | None = None) -> Document:
     """Write all sizes, function by function, indented, with a final newline.
 
     Raises:
@@ -28,14 +28,14 @@ def render_shapes_json(session: Session, function: str | None = None) -> str:
         "marks": [{"line": mark.line or None, "note": mark.note} for mark in offered],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _function(each: FunctionShapes, cwd: str) -> dict[str, Any]:
     shaped = each.latest
     return {
         "function": shaped.function,
-        "file": fmt.path(shaped.file, cwd),
+        "file": fmt.relative(shaped.file, cwd),
         "line": shaped.line,
         "compilation": shaped.compilation,
         "compilations": each.graphs,
@@ -88,7 +88,7 @@ def _condition(each: Condition, cwd: str) -> dict[str, Any]:
         "condition": each.text,
         "value": each.value,
         "kind": each.kind,
-        "file": each.file and fmt.path(each.file, cwd),
+        "file": each.file and fmt.relative(each.file, cwd),
         "line": each.line,
         "source": each.source,
         "why": each.why,
@@ -100,7 +100,7 @@ def _unbacked(each: Unbacked, cwd: str) -> dict[str, Any]:
         "symbol": each.symbol,
         "low": each.low,
         "high": each.high,
-        "file": each.file and fmt.path(each.file, cwd),
+        "file": each.file and fmt.relative(each.file, cwd),
         "line": each.line,
         "source": each.source,
     }

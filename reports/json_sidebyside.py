@@ -7,14 +7,15 @@ from typing import Any
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.sidebyside import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.inspector.virtual import Basis
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json import SCHEMA
 from ctrace.reports.json_built import resources_data
 from ctrace.reports.json_target import basis
 
 
 def render_side_by_side_json(
-    targets: Mapping[str, Session], failed: Mapping[str, str], each: Callable[[Session], str]
-) -> str:
+    targets: Mapping[str, Session], failed: Mapping[str, str], each: Callable[[Session], Document]
+) -> Document:
     """Write what a command says of every GPU, as `each` writes it for one, and their kernels compared."""
     data = {
         "schema": SCHEMA,
@@ -22,7 +23,7 @@ def render_side_by_side_json(
         "failed": dict(failed),
         "compared": [_part(part) for part in side_by_side(targets)],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_document(data)
 
 
 def _part(part: ComparedPart) -> dict[str, Any]:

@@ -72,14 +72,14 @@ def _undecided(each: Undecided, cwd: str) -> dict[str, Any]:
         "subject": each.subject,
         "taken": each.taken,
         "candidates": candidates,
-        "lines": [f"{fmt.path(file, cwd)}:{number}" for file, _, number in lines],
+        "lines": [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in lines],
     }
     return basis(Basis.EMITTED, data)
 
 
 def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
     return {
-        "file": fmt.path(each.file, cwd),
+        "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "function": each.function,
         "asked": each.asked,

@@ -1,22 +1,22 @@
 """GPUs that code can be emitted for, as JSON: names and units of the table."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import Listed
+from ctrace.reports.escape import Document, json_document
 
 
-def render_targets(table: Iterable[Listed]) -> str:
+def render_targets(table: Iterable[Listed]) -> Document:
     """Write all GPUs as a list."""
-    return json.dumps([_data(each) for each in table], indent=2) + "\n"
+    return json_document([_data(each) for each in table])
 
 
-def render_target(listed: Listed) -> str:
+def render_target(listed: Listed) -> Document:
     """Write one GPU as an object."""
-    return json.dumps(_data(listed), indent=2) + "\n"
+    return json_document(_data(listed))
 
 
 def _data(listed: Listed) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
         "stage": str(each.stage),
         "operation": each.operation,
         "kernel": each.kernel,
-        "file": fmt.path(each.file, cwd),
+        "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "name": each.name or None,
         "lines": list(each.lines),
@@ -59,7 +59,7 @@ def _parameter(each: Parameter) -> dict[str, Any]:
 def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
     return {
         "name": op.name,
-        "file": fmt.path(op.file, cwd),
+        "file": fmt.relative(op.file, cwd),
         "line": op.line,
         "fallbacks": list(op.fallbacks),
         "autograd": op.autograd,

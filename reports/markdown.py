@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.model import Diagnosis
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.breaks import ranked
+from ctrace.inspector.views.completeness import first_lines, other_problems
 from ctrace.inspector.views.fusionmissed import top_missed
 from ctrace.inspector.views.fusiontotals import session_totals
 from ctrace.inspector.views.recompiles import groups
-from ctrace.inspector.views.scenarios import provoked
-from ctrace.inspector.views.summary import fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.inspector.views.scenarios import not_compared, provoked
+from ctrace.inspector.views.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.inspector.views.targetgpu import (
     open_sentence,
     question_place,
@@ -18,29 +21,38 @@ from ctrace.inspector.views.targetgpu import (
 )
 from ctrace.inspector.virtual import DeviceQuestion
 from ctrace.reports import format as fmt
+from ctrace.reports.comparison import basis, rounded
+from ctrace.reports.diagnosistext import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.fusiontext import bytes_text, missed_text
 from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.targettext import kernel_facts
 
+_SENTENCE = 1000
+"""Letters of one sentence; a message of the user's may have millions."""
 
-def render_markdown(session: Session) -> str:
+
+def render_markdown(session: Session) -> Document:
     """Write the report, with a final newline."""
-    return "\n".join(_lines(session)) + "\n"
+    return markup_document("\n".join(_lines(session)) + "\n")
 
 
 def _lines(session: Session) -> Iterator[str]:
     environment, cwd = session.environment, session.environment.cwd
     name = session.target.path or session.target.name or "this run"
     yield f"### ctrace: {text(name)}: **{str(session.verdict).replace('_', ' ')}**"
-    yield f"\n{prose(sentence(session))}"
+    yield f"\n{prose(fmt.shortened(sentence(session), _SENTENCE))}"
+    if unknown := first_lines(session):
+        yield "\n" + "\n".join(f"- {prose(fmt.shortened(each, _SENTENCE))}" for each in unknown)
     if told := target_sentence(session):
         yield f"\n{text(told)}"
+    yield from _conclusion(session)
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
         for found in ranked(session):
             each = found.at
             where = code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
-            counts = str(each.owner), str(each.times), fmt.cost(found.cost)
+            counts = text(each.owner), text(str(each.times)), text(fmt.cost(found.cost))
             yield row(where, code(each.source), *counts, prose(each.reason), prose(each.fix))
     yield from _dangers(session)
     if session.skips:
@@ -51,32 +63,68 @@ def _lines(session: Session) -> Iterator[str]:
         yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
         for group in recompiled:
             values = text(fmt.listed(group.values, 8))
-            expected = "yes" if group.expected else "no"
-            yield row(code(group.subject), group.kind, values, str(len(group.compilations)), expected, text(group.fix))
+            expected = text("yes" if group.expected else "no")
+            times = text(str(len(group.compilations)))
+            yield row(code(group.subject), text(group.kind), values, times, expected, text(group.fix))
     yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
-        yield row(fact, text(value))
+        yield row(text(fact), text(value))
     yield from _bullets("The program asks about the device", map(_question, questions(session)))
-    yield from _bullets("What to do", next_steps(session))
-    yield from _bullets("Problems", (problem.what for problem in session.problems))
+    yield from _bullets("Problems", (fmt.shortened(problem.what, _SENTENCE) for problem in other_problems(session)))
     made_by = f"ctrace {environment.ctrace or '?'}, torch {environment.torch or '?'}, {environment.device or '?'}"
     yield f"\n<sub>{text(made_by)}</sub>"
 
 
+def _conclusion(session: Session) -> Iterator[str]:
+    """Say what to do and why, before all that it comes from."""
+    if session.environment.fast:
+        yield f"\n{text(fast_sentence())}"
+    found = diagnose(session)
+    yield from _advice(found) if found.advice else _bullets("What to do", next_steps(session))
+    yield from _causes(found, session.environment.cwd)
+
+
+def _advice(found: Diagnosis) -> Iterator[str]:
+    """List the best advice, each with what a trial showed."""
+    yield "\n**What to do**\n"
+    for number, each in enumerate(found.advice[:MOST_ADVICE], 1):
+        shown = f" ({text(told)})" if (told := checked(each)) else ""
+        yield f"{number}. {prose(fmt.shortened(each.text, _SENTENCE))}{shown}"
+    if (left := len(found.advice) - MOST_ADVICE) > 0:
+        yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --json`."
+
+
+def _causes(found: Diagnosis, cwd: str) -> Iterator[str]:
+    """List the costliest causes, in the order of the screen."""
+    shown = [each for each in found.causes if not is_failure_alone(each)]
+    if not shown:
+        return
+    yield "\n| cause | place | findings | costs | why |\n|---|---|---|---|---|"
+    for each in shown[:MOST_CAUSES]:
+        where = code(fmt.place(each.file, each.line, cwd)) if each.file else text("not known")
+        yield row(prose(each.title), where, text(symptoms(each)), text(cost(each)), prose(each.expected or each.why))
+    if (left := len(shown) - MOST_CAUSES) > 0:
+        yield f"\nAnd {fmt.count(left, 'more cause')}: see `ctrace explain --json`."
+
+
 def _dangers(session: Session) -> Iterator[str]:
     if session.dangers:
-        yield "\n| silent danger | place | why | what to do |\n|---|---|---|---|"
+        yield "\n| silent danger | place | why | what to do | results |\n|---|---|---|---|---|"
         for each in session.dangers:
-            where = code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else "not known"
-            yield row(text(f"{each.kind} {each.subject}"), where, prose(each.why), prose(each.fix))
+            where = code(fmt.place(each.file, each.line, session.environment.cwd)) if each.file else text("not known")
+            results = "; ".join(filter(None, (each.difference, basis(each.comparison))))
+            yield row(text(f"{each.kind} {each.subject}"), where, prose(each.why), prose(each.fix), text(results))
+    for why, names in not_compared(session).items():
+        yield f"\nNot compared with eager in {', '.join(map(code, names))}: {text(why)}."
+    yield from (f"\n{text(sentence)}" for sentence in rounded(session))
 
 
 def _provoked(session: Session) -> Iterator[str]:
     if tried := provoked(session):
         yield "\n| provoked | recompiles | what happened |\n|---|---|---|"
         for each in tried:
-            yield row(code(each.scenario.name), str(each.recompiles), text(each.answer))
+            yield row(code(each.scenario.name), text(str(each.recompiles)), text(each.answer))
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:

@@ -1,14 +1,15 @@
 """A graph as a picture: by Graphviz where its program is there, else laid out here in plain layers."""
 
 import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from ctrace.inspector.graphs.fx import FxGraph, FxNode
+from ctrace.inspector.tools import answer_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dot import COLOURS, label_lines
+from ctrace.reports.escape import Document, markup_document, xml_letters
 
 _SECONDS = 60
 """How long Graphviz may take; big graphs take it long."""
@@ -17,28 +18,28 @@ _LETTER, _LINE = 6.9, 13
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
 
 
-def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[str, str]:
+def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[Document, str]:
     """Draw a graph; give the picture, and in words what drew it. `dot` is the graph in Graphviz's language."""
     program = shutil.which("dot")
     why = "Graphviz is not installed"
     if program is not None:
         drawn, why = _by_graphviz(program, dot)
         if drawn:
-            return drawn, "Graphviz"
-    return _in_layers(graph, title), f"ctrace in layers, since {why}"
+            return markup_document(drawn), "Graphviz"
+    return markup_document(_in_layers(graph, title)), f"ctrace in layers, since {why}"
 
 
 def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
     """Run Graphviz; an empty picture comes with the reason."""
     try:
-        done = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=_SECONDS, check=True)
-    except subprocess.TimeoutExpired:
+        answer = answer_of([program, "-Tsvg"], _SECONDS, dot.encode())
+    except TimeoutError:
         return "", f"Graphviz took more than {_SECONDS} s"
-    except subprocess.CalledProcessError as error:
-        return "", f"Graphviz failed: {fmt.one_line(error.stderr.decode(errors='replace'), 120)}"
     except OSError as error:
         return "", f"Graphviz cannot be run: {error.strerror}"
-    return done.stdout.decode(errors="replace"), ""
+    if answer.status:
+        return "", f"Graphviz failed: {fmt.one_line(answer.err.decode(errors='replace'), 120)}"
+    return answer.text, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
         wanted = {node.name: _middle(node, placed) for node in row}
         for node in sorted(row, key=lambda each: wanted[each.name]):
             lines = label_lines(node)
-            width = max(map(len, lines)) * _LETTER + 14
+            width = max(map(fmt.width, lines), default=0) * _LETTER + 14
             height = len(lines) * _LINE + 8.0
             left = max(x, wanted[node.name] - width / 2)
             placed[node.name] = _Box(left, top, width, height, lines, COLOURS[node.kind])
@@ -132,4 +133,4 @@ def _box(box: _Box) -> Iterable[str]:
 
 
 def _text(text: str, x: float, y: float, style: str = "") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}"{style}>{escape(fmt.one_line(text))}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}"{style}>{escape(xml_letters(fmt.one(text)))}</text>'

@@ -2,6 +2,16 @@
 
 import signal
 
+import pytest
+
 # A shell starts what it runs in the background with Ctrl-C switched off, and our children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_tests(tmp_path_factory: pytest.TempPathFactory):
+    """Keep the key that proves where runs were made out of the home folder of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

@@ -261,6 +261,7 @@ def break_text(
     frames: Sequence[tuple[Any, ...]] = ((MODEL, 10, "forward", "print(x)"),),
     lead: str = "Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):",
     consequence: str = "",
+    context: str = "builtin print [] False",
 ) -> str:
     """Word a break the way torch 2.13 does; frames are file, line, function and source, outermost first.
 
@@ -280,7 +281,7 @@ def break_text(
             "",
             *reason,
             "",
-            "  Developer debug context: builtin print [] False",
+            f"  Developer debug context: {context}",
             "",
             *links,
             "",

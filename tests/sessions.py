@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from ctrace.inspector.comparison import Comparison, Rule
 from ctrace.inspector.findings import (
     Advice,
     Break,
@@ -253,10 +254,24 @@ HOSTILE = Session(
 DANGEROUS = replace(
     HEALTHY,
     scenarios=(
-        Scenario("base", 2, Coverage(14, 14), ScenarioKind.BASE, compared=2),
+        Scenario(
+            "base",
+            2,
+            Coverage(14, 14),
+            ScenarioKind.BASE,
+            compared=2,
+            comparison=Comparison(Rule.REFERENCE, 0.00041, 0.00039),
+        ),
         Scenario("scaled", 2, Coverage(14, 14), compared=2),
         Scenario("clock", 2, Coverage(14, 14), compared=0, not_compared="the model gives different results each time"),
-        Scenario("dim0=1", 2, Coverage(14, 14), ScenarioKind.PROVOKED, compared=2),
+        Scenario(
+            "dim0=1",
+            2,
+            Coverage(14, 14),
+            ScenarioKind.PROVOKED,
+            compared=2,
+            comparison=Comparison(Rule.TOLERANCE, no_reference="the call quantizes"),
+        ),
         Scenario("eval", 2, Coverage(12, 12), ScenarioKind.PROVOKED, compared=2),
         Scenario("no_grad", 2, Coverage(12, 0), ScenarioKind.PROVOKED, compared=2),
         Scenario(
@@ -284,9 +299,17 @@ DANGEROUS = replace(
             why="The environment variable `SCALE` is read while the model runs: no guard protects it.",
             fix="Read `SCALE` once, when the model is made.",
             calls=2,
+            comparison=Comparison(Rule.EXPERIMENT),
         ),
         Danger(
-            "scaled", 1, "unexplained", "", "the result is 1 in eager, 2 compiled", why="Not explained.", fix="Look."
+            "scaled",
+            1,
+            "unexplained",
+            "",
+            "the result is 1 in eager, 2 compiled",
+            why="Not explained.",
+            fix="Look.",
+            comparison=Comparison(Rule.REFERENCE, 2e-7, 1.0),
         ),
     ),
 )

@@ -17,7 +17,9 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One piece of advice. `{it}` in `why` and `fix` stands for the user's expression."""
+    """One piece of advice. `{it}` in `why` and `fix` stands for the user's expression, `{method}` in `switch` for a
+    logger's method.
+    """
 
     title: str
     why: str
@@ -40,6 +42,13 @@ class Entry:
         named = f"`{expression}`" if expression else self.it
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
+
+    def calling(self, method: str) -> "Entry":
+        """Name the method of a logger in the switch; without one, a switch that has to name it is left out."""
+        if "{method}" not in self.switch:
+            return self
+        switch, risk = (self.switch.replace("{method}", method), self.risk) if method else ("", "")
+        return replace(self, switch=switch, risk=risk)
 
 
 @cache

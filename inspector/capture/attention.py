@@ -70,6 +70,8 @@ class _Attention:
 
     def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
         """Stand in for `joint_graph_passes`: record the graph's attentions when the passes are through."""
+        if not self._recorder.keeps("attention"):
+            return original(graph, *args, **kwargs)
         calls: list[Calls] = []
         self._current.asked = None
         with self._recorder.watching("attention"):
@@ -78,18 +80,16 @@ class _Attention:
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
-            asked = self._current.asked
-            if asked is None:  # the patterns were not looked for
-                asked = [
-                    _Asked(place, axis_of(place), {"code": _off(), "stacks": []}) for place in places_in(done.graph)
-                ]
+            if (asked := self._current.asked) is None:  # the patterns were not looked for
+                why: Answer = {"code": _off(), "stacks": []}
+                asked = [_Asked(place, axis_of(place), why) for place in places_in(done.graph)]
             self._record(done.graph, calls[0], calls[1], asked)
         return done
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
         """Stand in for `PatternMatcherPass.apply`."""
         entries = _attention_entries(patterns)
-        if not entries or not hasattr(self._current, "asked"):
+        if not (entries and hasattr(self._current, "asked") and self._recorder.keeps("attention")):
             return original(patterns, gm)
         asked: list[_Asked] = []
         with self._recorder.watching("attention"):

@@ -3,15 +3,52 @@
 Torch asks for the second besides the guards.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+from ctrace.inspector.capture.guardlowering import KEPT, has_hinted_symbols
+from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.unmet import Unmet
 from ctrace.inspector.capture.values import class_name
+from ctrace.inspector.order import Options
+
+RECORDED_AS = "ctrace_recorded_as"
+"""The attribute that says what a backend of ours is called in the log."""
 
 
-def eager(graph: Any, _inputs: Any) -> Any:
-    """Run a graph as it is, as torch's own `eager` does (_dynamo/backends/debugging.py:53, 2.13), which is by name."""
-    return graph.forward
+def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
+    """Make the backend that runs graphs as they are, as torch's `eager` does (_dynamo/backends/debugging.py:53, 2.13).
+
+    A graph with symbolic sizes is first lowered for the guards that Inductor adds, unless `options` leaves that out.
+    """
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        if not has_hinted_symbols(graph):
+            return graph.forward
+        if not options.inductor_guards:
+            recorder.record("inductor_guards", {"seen": False, "added": []})
+            return graph.forward
+        return _lowered(graph, inputs, options, recorder)
+
+    backend.__name__ = "inductor"  # Dynamo names it where lowering fails, in the words of a whole compile
+    setattr(backend, RECORDED_AS, "eager")
+    return backend
+
+
+def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> Any:
+    """Lower a graph for its guards, and record those; a failure to lower is the program's, as with torch.compile."""
+    import torch
+    from torch._guards import TracingContext
+
+    shape_env = TracingContext.get().fake_mode.shape_env  # type: ignore[union-attr]
+    guards, fixed = len(shape_env.guards), set(shape_env.replacements)  # type: ignore[union-attr]
+    inductor = torch._TorchCompileInductorWrapper(options.mode, None, options.dynamic)
+    with recorder.keeping(KEPT):
+        eager = inductor(graph, inputs)
+    added = [str(guard.expr) for guard in shape_env.guards[guards:]]  # type: ignore[union-attr]
+    added += [f"Eq({symbol}, {value})" for symbol, value in shape_env.replacements.items() if symbol not in fixed]  # type: ignore[union-attr]
+    recorder.record("inductor_guards", {"seen": True, "added": added})
+    return eager
 
 
 def other_backend(before: Any, now: Any) -> list[Unmet]:

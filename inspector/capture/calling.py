@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ctrace.inspector.capture.forked import end_if_forked
 from ctrace.inspector.capture.ops import OpCounts
 from ctrace.inspector.capture.tensors import tensors
 from ctrace.inspector.capture.ways import Call, Way, gradients
@@ -13,11 +14,12 @@ from ctrace.inspector.errors import TargetError
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a call gave: outputs, inputs as they are afterwards, and gradients of parameters and inputs."""
+    """What a call gave: outputs, inputs and buffers as they are afterwards, gradients of parameters and inputs."""
 
     outputs: Any
     inputs: list[Any]
     gradients: list[Any]
+    buffers: dict[str, Any] = field(default_factory=dict)
 
 
 def called(
@@ -33,17 +35,29 @@ def called(
     leaves = [leaf for leaf in (*_parameters(model), *given) if leaf.is_leaf and leaf.requires_grad] if train else []
     for leaf in leaves:
         leaf.grad = None
-    with counting or nullcontext() as counts, gradients(way):
-        outputs = model(*call.args, **call.kwargs)
-    if train and way.backward():
-        _backward(outputs)
-    return Results(outputs, given, [leaf.grad for leaf in leaves]), counts
+    try:
+        with counting or nullcontext() as counts, gradients(way):
+            outputs = model(*call.args, **call.kwargs)
+        if train and way.backward():
+            _backward(outputs)
+    finally:
+        end_if_forked()
+    return Results(outputs, given, [leaf.grad for leaf in leaves], _buffers(model)), counts
 
 
 def _parameters(model: Any) -> Iterable[Any]:
     import torch
 
     return model.parameters() if isinstance(model, torch.nn.Module) else ()
+
+
+def _buffers(model: Any) -> dict[str, Any]:
+    """Name the buffers of a model as it does itself: torch.compile puts it in a module of its own."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    return {name.removeprefix("_orig_mod."): buffer for name, buffer in model.named_buffers()}
 
 
 def _backward(outputs: Any) -> None:

@@ -7,11 +7,13 @@ true or not be safe: dynamic shapes (code generation may add guards), an initial
 
 import sys
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.capture.cores import Cores
-from ctrace.inspector.capture.forks import ended, fork
+from ctrace.inspector.capture.exceptiontext import kind_and_message
+from ctrace.inspector.capture.forks import end, ended, fork
 from ctrace.inspector.capture.graphparts import Part
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.stage import current_stage
@@ -35,6 +37,12 @@ class Codegen:
             self._generate_beside(graph)
         else:
             self._compile_beside(self._record(graph))
+
+    def end(self) -> None:
+        """Kill all forks: the program is being ended, and nobody will read what they make."""
+        for pid in self._forks:
+            end(pid)
+        self._forks = []
 
     def wait(self) -> None:
         """Wait for all forks, and compile what no core was free for."""
@@ -62,16 +70,27 @@ class Codegen:
     def _generate_beside(self, graph: Any) -> None:
         stage = current_stage()
         self._recorder.record("codegen_started", {"stage": stage})
-        self._forks.append(fork(lambda: self._in_fork(graph)))
+        if not self._forked(lambda: self._in_fork(graph)):
+            self._compile_beside(self._record(graph))
+            return
         graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx looks at the nodes afterwards (compile_fx.py:1660)
 
     def _compile_beside(self, jobs: list[Job]) -> None:
         """Compile kernels in a fork where a core is free, else at the end: nobody waits for them."""
         if jobs and self._metal is not None and self._cores.take():
             metal = self._metal
-            self._forks.append(fork(lambda: self._holding_a_core(lambda: metal.compile(jobs))))
-        else:
-            self._later += jobs
+            if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):
+                return
+        self._later += jobs
+
+    def _forked(self, work: Callable[[], None]) -> bool:
+        """Do work in a fork that holds the core just taken; False where the system starts none (ulimit -u)."""
+        try:
+            self._forks.append(fork(work))
+        except OSError:
+            self._cores.give()
+            return False
+        return True
 
     def _in_fork(self, graph: Any) -> None:
         def work() -> None:
@@ -86,9 +105,7 @@ class Codegen:
         try:
             work()
         except BaseException as error:
-            self._recorder.record(
-                "codegen_failed", {"stage": current_stage(), "error": f"{type(error).__name__}: {error}"}
-            )
+            self._recorder.record("codegen_failed", {"stage": current_stage(), "error": kind_and_message(error)})
         finally:
             self._cores.give()
 

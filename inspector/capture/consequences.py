@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from ctrace.inspector.capture.unmet import Unmet
 
@@ -16,9 +17,14 @@ _IN_SET = re.compile(r"(?:not )?set\.__contains__\((?P<name>[LG]\[.*), .+\)$")
 _IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
 
 
-def divided(found: list[Unmet]) -> tuple[list[Unmet], list[Unmet]]:
-    """Divide unmet guards into those that stand for themselves, and those that follow from them."""
-    rules = [*_of_modes(found), *_of_sizes(found), *_of_containers(found)]
+def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], list[Unmet]]:
+    """Divide unmet guards into those that stand for themselves, and those that follow from them.
+
+    `resumed` says that the function goes on after a graph break, and so takes what the part before it made.
+    """
+    rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
+    if resumed:
+        rules += _of_results(found)
     following = [unmet for unmet in found if any(rule(unmet) for rule in rules)]
     return [unmet for unmet in found if unmet not in following], following
 
@@ -32,6 +38,36 @@ def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
         yield _is_of_inference
     if any("utils_device.CURRENT_DEVICE" in guard for guard in guards):
         yield lambda unmet: unmet.guard.startswith("___check_torch_function_mode_stack") and _device_mode_only(unmet)
+
+
+def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
+    """What the part before a graph break makes requires gradients where grad mode is on; parameters do not change."""
+    change = next((match for unmet in found if (match := _GRAD_MODE.match(unmet.guard))), None)
+    if change is not None:
+        ends = f"requires_grad mismatch. expected {change['was']}, actual {change['now']}"
+        yield lambda unmet: _LOCAL.match(unmet.guard) is not None and unmet.guard.endswith(ends)
+
+
+def _of_transforms(found: list[Unmet]) -> Iterator[_Rule]:
+    """Within vmap a tensor hides a dimension; within torch.func.grad a differentiated one requires gradients."""
+    for unmet in found:
+        match = _KEYS.match(unmet.guard)
+        if match is None:
+            continue
+        changed = set.symmetric_difference(*({key.strip() for key in keys.split(",")} for keys in match.groups()))
+        for key, what in _HIDDEN.items():
+            if key in changed:
+                yield partial(_begins, f"{unmet.guard.partition(' dispatch key set')[0]} {what} mismatch")
+
+
+def _begins(text: str, unmet: Unmet) -> bool:
+    return unmet.guard.startswith(text)
+
+
+_HIDDEN = {"FuncTorchBatched": "rank", "FuncTorchGradWrapper": "requires_grad"}
+_GRAD_MODE = re.compile(r"GLOBAL_STATE changed: grad_mode\. expected (?P<was>True|False), actual (?P<now>True|False)")
+_LOCAL = re.compile(r"tensor '(?:L\['(?!self')\w+'\]|(?!self\b)\w+)' ")
+"""A tensor that is a local of the function itself, and not one that an object holds."""
 
 
 def _is_of_inference(unmet: Unmet) -> bool:

@@ -5,6 +5,8 @@ whole way, AOTAutograd, lowering, fusion, code generation, so that guards, failu
 compile. Only the last step, building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662), is left
 out, and what Dynamo gets back is a copy of the graph as it was, to be run eagerly: the same numbers as without
 torch.compile.
+
+Where only guards are asked for (backends.py: `tracing`), code generation is left out too; see guardlowering.py.
 """
 
 import copy
@@ -13,39 +15,42 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from ctrace.inspector.capture.backward import Backwards
 from ctrace.inspector.capture.codegen import Codegen
 from ctrace.inspector.capture.cores import Cores
+from ctrace.inspector.capture.guardlowering import add_late_guards
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
 from ctrace.inspector.capture.tuning import Tuning, listed, unmeasured
 from ctrace.inspector.capture.virtual.device import VirtualGpu
-from ctrace.inspector.capture.virtual.failing import without_code
+from ctrace.inspector.capture.virtual.failing import graph_name, without_code
 from ctrace.inspector.capture.virtual.flex import trainable
 from ctrace.inspector.capture.virtual.graphs import move
 from ctrace.inspector.capture.virtual.metal import Metal
+from ctrace.inspector.capture.virtual.standins import StandIns
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 Context = Callable[[], AbstractContextManager[Any]]
 
 
-def emitting(gpu: TargetGpu | None) -> Source:
+def emitting(gpu: TargetGpu | None, cores: int | None = None) -> Source:
     """Make the source that emits code: for `gpu`, or for the device that the program uses."""
 
     def source(recorder: Recorder, when: When) -> AbstractContextManager[None]:
-        return _emit(recorder, when, None if gpu is None else VirtualGpu(gpu, recorder))
+        return _emit(recorder, when, None if gpu is None else VirtualGpu(gpu, recorder), cores)
 
     return source
 
 
 @contextmanager
-def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[None]:
+def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | None) -> Iterator[None]:
     """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
-    cores = Cores()
+    cores = Cores(most)
     codegen = Codegen(recorder, cores, None if gpu is None else Metal(recorder, gpu, cores))
     with ExitStack() as patches:
 
@@ -53,10 +58,10 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
             tuning = unmeasured(recorder) if gpu is None else listed(recorder)
             inside = _configured(tuning) if gpu is None else _for_target(recorder, gpu, _configured(tuning))
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
-            emitter = _Emitter(compile_fx.compile_fx, tuning, backwards, inside, gpu)
+            emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
             # Last, so that a graph that is not built is never one that should run.
-            _build_nothing(patches, codegen)
+            _build_nothing(patches, codegen, recorder)
 
         if gpu is not None:
             patches.enter_context(trainable(recorder, when))
@@ -65,7 +70,11 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None) -> Iterator[No
         try:
             yield
         finally:
-            codegen.wait()
+            try:
+                codegen.wait()
+            finally:  # where waiting was interrupted, some still run
+                codegen.end()
+                cores.close()
 
 
 def _configured(tuning: Tuning) -> Context:
@@ -99,12 +108,14 @@ class _Emitter:
     def __init__(
         self,
         original: Any,
+        recorder: Recorder,
         tuning: Tuning,
         backwards: Backwards,
         inside: Context,
         gpu: VirtualGpu | None,
     ) -> None:
         self._original = original
+        self._recorder = recorder
         self._signature = inspect.signature(original)
         self._tuning = tuning
         self._backwards = backwards
@@ -122,13 +133,22 @@ class _Emitter:
                 self._emit(model, example_inputs, *args, **kwargs)
         finally:
             self._own.active = False
-        return self._backwards.triggering(eager.forward, pending)
+        if not self._recorder.keeps("codegen"):  # a backward that is compiled later adds no guard
+            return eager.forward
+        return self._backwards.triggering(self._running(eager), pending)
+
+    def _running(self, eager: Any) -> Callable[..., Any]:
+        """Return what runs a graph: as it is, or on the GPU's path, of which the CPU may not have every kernel."""
+        if self._gpu is None:
+            return cast(Callable[..., Any], eager.forward)
+        return StandIns(self._recorder, self._gpu.facts.name).in_graph(eager, graph_name())
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
             given = example_inputs if self._gpu is None else move(model, example_inputs)
             call = self._signature.bind(model, given, *args, **kwargs)
-            call.arguments["config_patches"] = self._tuning.allowed(call.arguments.get("config_patches") or {})
+            tuning = self._tuning if self._recorder.keeps("codegen") else replace(self._tuning, problem=lambda: None)
+            call.arguments["config_patches"] = tuning.allowed(call.arguments.get("config_patches") or {})
             self._original(*call.args, **call.kwargs)
 
 
@@ -152,7 +172,7 @@ def _paused_collector() -> Iterator[None]:
         gc.enable()
 
 
-def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:
+def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder) -> None:
     from torch._inductor.cpu_vec_isa import VecISA
     from torch._inductor.graph import GraphLowering
 
@@ -160,7 +180,10 @@ def _build_nothing(patches: ExitStack, codegen: Codegen) -> None:
     patches.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
 
     def compile_to_module(graph: Any) -> Any:
-        codegen.generate(graph)
+        if recorder.keeps("codegen"):
+            codegen.generate(graph)
+        else:
+            add_late_guards(graph)
         # The runner is for CUDA graphs, whose wrappers are put around the parts of a module (2.11, output_code.py:309).
         runner = SimpleNamespace(recursively_apply_fns=_nothing, partitions=[])
         return SimpleNamespace(call=_not_built, runner=runner, __file__="")

@@ -7,12 +7,16 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def fork(work: Callable[[], None]) -> int:
     """Do `work`, which must not raise, in a fork, and give its process id.
 
     No handlers, no buffers and no exit functions of the program run there.
+
+    Raises:
+        OSError: the system starts no more processes.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns where other threads exist
@@ -42,6 +46,13 @@ def ended(pid: int, *, block: bool = False) -> int | None:
     except ChildProcessError:
         return 0
     return os.waitstatus_to_exitcode(status) if found else None
+
+
+def end(pid: int) -> None:
+    """Kill a fork whose work nobody wants any more, and wait for it."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    ended(pid, block=True)
 
 
 def _die_with_parent() -> None:

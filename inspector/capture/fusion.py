@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ctrace.inspector.capture.fusionnodes import GraphPart
 from ctrace.inspector.capture.fusionrounds import Rounds
@@ -95,6 +95,8 @@ class _Hooks:
 
     def _fuse_nodes(self, original: Any) -> Any:
         def fuse_nodes(scheduler: Any, nodes: list[Any]) -> list[Any]:
+            if not self._recorder.keeps("fusion"):
+                return cast(list[Any], original(scheduler, nodes))
             part, before, outer = GraphPart(scheduler, self._recorder), len(nodes), self.now.rounds
             with self._recorder.watching("the nodes of a graph part"):
                 part.see(nodes)

@@ -29,7 +29,7 @@ _OF_DRIVER = {
 """Facts by their numbers in the driver's `CUdevice_attribute` (cuda.h, CUDA 12)."""
 
 
-def main() -> None:
+def main(_loaded: frozenset[str]) -> None:
     """Print the facts as JSON: rates in kHz, a bus in bits; or why there are none. What torch prints goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

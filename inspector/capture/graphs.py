@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.backends import RECORDED_AS
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
@@ -47,7 +48,9 @@ def graphs(ops: OpCounter | None) -> Source:
 def _backend_name(compiler_fn: Any) -> str:
     while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
         compiler_fn = compiler_fn._torchdynamo_orig_backend
-    name = getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
+    # torch.compile wraps a backend that is a function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
+    ours = getattr(getattr(compiler_fn, "compiler_fn", compiler_fn), RECORDED_AS, None)
+    name = ours or getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
     return str(name or type(compiler_fn).__name__)
 
 

@@ -31,6 +31,9 @@ def capturing_here(
     with capturing(log, build=build, ops=ops, owned=owned) as recorder, _seen_codes(codes):
         try:
             yield recorder
+        except Exception:
+            recorder.record("end", {})  # the block is over, and this process goes on: nothing was cut off
+            raise
         finally:
             if not build:
                 with recorder.watching("dropping what was only emitted"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType
 
 from ctrace.inspector.capture.callers import folder_of_torch
+from ctrace.inspector.capture.keptlogging import kept
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
 
@@ -45,9 +46,7 @@ def _watch(files: dict[str, None], hooks: ExitStack) -> None:
         files[code.co_filename] = None
 
     hooks.callback(register_bytecode_hook(compiled).remove)
-    handler = _Breaks(files)
-    trace_log.addHandler(handler)
-    hooks.callback(trace_log.removeHandler, handler)
+    hooks.enter_context(kept(trace_log, _Breaks(files)))
 
 
 class _Breaks(logging.Handler):

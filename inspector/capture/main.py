@@ -1,28 +1,36 @@
 """The child process of a capture: run what the order says, record how it ended."""
 
+import atexit
+import os
 import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from os import getpid
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from ctrace.inspector.capture.eager import Around, EagerError
-from ctrace.inspector.capture.environment import library_prefixes
+from ctrace.inspector.capture.exceptiontext import kind_and_message, message, text_of, traceback_text, type_name
+from ctrace.inspector.capture.exits import exits
+from ctrace.inspector.capture.failureplaces import Place, place_of_failure
+from ctrace.inspector.capture.forked import end_if_forked, in_this_process
 from ctrace.inspector.capture.models import Loaded, load
+from ctrace.inspector.capture.modules import Preloaded
 from ctrace.inspector.capture.ops import OpCounter
 from ctrace.inspector.capture.program import run_program
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.capture.trial import edited_sources, prepare, settings_of, tried_ways
 from ctrace.inspector.capture.usertrace import without_our_frames
 from ctrace.inspector.capture.virtual.pretence import Pretence
-from ctrace.inspector.capture.ways import Call
+from ctrace.inspector.capture.ways import Call, plan
+from ctrace.inspector.diagnosis.trial import Trial
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.findings import Owner
 from ctrace.inspector.order import Order
-from ctrace.inspector.owners import owner_of
 
 _TODO = {
     "load": "Make the file import in plain Python first.",
@@ -30,50 +38,97 @@ _TODO = {
 }
 
 
-def main() -> None:
-    """Carry out the order whose file is the only argument, and end as the program ends."""
+def main(loaded: frozenset[str]) -> None:
+    """Carry out the order whose file is the first argument, and end as the program ends.
+
+    The second, where there is one, is the descriptor of a pipe for what the disk does not take of the log. `loaded`
+    are the modules that Python itself had imported at its start.
+    """
+    preloaded = Preloaded(loaded)
     order = Order.from_file(Path(sys.argv[1]))
+    spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
     ops = OpCounter() if order.kind == "model" else None
     options = order.options
-    with capturing(
-        Path(order.log), build=options.build, cost=options.guard_cost, ops=ops, owned=order.owned, gpu=order.gpu
-    ) as recorder:
-        status = _run(order, recorder, ops)
-    sys.stdout.flush()
+    with (
+        capturing(
+            Path(order.log) if order.log else None,
+            spare=spare,
+            build=options.build,
+            fast=options.fast,
+            cost=options.guard_cost,
+            ops=ops,
+            owned=order.owned,
+            gpu=order.gpu,
+            cores=order.cores,
+        ) as recorder,
+        exits(recorder),
+    ):
+        status = _run(order, recorder, ops, preloaded)
+    with suppress(Exception):  # the program may have closed it, or put something else in its place
+        sys.stdout.flush()
     sys.exit(status)
 
 
-def _run(order: Order, recorder: Recorder, ops: OpCounter | None) -> Any:
+def _run(order: Order, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded) -> Any:
+    if ops is None:
+        status = _status(lambda: run_program(order, preloaded), _Reporting(recorder, "run"))
+        return _status(_end_as_python_does, _Reporting(recorder, "run")) or status
     try:
-        if ops is None:
-            with _reporting(recorder, "run"):
-                run_program(order)
-        else:
-            _run_model(order, recorder, ops)
+        with in_this_process(recorder):
+            _run_model(order, recorder, ops, preloaded)
     except _Reported as reported:
         return reported.status
     return 0
 
 
-def _run_model(order: Order, recorder: Recorder, ops: OpCounter) -> None:
+def _status(work: Callable[[], None], reporting: "_Reporting") -> Any:
+    try:
+        with reporting:
+            work()
+    except _Reported as reported:
+        return reported.status
+    return 0
+
+
+def _end_as_python_does() -> None:
+    """Wait for threads and call exit functions, in Python's order, while what they compile is still recorded."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+
+
+def _run_model(order: Order, recorder: Recorder, ops: OpCounter, preloaded: Preloaded) -> None:
     loading: Around = nullcontext
     eagerly: Around = nullcontext
     if order.gpu is not None:
-        pretence = Pretence(recorder)
+        pretence = Pretence(recorder, order.gpu.name)
         loading, eagerly = pretence.loading, pretence.running
-    with _reporting(recorder, "load"), loading():
-        loaded = load(order)
-    scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in loaded.scenarios.items()}
-    with _reporting(recorder, "run"):
-        run_scenarios(Loaded(loaded.model, scenarios), order.options, recorder, ops, eagerly)
+    trial = order.trial or Trial()
+    with _Reporting(recorder, "load", order.path), loading(), edited_sources(trial.edits):
+        loaded = load(order, preloaded, lambda ways: recorder.record("plan", plan(ways)))
+        end_if_forked()
+        prepare(loaded.model, trial)
+        ways = tried_ways(loaded.model, loaded.scenarios, trial)
+    scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
+    reporting = _Reporting(recorder, "run", order.path)
+    with reporting, settings_of(trial):
+        run_scenarios(Loaded(loaded.model, scenarios), order.options, recorder, ops, eagerly, failed=reporting.note)
+    if reporting.noted:
+        raise _Reported(1)
 
 
 def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:
     def within() -> Call:
         with around():
-            return make()
+            made = make()
+            end_if_forked()
+            return made
 
     return within
+
+
+_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
 
 
 class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
@@ -84,42 +139,99 @@ class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
         self.status = status
 
 
-@contextmanager
-def _reporting(recorder: Recorder, phase: str) -> Iterator[None]:
-    """Record how the user's code failed, show its traceback without our frames, and go on to end the capture."""
-    try:
-        yield
-    except SystemExit as error:
-        if error.code not in (None, 0):
-            message = f"exit code {error.code}" if isinstance(error.code, int) else str(error.code)
-            recorder.record("failure", {"phase": phase, "type": "SystemExit", "message": message})
-        raise _Reported(error.code) from None
-    except TargetError as error:
-        recorder.record(
-            "failure", {"phase": "target", "type": "TargetError", "message": error.what, "todo": error.todo}
+class _Reporting:
+    """Records how the user's code failed, shows its traceback without our frames, and goes on to end the capture.
+
+    `model` is the file of a model, which may not end the process.
+    """
+
+    def __init__(self, recorder: Recorder, phase: str, model: str | None = None) -> None:
+        self._recorder = recorder
+        self._phase = phase
+        self._model = model
+        self._process = getpid()
+        self.noted = False
+        """Whether something was raised after which the run went on."""
+
+    def note(self, error: Exception) -> None:
+        """Report what one of several calls raised; only the first failure is the run's."""
+        if not self.noted:
+            cause = error.__cause__ or error if isinstance(error, EagerError) else error
+            self._note("eager" if isinstance(error, EagerError) else self._phase, cause)
+        self.noted = True
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """Report what was raised, if anything was.
+
+        Raises:
+            _Reported: something was.
+        """
+        end_if_forked()
+        match error:
+            case None:
+                return
+            case SystemExit():
+                self._left(error)
+            case TargetError():
+                self._record("target", "TargetError", error.what, todo=error.todo)
+                raise _Reported(2) from None
+            case EagerError():
+                self._fail("eager", error.__cause__ or error)
+            case KeyboardInterrupt():
+                self._fail("interrupt", error)
+            case _:
+                self._fail(self._phase, error)
+
+    def _left(self, error: SystemExit) -> None:
+        """Report an exit; a program may end with 0, and a model file never."""
+        code = error.code
+        is_number = isinstance(code, int)
+        how = f"exit code {int(code or 0)}" if code is None or is_number else text_of(code)
+        if self._model is not None:
+            at = place_of_failure(error)
+            what = f"the model file ended the process with sys.exit: {how}"
+            self._record(self._phase, "SystemExit", what, at, _STAY)
+        elif code is not None and not (is_number and code == 0):
+            self._record(self._phase, "SystemExit", how)
+        raise _Reported(code) from None
+
+    def _fail(self, phase: str, error: BaseException) -> None:
+        if not self.noted or phase == "interrupt":
+            self._note(phase, error)
+        raise _Reported(1) from None
+
+    def _note(self, phase: str, error: BaseException) -> None:
+        self._record(phase, type_name(error), message(error) or phase, place_of_failure(error), _TODO.get(phase, ""))
+        _show(error)
+
+    def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:
+        """Record a failure; that of a fork is no failure of the program, whose exit code does not show it."""
+        if getpid() != self._process:
+            self._recorder.problem(f"a process that the program forked ended with {kind}: {what}")
+            return
+        file, line = at or (None, None)
+        self._recorder.record(
+            "failure", {"phase": phase, "type": kind, "message": what, "file": file, "line": line, "todo": todo}
         )
-        raise _Reported(2) from None
-    except EagerError as error:
-        _fail(recorder, "eager", error.__cause__ or error)
-    except BaseException as error:
-        _fail(recorder, "interrupt" if isinstance(error, KeyboardInterrupt) else phase, error)
 
 
-def _fail(recorder: Recorder, phase: str, error: BaseException) -> None:
-    trimmed = without_our_frames(error.__traceback__)
-    frames = traceback.extract_tb(trimmed)
-    # The user's own line, where there is one: the innermost may lie deep in torch.
-    at = next((frame for frame in reversed(frames) if owner_of(frame.filename, library_prefixes()) is Owner.USER), None)
-    recorder.record(
-        "failure",
-        {
-            "phase": phase,
-            "type": type(error).__qualname__,
-            "message": str(error) or phase,
-            "file": at.filename if at else None,
-            "line": at.lineno if at else None,
-            "todo": _TODO.get(phase, ""),
-        },
-    )
-    sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
-    raise _Reported(1)
+def _trimmed(error: BaseException) -> TracebackType | None:
+    return without_our_frames(error.__traceback__)
+
+
+def _show(error: BaseException) -> None:
+    """Print the traceback as Python would; one piece of it that has a million letters is cut."""
+    trimmed = _trimmed(error)
+    try:
+        if sys.excepthook is not sys.__excepthook__:
+            sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
+        else:
+            print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
+    except BaseException as broken:  # a hook of the program's, or a stream that it closed; the log has the failure
+        with suppress(Exception):
+            os.write(
+                2, f"{kind_and_message(error)} ({kind_and_message(broken)} while its traceback was shown)\n".encode()
+            )

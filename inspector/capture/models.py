@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.modules import Preloaded
 from ctrace.inspector.capture.program import first_on_path
 from ctrace.inspector.capture.provoke import provoked
 from ctrace.inspector.capture.tensors import make_inputs
@@ -31,14 +32,18 @@ class Loaded:
     scenarios: dict[str, Way]
 
 
-def load(order: Order) -> Loaded:
+def load(
+    order: Order, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
+) -> Loaded:
     """Import the target's module and find the model, its inputs and scenarios.
+
+    `planned` hears of the scenarios that are promised before the first of the inputs is made.
 
     Raises:
         TargetError: what the order names is not there, or no model.
         BaseException: whatever the user's file raises.
     """
-    module = _import(order)
+    module = _import(order, preloaded)
     where = order.path or str(order.module)
     model = _model(module, order.name, where)
     base = _base(module, order, where)
@@ -47,19 +52,20 @@ def load(order: Order) -> Loaded:
         scenarios[str(name)] = Way(functools.partial(_call, given, f"scenario {name!r} of {where}"))
     for text in order.options.vary:
         scenarios |= varied(base, parse_vary(text))
+    planned(scenarios)
     first = base()
     _check_signature(model, first, where)
     suspects = provoked(model, base, first) if order.options.provoke else {}
     return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
 
 
-def _import(order: Order) -> ModuleType:
+def _import(order: Order, preloaded: Preloaded) -> ModuleType:
     if order.path is None:
-        first_on_path(Path.cwd())
+        first_on_path(Path.cwd(), preloaded)
         return _import_by_name(str(order.module))
     path = Path(order.path)
     sys.argv = [str(path)]
-    first_on_path(path.resolve().parent)
+    first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} is no Python file", "name a file that ends in .py")

@@ -106,6 +106,8 @@ class _Passes:
         self._current = threading.local()
 
     def enter(self, observer: Any) -> None:
+        if not self._recorder.keeps("pass"):
+            return
         opened = self._opened()
         counted = _counters()
         for outer in opened[-1:]:
@@ -116,6 +118,8 @@ class _Passes:
         opened.append(_Open(observer.gm, observer.passname, subsystem, seen, counted, len(seen or ())))
 
     def leave(self, observer: Any) -> None:
+        if not self._recorder.keeps("pass"):
+            return
         opened = self._opened()
         if not opened or opened[-1].module is not observer.gm or opened[-1].name != observer.passname:
             self._recorder.problem("what Inductor's passes changed could not be recorded: they do not nest")

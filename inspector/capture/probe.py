@@ -34,7 +34,7 @@ _WANTED = {
 }
 
 
-def main() -> None:
+def main(_loaded: frozenset[str]) -> None:
     """Print a JSON list of findings; what torch prints meanwhile goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

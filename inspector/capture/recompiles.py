@@ -19,6 +19,8 @@ from ctrace.inspector.capture.unmet import Unmet, unmet_guards
 
 _MOST = 60
 """How many unmet guards of an entry are written down; all are counted."""
+_RESUMED = "torch_dynamo_resume_in_"
+"""How torch names the rest of a function after a graph break (_dynamo/resume_execution.py, 2.13)."""
 
 
 def recompiles(stacks: GuardStacks) -> Source:
@@ -51,7 +53,7 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
 
 def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
     began = time.perf_counter()
-    entries = [_held(entry, frame.f_locals, backend, stacks, recorder) for entry in _listed(cache_entries)]
+    entries = [_held(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries)]
     seconds = time.perf_counter() - began
     return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
 
@@ -67,20 +69,18 @@ def _listed(entries: Any) -> list[Any]:
     return listed
 
 
-def _held(
-    entry: Any, f_locals: dict[str, Any], backend: Any, stacks: GuardStacks, recorder: Recorder
-) -> dict[str, Any]:
+def _held(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
     """Hold the call against one entry; one whose guarded object is gone only says why (guards.py:4998)."""
     manager = entry.guard_manager
     described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
     if hasattr(manager, "invalidation_reason"):
         described["invalid"] = str(manager.invalidation_reason)
         return described
-    unmet, skipped = unmet_guards(manager, f_locals, stacks.lengths_of(manager))
+    unmet, skipped = unmet_guards(manager, frame.f_locals, stacks.lengths_of(manager))
     if skipped:
         what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
         recorder.problem(f"at a recompile {what} could not be looked up: what differs there is not shown")
-    found, following = divided(unmet)
+    found, following = divided(unmet, resumed=frame.f_code.co_name.startswith(_RESUMED))
     if not found:  # as torch itself does: in 2.11 an entry's backend and a call's are never the same object
         found = other_backend(entry.backend, backend)
     described["number"] = len(found)

@@ -2,11 +2,12 @@
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ctrace.inspector.capture.exceptiontext import kind_and_message
 from ctrace.inspector.capture.log import TraceLog
 
 
@@ -16,6 +17,20 @@ class Recorder:
 
     log: TraceLog
     _failed: set[str] = field(default_factory=set)
+
+    def keeps(self, name: str) -> bool:
+        """Return whether `record(name, ...)` writes anything now; a hook saves its work where it does not."""
+        return self.log.keeps(f"ctrace_{name}")
+
+    @contextmanager
+    def keeping(self, kinds: Collection[str]) -> Iterator[None]:
+        """Write records of these kinds only, torch's and our own, of what this thread does in the block."""
+        before = self.log.kept
+        self.log.kept = kinds
+        try:
+            yield
+        finally:
+            self.log.kept = before
 
     def record(self, name: str, payload: Any, at: dict[str, Any] | None = None) -> None:
         """Write artifact `ctrace_<name>`, placed in the compilation `at`, or in that under way, if there is one."""
@@ -34,7 +49,7 @@ class Recorder:
             yield
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
-            self.problem(f"{what} could not be recorded: {type(error).__name__}: {error} ({at.name}:{at.lineno})")
+            self.problem(f"{what} could not be recorded: {kind_and_message(error)} ({at.name}:{at.lineno})")
 
 
 def compile_context() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import difflib
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,10 +10,11 @@ from ctrace.inspector.capture import backends
 from ctrace.inspector.capture.calling import called
 from ctrace.inspector.capture.dangers import Dangers
 from ctrace.inspector.capture.eager import Around, Eager, EagerError
+from ctrace.inspector.capture.exceptiontext import message, type_name
 from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.ways import Way, training
+from ctrace.inspector.capture.ways import Way, plan, training
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.order import Options
 from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
@@ -20,6 +22,10 @@ from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""
 _TIMED = 3
+
+
+def _raised(error: Exception) -> None:
+    raise error
 
 
 def run_scenarios(
@@ -30,28 +36,31 @@ def run_scenarios(
     around_eager: Around = nullcontext,
     *,
     calls: int = CALLS,
+    failed: Callable[[Exception], None] = _raised,
 ) -> None:
     """Compile the model and call it in each scenario; each call in eager is made in a context of `around_eager`.
 
-    A provoked scenario that fails is recorded as such, and the next one is called.
+    A scenario that fails is recorded as such, and the next one is called. Where nobody asked for it, that is an answer;
+    of any other, `failed` hears: the EagerError where the model fails without torch.compile already, else what the
+    compiled model raised.
 
     Raises:
         TargetError: torch.compile knows no such backend or mode, or there is nothing to train.
-        EagerError: the model fails without torch.compile already.
-        BaseException: whatever the compiled model raises.
+        BaseException: what `failed` raises; and whatever of the model's ends a process.
     """
     import torch
 
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
+    recorder.record("plan", plan(loaded.scenarios))
     runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
                 runs.try_out(name, way)
-            else:
-                runs.call(name, way)
+            elif (error := runs.call_or_fail(name, way)) is not None:
+                failed(error)
 
 
 class _Runs:
@@ -62,12 +71,13 @@ class _Runs:
     ) -> None:
         import torch
 
+        self._model = model
         self._options = options
         self._calls = calls
         self._recorder = recorder
         self._ops = ops
         self._frames_before_last = 0
-        self._compiled = torch.compile(model, **_compile_arguments(options))
+        self._compiled = torch.compile(model, **_compile_arguments(options, recorder))
         eager = Eager(model, recorder, train=options.train, around=around_eager)
         self._dangers = Dangers(model, eager, recorder, built=options.build)
 
@@ -81,6 +91,20 @@ class _Runs:
             self._done(name, way, 0, Outcome.NOT_TAKEN, error)
         except Exception as error:
             self._done(name, way, 1, Outcome.COMPILE_FAILED, error)
+
+    def call_or_fail(self, name: str, way: Way) -> Exception | None:
+        """Call it in a scenario that the user asked for; return what it raised, so that the next one gets its turn."""
+        try:
+            self.call(name, way)
+        except TargetError:
+            raise
+        except EagerError as error:
+            self._done(name, way, 0, Outcome.NOT_TAKEN, error.__cause__ or error)
+            return error
+        except Exception as error:
+            self._done(name, way, 1, Outcome.COMPILE_FAILED, error)
+            return error
+        return None
 
     def call(self, name: str, way: Way) -> None:
         """Call it in a scenario, and record its ops, in eager and outside of graphs."""
@@ -126,8 +150,18 @@ class _Runs:
     ) -> None:
         message = "" if error is None else _told(error)
         about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
-        about["call_seconds"] = seconds
+        about |= {"call_seconds": seconds, **_modes(self._model, way, train=self._options.train)}
         self._recorder.record("scenario", {"name": name, "calls": calls, **about})
+
+
+def _modes(model: Any, way: Way, *, train: bool) -> dict[str, bool]:
+    """Say whether the model is in training mode, and whether calls record gradients that nobody asked for."""
+    import torch
+
+    is_module = isinstance(model, torch.nn.Module)
+    enabled = way.grad == "on" or (way.grad is None and torch.is_grad_enabled())
+    needed = is_module and any(parameter.requires_grad for parameter in model.parameters())
+    return {"training": is_module and model.training, "unused_grad": enabled and needed and not train}
 
 
 def _frames() -> int:
@@ -139,9 +173,9 @@ def _frames() -> int:
 
 def _told(error: BaseException) -> str:
     """Give an exception's kind and first line."""
-    what = error.what if isinstance(error, TargetError) else str(error)
+    what = error.what if isinstance(error, TargetError) else message(error)
     first = next((line for line in what.splitlines() if line.strip()), "")
-    told = f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
+    told = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
     # Dynamo's own error says little of the one that it met.
     return f"{told} ({_told(error.__cause__)})" if error.__cause__ is not None else told
 
@@ -164,10 +198,10 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
         raise TargetError(f"{option} {name}: torch.compile knows no such one", todo)
 
 
-def _compile_arguments(options: Options) -> dict[str, Any]:
+def _compile_arguments(options: Options, recorder: Recorder) -> dict[str, Any]:
     arguments: dict[str, Any] = {"dynamic": options.dynamic, "fullgraph": options.fullgraph}
     if options.trace_only:
-        return {**arguments, "backend": backends.eager}
+        return {**arguments, "backend": backends.tracing(options, recorder)}
     if options.mode is not None:
         arguments["mode"] = options.mode
     if options.backend is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from os import getpid
 from pathlib import Path
 from types import ModuleType
 
@@ -32,34 +33,44 @@ from ctrace.inspector.capture.userkernels import userkernels
 from ctrace.inspector.capture.virtual.facts import facts
 from ctrace.inspector.capture.virtual.interpreter import interpreter
 from ctrace.inspector.capture.virtual.questions import questions
+from ctrace.inspector.capture.virtual.standins import traced_as_there
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 
 @contextmanager
 def capturing(
-    log: Path,
+    log: Path | None,
     *,
+    spare: int | None = None,
     build: bool,
+    fast: bool = False,
     cost: bool = False,
     ops: OpCounter | None = None,
     owned: Iterable[str] = (),
     gpu: TargetGpu | None = None,
+    cores: int | None = None,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
     With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
+    `fast` is what the caller does: it says that graphs are not lowered, for the record alone.
     With `cost`, the time that guards take is measured, some seconds for each compilation.
     With `gpu`, code is emitted for that GPU, which need not be there, instead of for the device that the program uses.
+    What the disk does not take goes through the pipe `spare`, all of it where there is no `log`.
     `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
+    Forks that emit code use no more than so many `cores`.
     """
-    recorder = Recorder(TraceLog(log))
+    recorder = Recorder(TraceLog(log, spare))
+    process = getpid()
     try:
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
-            recorder.record("mode", {"build": build})
-            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu):
+            recorder.record("mode", {"build": build, "fast": fast})
+            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores):
                 active.enter_context(source(recorder, when))
             yield recorder
+            if getpid() != process:
+                recorder.log.close()  # a fork that came to its end: what its parent does is not over
         recorder.record("end", {})
     finally:
         recorder.log.close()
@@ -79,12 +90,18 @@ def _guarded(when: When, recorder: Recorder) -> When:
 
 
 def _sources(
-    *, build: bool, cost: bool, ops: OpCounter | None, owned: Iterable[str], gpu: TargetGpu | None
+    *,
+    build: bool,
+    cost: bool,
+    ops: OpCounter | None,
+    owned: Iterable[str],
+    gpu: TargetGpu | None,
+    cores: int | None,
 ) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     yield userkernels
     if gpu is not None:
-        yield from (facts(gpu), questions, interpreter)
-    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu),)
+        yield from (facts(gpu), questions, interpreter, traced_as_there)
+    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.keptlogging import kept
 from ctrace.inspector.capture.log import TraceLog
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
@@ -39,14 +40,14 @@ class _Added:
 
     def __init__(self, logger: logging.Logger, handler: logging.Handler) -> None:
         self._logger = logger
-        self._handler = handler
         self._aside = [each for each in logger.handlers if not type(each).__module__.startswith("torch.")]
         for each in self._aside:
             logger.removeHandler(each)
-        logger.addHandler(handler)
+        self._kept = kept(logger, handler)
+        self._kept.__enter__()
 
     def remove(self) -> None:
-        self._logger.removeHandler(self._handler)
+        self._kept.__exit__(None, None, None)
         for each in self._aside:
             self._logger.addHandler(each)
 

@@ -109,8 +109,12 @@ def _has_strides(value: Any) -> bool:
 
 
 def _follows(sizes: list[int | None], strides: list[int | None], new: list[int], actual: list[int]) -> bool:
-    """Whether other strides only follow from other sizes: both tensors are dense in the same order of dimensions."""
-    return list(sizes) != new and _dense(new, actual) and _same_order(strides, actual, new)
+    """Whether other strides only follow from other sizes: both tensors are dense in the same order of dimensions.
+
+    A size that may vary is none of those: a stride that follows from it varies too.
+    """
+    others = any(was is not None and was != now for was, now in zip(sizes, new, strict=True))
+    return others and _dense(new, actual) and _same_order(strides, actual, new)
 
 
 def _dense(sizes: list[int], strides: list[int]) -> bool:

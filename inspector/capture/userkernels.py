@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.exceptiontext import kind_and_message
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
@@ -51,7 +52,7 @@ class _Log:
     def warning(self, *args: Any, **kwargs: Any) -> None:
         error = sys.exc_info()[1]
         if error is not None:
-            self._current.raised = f"{type(error).__name__}: {error}"
+            self._current.raised = kind_and_message(error)
         self._logger.warning(*args, **{"stacklevel": 2, **kwargs})
 
 

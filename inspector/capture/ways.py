@@ -1,6 +1,6 @@
 """Ways to call a model: what it is called with, and what is switched around the call."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,11 @@ class Way:
     def backward(self) -> bool:
         """Whether there can be a gradient to run backward with."""
         return self.grad in (None, "on")
+
+
+def plan(ways: Mapping[str, Way]) -> dict[str, Any]:
+    """Make the record of what is promised: the names of all scenarios, in order."""
+    return {"scenarios": [{"name": name, "kind": way.kind} for name, way in ways.items()]}
 
 
 def gradients(way: Way) -> AbstractContextManager[Any]:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ctrace.inspector.childprocess import ChildProcess, cannot_start
 from ctrace.inspector.compatible import check_options
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate import machine
 from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.gate.room import Room
 from ctrace.inspector.gate.said import Said
-from ctrace.inspector.leash import Leash
 from ctrace.inspector.order import CORES
 from ctrace.inspector.run import capture
 from ctrace.inspector.store import KEEP, Store
@@ -30,7 +30,7 @@ ENDED = "ended"
 _SHARE = 0.8
 """Part of the free memory that a check takes."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_ENDING_SECONDS = 5.0
+_ENDING_SECONDS = 2.0
 
 
 class Captures(Protocol):
@@ -60,8 +60,9 @@ def run_jobs(
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
     room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
-    roomy = Store(store.root, KEEP + len(waiting))  # a check must not push its own runs out
-    crew = _Crew(roomy, owned, _threads(cores // most, cores), captures)
+    roomy = store.keeping(KEEP + len(waiting))  # a check must not push its own runs out
+    share = cores // most
+    crew = _Crew(roomy, owned, _threads(share, cores), _cores(share, cores), captures)
     try:
         while waiting or crew.running:
             while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.taken())) is not None:
@@ -80,7 +81,11 @@ def _threads(share: int, cores: int) -> dict[str, str]:
     """Give each child its share of the cores, but what the user set himself."""
     if share >= cores:
         return {}
-    return {name: str(max(share, 1)) for name in (*_THREADS, CORES) if name not in os.environ}
+    return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
+
+
+def _cores(share: int, cores: int) -> int | None:
+    return None if share >= cores or CORES in os.environ else max(share, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +93,7 @@ class _Running:
     """A job under way."""
 
     job: Job
-    leash: Leash
+    child: ChildProcess
     thread: threading.Thread
 
 
@@ -102,19 +107,30 @@ class _Broke:
 class _Crew:
     """One thread for each job that runs; what came of each comes through a queue."""
 
-    def __init__(self, store: Store, owned: tuple[str, ...], environment: dict[str, str], captures: Captures) -> None:
+    def __init__(
+        self,
+        store: Store,
+        owned: tuple[str, ...],
+        environment: dict[str, str],
+        cores: int | None,
+        captures: Captures,
+    ) -> None:
         self.running: list[_Running] = []
         self._store = store
         self._owned = owned
         self._environment = environment
+        self._cores = cores
         self._captures = captures
         self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
 
     def start(self, job: Job) -> None:
-        leash = Leash(self._environment)
-        thread = threading.Thread(target=self._work, args=(job, leash), daemon=True)
-        self.running.append(_Running(job, leash, thread))
-        thread.start()
+        child = ChildProcess(self._environment, self._cores)
+        thread = threading.Thread(target=self._work, args=(job, child), daemon=True)
+        self.running.append(_Running(job, child, thread))
+        try:
+            thread.start()
+        except RuntimeError as error:  # ulimit -u
+            self._ended.put(Ran(job, None, cannot_start(error)))
 
     def next_ended(self) -> tuple[Ran, int]:
         """Wait until a job has ended; also give the bytes that it took, 0 where that was not measured."""
@@ -124,40 +140,45 @@ class _Crew:
             case ran:
                 ended = next(each for each in self.running if each.job is ran.job)
                 self.running.remove(ended)
-                return ran, ended.leash.peak
+                return ran, ended.child.peak
 
     def taken(self) -> list[tuple[Job, int]]:
         """Give what runs, with the bytes that each has held at most so far."""
-        return [(each.job, each.leash.peak) for each in self.running]
+        return [(each.job, each.child.peak) for each in self.running]
 
     def end(self) -> None:
         """Kill what still runs, and wait until it is gone."""
         for each in self.running:
-            each.leash.end()
+            each.child.end()
         deadline = time.monotonic() + _ENDING_SECONDS
         for each in self.running:
-            each.thread.join(max(deadline - time.monotonic(), 0.0))
+            if each.thread.is_alive():
+                each.thread.join(max(deadline - time.monotonic(), 0.0))
 
-    def _work(self, job: Job, leash: Leash) -> None:
+    def _work(self, job: Job, child: ChildProcess) -> None:
         try:
-            self._ended.put(self._ran(job, leash))
+            self._ended.put(self._ran(job, child))
         except BaseException as error:
             self._ended.put(_Broke(error))
 
-    def _ran(self, job: Job, leash: Leash) -> Ran:
+    def _ran(self, job: Job, child: ChildProcess) -> Ran:
         began = time.monotonic()
-        said = Said(leash)
         session, wrong = None, None
         try:
+            said = Said(child)
+        except OSError as error:
+            return Ran(job, None, cannot_start(error))
+        try:
             with said.listening():
-                session = self._captured(job, leash, said)
+                session = self._captured(job, child, said)
         except CtraceError as error:
             wrong = error
         failed = session is None or session.failure is not None
-        run = leash.run.name if leash.run is not None and session is not None else None
-        return Ran(job, session, wrong, time.monotonic() - began, run, said.last_lines() if failed else "")
+        run = child.run.name if child.run is not None and session is not None else None
+        said_last = said.last_lines() if failed else ""
+        return Ran(job, session, wrong, time.monotonic() - began, run, said_last, child.left)
 
-    def _captured(self, job: Job, leash: Leash, said: Said) -> "Session":
+    def _captured(self, job: Job, child: ChildProcess, said: Said) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(
@@ -168,5 +189,5 @@ class _Crew:
             stdout=said.sink,
             stderr=said.sink,
             owned=self._owned,
-            leash=leash,
+            child=child,
         )

@@ -14,6 +14,7 @@ from ctrace.inspector.gate.sources import qualified_name, start_of, statement
 from ctrace.inspector.model import Session
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.views.fusionmissed import not_fused
+from ctrace.inspector.virtual import NOT_REAL
 
 _MINOR = re.compile(r"\d+\.\d+")
 _BREAKS = {
@@ -21,6 +22,8 @@ _BREAKS = {
     Owner.LIBRARY: Count.LIBRARY_BREAKS,
     Owner.TORCH: Count.TORCH_BREAKS,
 }
+_OF_SIZES = frozenset(("size", "range", "zero_one", "duck_shape", "stride", "argument_value", "aliasing"))
+"""Kinds of causes that a guard on symbols can be; torch words a guard on several sizes as `range`."""
 OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
 """Counts of sites, each of which is held against the lock for itself."""
 
@@ -29,7 +32,10 @@ def state_of(session: Session, job: JobKey, root: Path) -> State:
     """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
     sites = tuple(_merged(_Sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
-    return State(job, minor_of(session), counts, _coverage(session), sites)
+    by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
+    not_lowered = sum(added is None for added in session.inductor_guards.values())
+    notes = tuple(problem.what for problem in session.problems if NOT_REAL in problem.what)
+    return State(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
 
 
 def minor_of(session: Session) -> str:
@@ -45,6 +51,13 @@ def is_after_warm_up(recompile: Recompile) -> bool:
     changes for the first time; then only those count that are not to be expected.
     """
     return not recompile.expected or (recompile.call is not None and recompile.call > 0)
+
+
+def may_be_by_inductor(recompile: Recompile, session: Session) -> bool:
+    """Return whether the call did not meet a size or number of a graph to which Inductor added guards of that sort."""
+    entries = recompile.distances or dict.fromkeys(filter(None, [recompile.nearest]))
+    of_sizes = any(cause.kind in _OF_SIZES for cause in recompile.causes)
+    return of_sizes and any(session.inductor_guards.get(each) for each in entries)
 
 
 def count_of(site: SiteKey) -> Count | None:
@@ -112,7 +125,8 @@ def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site
     for same in by_key.values():
         places = {(each.file, start_of(listings, each.file, each.line, each.span)) for each in same}
         times = sum(each.times for each in same)
-        yield replace(same[0], times=times, cost=_together([each.cost for each in same]), places=len(places))
+        cost, by_inductor = _together([each.cost for each in same]), any(each.by_inductor for each in same)
+        yield replace(same[0], times=times, cost=cost, places=len(places), by_inductor=by_inductor)
 
 
 def _together(costs: list[Cost]) -> Cost:
@@ -180,7 +194,8 @@ class _Sites:
         first = again.causes[0] if again.causes else None
         at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
         reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix)
+        by_inductor = may_be_by_inductor(again, self.session)
+        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix, by_inductor=by_inductor)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctrace.inspector.errors import PolicyError
+from ctrace.inspector.files import working_folder
 
 _MARKS = frozenset("*?[")
 _NOT_MODELS = ("_", "test_", "conftest.py")
@@ -92,5 +93,5 @@ def _relative(path: Path, root: Path) -> str:
 
 def _from_here(path: Path) -> str:
     """Name a path as short as it goes from the working directory."""
-    here = Path.cwd()
+    here = working_folder()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

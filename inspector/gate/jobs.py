@@ -76,7 +76,7 @@ def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong
     try:
         for scenario, options in _scenarios(policy, rule):
             for target in rule.targets or policy.targets:
-                asked = _asked(options, target, limits)
+                asked = _asked(options, target, limits, policy)
                 check_options(resolve(named.target, has_inputs=bool(asked.inputs)), asked)
                 made.append(Job(JobKey(named.key, scenario, target), named.target, asked, limits, timeout))
     except CtraceError as error:
@@ -100,10 +100,13 @@ def _where(policy: Policy, rule: ModelRule) -> str:
     return f"{file}:{rule.line}" if rule.line else file
 
 
-def _asked(options: Options, target: str, limits: Limits) -> Options:
-    """Ask for no more than the limits need: a backend that is named, or built, is asked for itself."""
+def _asked(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
+    """Ask for no more than the limits need: a backend that is named, or built, is asked for itself.
+
+    Where all of Inductor runs, all of its guards are seen, whatever the policy says.
+    """
     gpu = None if target == CPU else target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
-    return replace(
-        options, target=gpu, trace_only=not needs_code and not options.build and options.backend in (None, "inductor")
-    )
+    trace_only = not needs_code and not options.build and options.backend in (None, "inductor")
+    inductor_guards = policy.inductor_guards or not trace_only
+    return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)

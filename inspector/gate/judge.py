@@ -14,6 +14,13 @@ from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
 """Counts that rise with each new site: where there is one, it is the news."""
+_WITH_RECOMPILES = frozenset((Count.GRAPHS, Count.RECOMPILES, Count.EAGER_OPS, Count.LIMIT_HITS))
+"""Counts that rise with each recompile."""
+_LOCK_LACKS = frozenset((FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE))
+_SINCE = (
+    "if the model did not change, run ctrace check --update: guards of Inductor's may be why, and they are seen since"
+    " ctrace lowers graphs with symbolic sizes"
+)
 _STRICT = frozenset((SiteKind.DANGER,))
 """Sites that a model which the lock does not know may not have, though no limit counts them."""
 
@@ -79,6 +86,19 @@ class _Compared:
 
     def findings(self) -> Iterator[Finding]:
         """Say what is worse than the lock, or beyond the limits."""
+        yield from map(self._explained, self._found())
+
+    def _explained(self, finding: Finding) -> Finding:
+        """Say of what guards of Inductor's may add that a lock of an older ctrace cannot have it.
+
+        A lock does not say whether it was written before ctrace lowered graphs for these guards.
+        """
+        by_inductor = finding.site.by_inductor if finding.site else finding.count in _WITH_RECOMPILES
+        if not (self._is_known and by_inductor and self._state.by_inductor) or finding.kind not in _LOCK_LACKS:
+            return finding
+        return replace(finding, todo=finding.todo or _SINCE, by_inductor=True)
+
+    def _found(self) -> Iterator[Finding]:
         worse = [*self._new_sites(), *self._more_times()]
         yield from worse
         yield from self._more(is_told=bool(worse))

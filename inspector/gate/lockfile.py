@@ -1,11 +1,14 @@
 """`ctrace.lock`: one record a line, sorted and apart, so that git merges what two branches add."""
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ctrace.inspector.errors import LockError
-from ctrace.inspector.files import write_output
+from ctrace.inspector.filelock import locked
+from ctrace.inspector.files import check_regular, write_output
 from ctrace.inspector.gate.lockrecords import Counts, Record, read_record, record_line
 from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, SiteKey
 from ctrace.inspector.gate.yamlnodes import named
@@ -32,6 +35,7 @@ def load_lock(path: Path) -> Lock:
         LockError: it cannot be read, or something in it is wrong.
     """
     try:
+        check_regular(path)
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except FileNotFoundError:
@@ -70,6 +74,17 @@ def write_lock(path: Path, lock: Lock) -> None:
         write_output(path, lock_text(lock))
     except OSError as error:
         raise _unusable(path, "written", error) from None
+
+
+@contextmanager
+def writing_lock(path: Path, say: Callable[[str], None] = lambda _text: None) -> Iterator[Lock]:
+    """Read the lock as it is now, for a block that writes what becomes of it; other processes wait until then.
+
+    Raises:
+        LockError: it cannot be read, or something in it is wrong.
+    """
+    with locked(Path(os.path.realpath(path)), say):
+        yield load_lock(path)
 
 
 def _unusable(path: Path, verb: str, error: Exception) -> LockError:

@@ -91,6 +91,8 @@ class Site:
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
+    by_inductor: bool = False
+    """Of a recompile, whether guards that Inductor added to a graph may be why."""
     places: int = 1
     """How many statements of a function read the same and are this site; limits count each of them."""
 
@@ -107,6 +109,12 @@ class State:
     coverage: float | None = None
     """Percentage of ops in graphs; None: not measured."""
     sites: tuple[Site, ...] = ()
+    by_inductor: bool = False
+    """Whether guards that Inductor added to a graph may be why there is another graph, in warm-up or after it."""
+    not_lowered: int = 0
+    """Graphs with symbolic sizes whose guards from Inductor were left out."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing of how it ran: values that were not its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,8 @@ class Ran:
     """The saved run, for `ctrace breaks RUN`."""
     said: str = ""
     """The last lines that the program wrote, where it failed."""
+    left: tuple[str, ...] = ()
+    """What the program left running, which was killed then: `command (pid)`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,12 @@ def judged(
         lock,
         tuple(sorted(checked, key=lambda each: each.job)),
         (*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
-        tuple(_notes(policy, checked, moved, today, is_whole=is_whole)),
+        (*_left_out(seen), *_notes(policy, checked, moved, today, is_whole=is_whole)),
         tuple(vanished),
         moved,
         ", ".join(versions),
         seconds,
+        inductor_guards=all(each.job.options.inductor_guards for each in seen),
     )
 
 
@@ -125,6 +126,19 @@ def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
             yield Finding(FindingKind.NO_SECTION, what, "run ctrace check --update with it, and commit the lock")
 
 
+def _left_out(seen: Iterable[Seen]) -> Iterator[str]:
+    """Say that guards of Inductor's were left out, and of which jobs that may have hidden a recompile."""
+    left = [each for each in seen if not each.job.options.inductor_guards]
+    if not left:
+        return
+    hidden = [(each.job.key, each.state.not_lowered) for each in left if each.state and each.state.not_lowered]
+    met = "recompiles that they cause are not seen" if hidden else "no graph has symbolic sizes, so none can be missing"
+    yield f"guards that Inductor adds to graphs with symbolic sizes were left out, as asked: {met}"
+    for key, number in hidden:
+        graphs = "1 graph with symbolic sizes was" if number == 1 else f"{number} graphs with symbolic sizes were"
+        yield f"{key}: {graphs} not lowered; ctrace explain may show more recompiles"
+
+
 def _notes(
     policy: Policy, checked: Iterable[Checked], moved: Mapping[JobKey, JobKey], today: date, *, is_whole: bool
 ) -> Iterator[str]:
@@ -135,6 +149,7 @@ def _notes(
     if new:
         are = "are" if len(new) > 1 else "is"
         yield f"{', '.join(new)} {are} not in the lock; ctrace check --update adds {'them' if len(new) > 1 else 'it'}"
+    yield from (f"{each.job}: {note}" for each in every if each.state is not None for note in each.state.notes)
     if is_whole:
         sites = [site.key for each in every if each.state is not None for site in each.state.sites]
         yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, every)))

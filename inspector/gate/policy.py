@@ -100,5 +100,7 @@ class Policy:
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
     """Seconds for one job."""
+    inductor_guards: bool = True
+    """Whether graphs with symbolic sizes are lowered for the guards that Inductor adds; see `order.Options`."""
     file: str | None = None
     """The policy's file; None: there is none, and the defaults hold."""

@@ -9,7 +9,7 @@ from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.gate.policy import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policyrules import allow, limits
 from ctrace.inspector.gate.policyscenarios import scenarios
-from ctrace.inspector.gate.policyvalues import entries, name, refused, seconds, table
+from ctrace.inspector.gate.policyvalues import entries, flag, name, refused, seconds, table
 from ctrace.inspector.gate.yamlnodes import Node, read_yaml, wrong
 from ctrace.inspector.gpus.document import near, shown
 from ctrace.inspector.gpus.gpu import TargetGpu
@@ -19,7 +19,7 @@ from ctrace.inspector.settings import owned_places, settings_at
 
 NAMES = ("ctrace.yaml", "ctrace.yml")
 _VERSION = 1
-_KEYS = ("version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout")
+_KEYS = ("version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards")
 _MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
 
 
@@ -54,6 +54,7 @@ def load_policy(path: Path) -> Policy:
         limits=limits(keys["limits"]) if "limits" in keys else given.limits,
         allow=allow(keys["allow"]) if "allow" in keys else (),
         timeout=seconds(keys["timeout"]) if "timeout" in keys else given.timeout,
+        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else given.inductor_guards,
         file=str(path),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from ctrace.inspector.leash import Leash
+from ctrace.inspector.childprocess import ChildProcess, cannot_start
 
 FILE = "output.txt"
 """Its name in the run's folder."""
@@ -16,10 +16,10 @@ _LINES, _LONG = 15, 300
 
 
 class Said:
-    """Takes what the child on a leash writes to `sink`."""
+    """Takes what the child process writes to `sink`."""
 
-    def __init__(self, leash: Leash) -> None:
-        self._leash = leash
+    def __init__(self, child: ChildProcess) -> None:
+        self._child = child
         self._reading, writing = os.pipe()
         self.sink = os.fdopen(writing, "wb", buffering=0)
         self._written = 0
@@ -30,13 +30,22 @@ class Said:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Read in the block, and what is left at its end."""
-        self._pump.start()
+        """Read in the block, and what is left at its end.
+
+        Raises:
+            SetupError: the system starts no thread.
+        """
+        try:
+            self._pump.start()
+        except RuntimeError as error:
+            self.sink.close()
+            os.close(self._reading)
+            raise cannot_start(error) from None
         try:
             yield
         finally:
             self.sink.close()
-            self._pump.join(timeout=1.0)  # a process that the program left behind may hold the pipe open
+            self._pump.join(timeout=1.0)  # what may not be killed, such as another user's process, may hold the pipe
 
     def last_lines(self) -> str:
         """Give the last lines, cut where they are long."""
@@ -62,10 +71,10 @@ class Said:
         self._written += len(chunk)
 
     def _write(self, chunk: bytes) -> None:
-        if self._leash.run is None or self._is_full:
+        if self._child.run is None or self._is_full:
             return
         try:
-            self._file = self._file or (self._leash.run.folder / FILE).open("wb", buffering=0)
+            self._file = self._file or (self._child.run.folder / FILE).open("wb", buffering=0)
             self._file.write(chunk)
         except OSError:  # a full disk: the program must not wait for a reader that is gone
             self._is_full = True

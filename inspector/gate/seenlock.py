@@ -4,7 +4,7 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-from ctrace.inspector.gate.lockfile import load_lock, lock_text, parse_lock, write_lock
+from ctrace.inspector.gate.lockfile import load_lock, lock_text, parse_lock, write_lock, writing_lock
 from ctrace.inspector.gate.model import Baseline, JobKey, Lock
 
 
@@ -53,12 +53,15 @@ class LockOfTests:
         Raises:
             LockError: it cannot be read or written.
         """
-        before = load_lock(self.path)
-        sections = {torch: {key: jobs[key] for key in jobs if self._is_there(key)} for torch, jobs in self._all(before)}
-        if sections == before.sections:
-            return False
-        write_lock(self.path, Lock(sections))
-        return True
+        with writing_lock(self.path) as before:
+            sections = self._sections(before)
+            if sections == before.sections:
+                return False
+            write_lock(self.path, Lock(sections))
+            return True
+
+    def _sections(self, before: Lock) -> dict[str, dict[JobKey, Baseline]]:
+        return {torch: {key: jobs[key] for key in jobs if self._is_there(key)} for torch, jobs in self._all(before)}
 
     def _all(self, before: Lock) -> list[tuple[str, dict[JobKey, Baseline]]]:
         versions = dict.fromkeys((*before.sections, *self._seen))

@@ -74,10 +74,18 @@ _END = """
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
 _TIMEOUT = "#timeout: 600\n"
+_GUARDS = """
+# false: graphs with symbolic sizes are not lowered for the guards that Inductor
+# adds. Faster, and recompiles that these guards cause are not seen.
+"""
 
 
 def starter(
-    models: Sequence[str], options: Options | None = None, targets: Sequence[str] = (), timeout: float | None = None
+    models: Sequence[str],
+    options: Options | None = None,
+    targets: Sequence[str] = (),
+    timeout: float | None = None,
+    inductor_guards: bool = True,
 ) -> str:
     """Write a policy for models, called with `options`; the rest of what it can say is there as comments."""
     parts = [
@@ -91,6 +99,8 @@ def starter(
         "" if set(targets) <= {CPU} else _OF_GPU,
         _END,
         _TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n",
+        _GUARDS,
+        "#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n",
     ]
     return "".join(parts)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from ctrace.inspector.gate.facts import minor_of, state_of
 from ctrace.inspector.gate.model import Ran
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
-from ctrace.inspector.model import Failure, FailurePhase, Session
+from ctrace.inspector.model import Failure, FailurePhase, Scenario, Session
 from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 _PHASES = {
@@ -23,6 +23,8 @@ _BEFORE = {
     FailurePhase.EAGER: "without torch.compile it raises ",
     FailurePhase.RUN: "with torch.compile it raises ",
 }
+_AGAIN = "take the log when the program has ended, or look at what ended it"
+_REPORT = "look at the run with ctrace explain, and report it"
 _JUDGEMENTS = frozenset(
     (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
 )
@@ -40,7 +42,8 @@ def seen(ran: Ran, root: Path) -> Seen:
         return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
     doubts = tuple(untrusted(ran.session, ran.said))
-    return Seen(ran.job, state, doubts, ran.session.failure is None, ran.seconds, ran.run)
+    has_ended = ran.session.failure is None and not ran.session.cut_off
+    return Seen(ran.job, state, doubts, has_ended, ran.seconds, ran.run)
 
 
 def _without_session(ran: Ran) -> Finding:
@@ -61,21 +64,10 @@ def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
     if session.failure is None and not minor_of(session):
         todo = "a log from its beginning names it; without it, the lock cannot be asked"
         yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
-    yield from _unfinished(session)
+    cut = {each.what for each in session.cut_off}
     for problem in session.problems:
         if problem.is_doubt:
-            yield Finding(FindingKind.DOUBT, problem.what, "look at the run with ctrace explain, and report it")
-
-
-def _unfinished(session: Session) -> Iterator[Finding]:
-    """Find where a log of torch alone stops: each compilation that ends has metrics, one that raises too (2.13).
-
-    Our own logs say themselves that they are whole.
-    """
-    for each in session.compilations if not session.environment.ctrace else ():
-        if (each.seconds, each.guards, each.fail_type) == (None, None, None):
-            todo = "take the log when the program has ended, or look at what ended it"
-            yield Finding(FindingKind.DOUBT, f"compilation {each.id} began, and the log does not say its end", todo)
+            yield Finding(FindingKind.DOUBT, problem.what, _AGAIN if problem.what in cut else _REPORT)
 
 
 def _failed(failure: Failure, said: str) -> Finding:
@@ -88,10 +80,26 @@ def _failed(failure: Failure, said: str) -> Finding:
 
 
 def _scenarios(session: Session) -> Iterator[Finding]:
+    reported = _of_failure(session)
     for each in session.scenarios:
+        if each is reported:
+            continue
         if each.outcome is Outcome.COMPILE_FAILED:
             what = f"scenario {each.name}: compiled it raises {' '.join(each.message.split())}"
             yield Finding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
         elif each.outcome is Outcome.NOT_TAKEN and each.kind is not ScenarioKind.PROVOKED:
             what = f"scenario {each.name}: the model does not take it: {' '.join(each.message.split())}"
             yield Finding(FindingKind.FAILED, what, "correct the scenario, or the model")
+    if left := [each.name for each in session.scenarios if each.outcome is Outcome.NOT_RUN]:
+        what = f"not run: {'scenario' if len(left) == 1 else 'scenarios'} {', '.join(left)}"
+        kind = FindingKind.DOUBT if session.failure is None else _PHASES[session.failure.phase]
+        yield Finding(kind, what, "the run ended before their turn came")
+
+
+def _of_failure(session: Session) -> Scenario | None:
+    """Return the scenario whose end the failure of the run is."""
+    if session.failure is None or session.failure.phase not in (FailurePhase.RUN, FailurePhase.EAGER):
+        return None
+    ended = (Outcome.COMPILE_FAILED, Outcome.NOT_TAKEN)
+    asked = (each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED)
+    return next((each for each in asked if each.outcome in ended), None)

@@ -55,7 +55,7 @@ EXITS: Mapping[FindingKind, Exit] = {
     FindingKind.VANISHED: Exit.USAGE,
     FindingKind.NO_SECTION: Exit.USAGE,
 }
-_GRAVEST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE)
+_GRAVEST = (Exit.USAGE, Exit.PROGRAM, Exit.UNTRUSTED, Exit.WORSE)
 """Where a check finds several things, the first of these is its exit code: what makes others doubtful comes first."""
 
 
@@ -75,6 +75,8 @@ class Finding:
     now: float | None = None
     file: str | None = None
     line: int | None = None
+    by_inductor: bool = False
+    """Whether the lock may only lack it because ctrace did not see Inductor's guards when the lock was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Outcome:
     seconds: float = 0.0
     command: str = "ctrace check"
     """What checks the same again."""
+    inductor_guards: bool = True
+    """Whether every job saw the guards that Inductor adds to graphs with symbolic sizes."""
 
     @property
     def exit(self) -> Exit:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import yaml
 
 from ctrace.inspector.errors import PolicyError
+from ctrace.inspector.files import check_regular, working_folder
 from ctrace.inspector.gpus.document import shown
 
 _LARGEST = 1 << 18
@@ -55,7 +56,7 @@ def wrong(node: Node, what: str, todo: str) -> PolicyError:
 
 def named(path: Path) -> str:
     """Write a path the short way, for messages: below the working folder it is relative."""
-    full, here = path.absolute(), Path.cwd()
+    full, here = path.absolute(), working_folder()
     return _one_line(str(full.relative_to(here) if full.is_relative_to(here) else full))
 
 
@@ -66,6 +67,7 @@ def read_yaml(path: Path) -> Node:
         PolicyError: it cannot be read, or is not the plain YAML that a policy needs.
     """
     try:
+        check_regular(path)
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:

@@ -1,23 +1,19 @@
 """The entry of the GPU at hand: read by a child process, written as YAML that `--target` reads again."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ctrace.inspector.boot import python
+from ctrace.inspector.childprocess import cannot_start
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.document import NAMES, canonical, is_name, shown
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import Listed, same_device
-from ctrace.inspector.launch import HOME
 from ctrace.inspector.setup import check_torch
+from ctrace.inspector.tools import answer_of
 
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from ctrace.inspector.capture.gpufacts import main; sys.path.pop(0); main()"
-)
 _SECONDS = 120
 _FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "rates", "vector_rates", "sources"))
 
@@ -42,16 +38,15 @@ def at_hand() -> AtHand:
     """
     check_torch()
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _BOOT, str(HOME)], capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
+        written = answer_of(python("gpufacts"), _SECONDS)
+    except TimeoutError:
         raise SetupError(f"torch tells nothing of the GPU in {_SECONDS} s", "see ctrace doctor") from None
+    except OSError as error:
+        raise cannot_start(error) from None
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(written.out)
     except ValueError:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise SetupError(f"the GPU cannot be read: {last}", "see ctrace doctor") from None
+        raise SetupError(f"the GPU cannot be read: {written.last_line}", "see ctrace doctor") from None
     if "why" in answer:
         raise TargetError(f"--read: {answer['why']}", answer["todo"])
     return AtHand(in_units(answer["facts"]), tuple(answer["by_driver"]), answer["torch"])

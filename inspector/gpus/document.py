@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files import check_regular
 
 Entries = dict[str, dict[str, Any]]
 """By name, what a file says of each GPU, not yet checked."""
@@ -77,6 +78,7 @@ def shown(value: object) -> str:
 
 def _text(file: Path) -> str:
     try:
+        check_regular(file)
         if file.stat().st_size > _LARGEST:
             raise TargetError(f"{file}: it is too large for a table of GPUs", "name another file")
         return file.read_text(encoding="utf-8")

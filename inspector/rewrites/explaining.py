@@ -8,6 +8,7 @@ resume_execution.py. What has none of them is "other inserted code".
 from collections.abc import Callable, Collection, Mapping
 
 from ctrace.inspector.bytecode import Rewritten
+from ctrace.inspector.counting import count
 from ctrace.inspector.rewrites.changes import change_by, change_by_call, is_unchanged
 from ctrace.inspector.rewrites.comprehensions import claim_comprehensions
 from ctrace.inspector.rewrites.contexts import claim_contexts
@@ -105,8 +106,7 @@ def _graph_calls(scene: Scene) -> None:
             continue
         for number, value in enumerate(arguments):
             scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_named(scene, value, step)}"))
-        many = f"{len(arguments) or 'no'} input{'' if len(arguments) == 1 else 's'}"
-        scene.whole(step, _called_graph(scene, many))
+        scene.whole(step, _called_graph(scene, count(len(arguments), "input")))
         if (taker := scene.taker(step)) is not None and taker.instruction.opname in ("STORE_FAST", "POP_TOP"):
             keeps = "keeps" if taker.instruction.opname == "STORE_FAST" else "drops"
             scene.claims.claim(

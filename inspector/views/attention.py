@@ -101,6 +101,11 @@ def state_of(each: Attention) -> State:
     return State.NOT_MATCHED
 
 
+def answer_of(each: Attention) -> Answer:
+    """Tell of one attention."""
+    return _answer(each, 1)
+
+
 def _answer(each: Attention, times: int) -> Answer:
     state = state_of(each)
     why, fix = _why(each, state)

@@ -163,6 +163,9 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
     """
+    graphs = dict.fromkeys(each.graph for each in session.built)
+    if session.built and graph is not None and graph not in graphs:
+        raise TargetError(f"--graph {graph}: no Triton kernel of it was built", _near(graph, tuple(graphs)))
     built = [each for each in session.built if graph in (None, each.graph)]
     stages = tuple(dict.fromkeys((*IR_STAGES, *(name for each in built for name in stages_of(each)))))
     if stage not in stages:

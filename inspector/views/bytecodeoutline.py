@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ctrace.inspector.counting import count
 from ctrace.inspector.model import Session
 from ctrace.inspector.rewrites.pieces import Piece, PieceKind
 from ctrace.inspector.views.bytecode import Explained, Row, instruction, line_of, rows
@@ -17,7 +18,7 @@ def outline(session: Session, each: Explained) -> tuple[str, ...]:
         match piece.kind:
             case PieceKind.GRAPH if piece.text.startswith("calls"):
                 told.append(piece.text)
-                told += [f"replays side effects in {changes} write{'s' if changes > 1 else ''}"] if changes else []
+                told += [f"replays side effects in {count(changes, 'write')}"] if changes else []
             case PieceKind.BRANCH if piece.text.startswith("branches"):
                 told.append(piece.text.partition(";")[0])
             case PieceKind.COMPREHENSION if piece.text.startswith("runs"):

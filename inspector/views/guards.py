@@ -2,16 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ctrace.inspector.errors import TargetError
 from ctrace.inspector.findings import Frame, Owner
 from ctrace.inspector.guards import Guard, GuardCost, GuardTree, LeftOut
 from ctrace.inspector.guardtext import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.model import Compilation, Session
 from ctrace.inspector.names import user_name
 from ctrace.inspector.owners import owner_of
+from ctrace.inspector.views.kernels import suggestion
 
 STATE = "torch's own state"
 GLOBALS = "globals"
@@ -67,6 +69,34 @@ def heads(session: Session) -> tuple[Head, ...]:
         if (printed := session.guards.get(each.id)) is not None
     ]
     return tuple(sorted(found, key=lambda head: -head.number))
+
+
+def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
+    """Keep the compilations with a guard that is asked for.
+
+    Raises:
+        TargetError: no guard of theirs meets what is asked for.
+    """
+    if not choice:
+        return tuple(found)
+    guards = [guarded(session, head).guards for head in found]
+    _check_each(choice, [guard for each in guards for guard in each])
+    return tuple(head for head, each in zip(found, guards, strict=True) if any(map(choice.takes, each)))
+
+
+def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
+    known = {
+        "name": [name for guard in guards if (name := about(guard))],
+        "kind": [guard.kind for guard in guards],
+        "line": [f"{PurePath(at.file).name}:{at.line}" for guard in guards if (at := guard.place)],
+    }
+    for option, names in known.items():
+        asked = getattr(choice, option)
+        if asked and not any(map(Choice(**{option: asked}).takes, guards)):
+            todo = suggestion(asked.upper() if option == "kind" else asked, names)
+            raise TargetError(f"--{option} {asked}: no guard of this run is about it", todo)
+    if not any(map(choice.takes, guards)):
+        raise TargetError("no guard of this run meets all that is asked for", "leave one of --name, --kind, --line out")
 
 
 def guarded(session: Session, head: Head) -> Guarded:

@@ -35,7 +35,7 @@ def lesson(name: str) -> Lesson:
     told = registered(key) if match else None
     if entry is None and told is None:
         raise _unknown(name, key)
-    named = entry.about("") if entry else None
+    named = entry.about("").calling("warning") if entry else None
     cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
     return Lesson(key, named, tuple(cases), told)
 

@@ -43,7 +43,10 @@ def _answer(session: Session, scenario: Scenario) -> str:
 
 
 def _named(cause: Cause) -> str:
-    return cause.kind if cause.kind == cause.subject else f"{cause.kind} of {cause.subject}"
+    if cause.kind == "zero_one":
+        return f"{cause.subject} became 0 or 1" if cause.now in ("0", "1") else f"{cause.subject} was 0 or 1 before"
+    kind = cause.kind.replace("_", " ")
+    return kind if cause.kind == cause.subject else f"{kind} of {cause.subject}"
 
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:

@@ -111,13 +111,22 @@ def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
     Raises:
         TargetError: there is no such stage.
     """
+    check_form(wanted)
     before, dots, after = wanted.replace("-", "_").partition(_DOTS)
     if not dots:
-        if before not in _AROUND:
-            known = ", ".join(_AROUND)
-            raise TargetError(f"--diff {wanted}: two stages are needed", f"write before..after, or one of: {known}")
         before, after = _around(each, before)
     return each.stage(before), each.stage(after)
+
+
+def check_form(wanted: str) -> None:
+    """Refuse what is neither `before..after` nor a stage whose passes can be meant.
+
+    Raises:
+        TargetError: it is neither.
+    """
+    if _DOTS not in wanted and wanted.replace("-", "_") not in _AROUND:
+        known = ", ".join(_AROUND)
+        raise TargetError(f"--diff {wanted}: two stages are needed", f"write before..after, or one of: {known}")
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ctrace.inspector.built import Gpu
+from ctrace.inspector.counting import named
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.model import Graph, Session
 from ctrace.inspector.virtual import DeviceQuestion, Undecided
@@ -58,7 +59,7 @@ def listed(graphs: tuple[Graph, ...]) -> str:
     """Name graphs: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
     names = [graph.id for graph in graphs]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"graph{'s' if len(names) > 1 else ''} {', '.join(names[:4])}{more}"
+    return f"{named(len(names), 'graph')} {', '.join(names[:4])}{more}"
 
 
 def not_emitted(session: Session) -> tuple[Graph, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ctrace.inspector.counting import count
 from ctrace.inspector.generated import Kernel, Stage
 from ctrace.inspector.model import Session
 from ctrace.inspector.userkernels import Epilogue, Parameter, UserKernel
@@ -54,8 +55,7 @@ def in_one_line(session: Session) -> str:
     if not kernels:
         return ""
     names = {(each.file, each.line, each.kernel) for each in kernels}
-    calls_made = "1 call" if len(kernels) == 1 else f"{len(kernels)} calls"
-    said = f"{len(names)} user-written Triton kernel{'s' if len(names) > 1 else ''}, {calls_made}"
+    said = f"{count(len(names), 'user-written Triton kernel')}, {count(len(kernels), 'call')}"
     assumed = sum(bool(each.assumed) for each in kernels)
     if assumed:
         said += f"; of {assumed} torch had to assume that all tensors are written"

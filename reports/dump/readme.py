@@ -7,6 +7,7 @@ from ctrace.inspector.views.targetgpu import target_sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.builttext import resources_text
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
+from ctrace.reports.markup import code
 
 _HOW = """\
 Every kernel has a file of its own: its source as Inductor emitted it, inputs that are made for it, and its time.
@@ -73,7 +74,7 @@ def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
     for each in part.kernels:
         yield from _built(each)
         if each.why_not:
-            yield f"`{_cell(each.name)}` has no file: {_cell(each.why_not)}."
+            yield f"{code(each.name)} has no file: {_cell(each.why_not)}."
             yield ""
 
 
@@ -81,7 +82,7 @@ def _built(each: DumpedKernel) -> Iterator[str]:
     """List what each configuration of a compiled kernel takes, and the files of its code."""
     if not each.built:
         return
-    yield f"`{_cell(each.name)}`, as compiled:"
+    yield f"{code(each.name)}, as compiled:"
     yield ""
     yield from (f"- {_cell(resources_text(found))}" for found in each.built)
     if each.code:
@@ -94,7 +95,7 @@ def _row(each: DumpedKernel, cwd: str) -> list[str]:
     file = each.file.rpartition("/")[2]
     return [
         f"[{_cell(each.name)}]({each.file})" if file else _cell(each.name),
-        each.language,
+        _cell(each.language),
         str(each.launches),
         "not known" if each.bytes is None else fmt.memory(each.bytes),
         "not known" if each.flops is None else str(each.flops),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.places import Spot
 from ctrace.reports.gate.told import Told, every, lines
 from ctrace.reports.gate.words import KINDS
@@ -17,11 +18,11 @@ _Command = tuple[str, Spot | None]
 """Its title and message, joined by a line break, and its place."""
 
 
-def render_annotations(outcome: Outcome) -> str:
+def render_annotations(outcome: Outcome) -> Document:
     """Write a line for each finding, the gravest first, and for each note; no line at all for a check that holds."""
     errors = _limited("error", [_finding(each) for each in every(outcome)], "finding")
     warnings = _limited("warning", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
-    return "".join(f"{line}\n" for line in (*errors, *warnings))
+    return commands_document("".join(f"{line}\n" for line in (*errors, *warnings)))
 
 
 def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import near, spot
 from ctrace.reports.gate.told import LONGEST, code, detail, todo
-from ctrace.reports.gate.words import TITLES
+from ctrace.reports.gate.words import title
 
 _WIDEST = 120
 _NARROWEST = 40
@@ -33,7 +33,7 @@ def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
 
 def _headline(one: Checked, outcome: Outcome) -> str:
     # One line: pytest's summary shows this much.
-    return f"{TITLES[outcome.exit]}  {fmt.one_line(str(one.job), LONGEST)}"
+    return f"{title(outcome)}  {fmt.one_line(str(one.job), LONGEST)}"
 
 
 def _facts(one: Checked, outcome: Outcome) -> str:

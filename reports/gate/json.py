@@ -1,8 +1,10 @@
 """What a check found as JSON, for programs. Names are fixed: they may be added to, never renamed.
 
-    {"schema": 1, "verdict": "worse", "exit": 1, "torch": "2.13", "policy": "ctrace.yaml", "lock": "ctrace.lock",
+    {"schema": 1, "verdict": "worse", "exit": 1, "inductor_guards": true, "torch": "2.13",
+     "policy": "ctrace.yaml", "lock": "ctrace.lock",
      "jobs": [{"model": "models/mask.py", "scenario": "base", "target": "cpu", "verdict": "worse", "exit": 1,
-               "new": false, "graphs_before": 2, "coverage": 71.4, "seconds": 1.2, "run": "20260101-120000-mask",
+               "new": false, "not_lowered": 0, "graphs_before": 2, "coverage": 71.4, "seconds": 1.2,
+               "run": "20260101-120000-mask",
                "counts": {"breaks": 1, "graphs": 3, "kernels": null},
                "sites": [SITE],
                "findings": [FINDING],
@@ -16,18 +18,20 @@
     FINDING  {"kind": "new-site", "exit": 1, "what": "...", "todo": "...", "count": null, "was": null, "now": null,
               "file": "models/mask.py", "line": 14, "site": SITE}
 
-`verdict` is holds, worse, untrusted, failed or wrong. `null` is not known or not measured; `counts`, `coverage` and
-`sites` of a job that showed nothing are null. `counts` has every name of `gate.policy.Count`, `kind` those of
-`SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the last. Files are relative to the
-working directory if they lie below it. `policy` and `lock` are null where there is no such file.
+`verdict` is holds, worse, untrusted, failed or wrong. `inductor_guards` is false where guards that Inductor adds to
+graphs with symbolic sizes were left out; `not_lowered` is how many such graphs a job has. `null` is not known or not
+measured; `counts`, `coverage` and `sites` of a job that showed nothing are null. `counts` has every name of
+`gate.policy.Count`, `kind` those of `SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the
+last. Files are relative to the working directory if they lie below it. `policy` and `lock` are null where there is no
+such file.
 """
 
-import json
 from typing import Any
 
 from ctrace.inspector.gate.model import Site
 from ctrace.inspector.gate.policy import Allow, Count
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import near, own_spot, site_spot
 from ctrace.reports.gate.words import VERDICTS
 
@@ -35,15 +39,9 @@ SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""
 
 
-def render_check_json(outcome: Outcome) -> str:
+def render_check_json(outcome: Outcome) -> Document:
     """Write what a check found, indented, with a final newline."""
-    return dumped(_data(outcome))
-
-
-def dumped(data: object) -> str:
-    """Write JSON that can be encoded as UTF-8: half of a surrogate pair becomes JSON's own escape."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+    return json_document(_data(outcome))
 
 
 def _data(outcome: Outcome) -> dict[str, Any]:
@@ -51,6 +49,7 @@ def _data(outcome: Outcome) -> dict[str, Any]:
         "schema": SCHEMA,
         "verdict": VERDICTS[outcome.exit],
         "exit": int(outcome.exit),
+        "inductor_guards": outcome.inductor_guards,
         "torch": outcome.torch or None,
         "policy": near(outcome.policy.file, outcome) if outcome.policy.file else None,
         "lock": near(outcome.lock.file, outcome) if outcome.lock.file else None,
@@ -70,6 +69,7 @@ def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
         "verdict": VERDICTS[one.exit],
         "exit": int(one.exit),
         "new": one.is_new,
+        "not_lowered": state.not_lowered if state else None,
         "graphs_before": one.graphs_before,
         "counts": {str(count): state.counts.get(count) for count in Count} if state else None,
         "coverage": state.coverage if state else None,

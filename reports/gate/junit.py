@@ -4,7 +4,6 @@ It keeps to what the schema of Ant's report (windyroad/JUnit-Schema) and that of
 take: so there is one failure or error in a case, attributes such as `file` are left out, and notes stand in the suite.
 """
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from xml.etree import ElementTree
@@ -12,16 +11,15 @@ from xml.etree import ElementTree
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.places import near, own_spot
 from ctrace.reports.gate.told import LONGEST, lines
-from ctrace.reports.gate.words import GRAVEST_FIRST
+from ctrace.reports.gate.words import GRAVEST_FIRST, verdict
 
 _Element = ElementTree.Element
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document can hold, not even escaped (https://www.w3.org/TR/xml/#charsets)."""
 
 
-def render_junit(outcome: Outcome, when: datetime) -> str:
+def render_junit(outcome: Outcome, when: datetime) -> Document:
     """Write the report, with a final newline; `when` is when the check began."""
     root = ElementTree.Element("testsuites")
     stamp = when.strftime("%Y-%m-%dT%H:%M:%S")
@@ -29,7 +27,8 @@ def render_junit(outcome: Outcome, when: datetime) -> str:
         root.append(_suite(name, number, jobs, stamp, outcome))
     root.append(_policy_suite(len(root), stamp, outcome))
     ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+    text = ElementTree.tostring(root, encoding="unicode")
+    return markup_document(f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n')
 
 
 def _by_model(outcome: Outcome) -> dict[str, list[Checked]]:
@@ -69,6 +68,8 @@ def _made(
     for key, value in {**known, "hostname": "localhost", **numbers}.items():
         suite.set(key, value)
     properties = ElementTree.SubElement(suite, "properties")
+    if not outcome.inductor_guards:
+        ElementTree.SubElement(properties, "property", name="verdict", value=_valid(verdict(outcome)))
     if outcome.torch:
         ElementTree.SubElement(properties, "property", name="torch", value=_valid(outcome.torch))
     suite.extend(cases)
@@ -110,7 +111,7 @@ def _said(one: Checked) -> Iterator[str]:
 
 def _valid(text: str) -> str:
     """Show what XML cannot hold as an escape."""
-    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), fmt.plain(text))
+    return xml_letters(text)
 
 
 def _token(text: str) -> str:

@@ -5,12 +5,13 @@ from functools import partial
 
 from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.screentable import cells, result
 from ctrace.reports.gate.told import Told, code, detail, every, todo
-from ctrace.reports.gate.words import VERDICTS, gravest_first, sentence
+from ctrace.reports.gate.words import gravest_first, sentence, verdict
+from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span
-from ctrace.reports.markup import prose, row, text
 
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
@@ -19,14 +20,15 @@ _FOR_NOTES = 46_000
 _FOR_JOBS = 58_000
 _LONGEST = 300
 """Characters of a text in a cell, before it is escaped."""
+_NOTHING = Marked("")
 _Writer = Callable[[], str]
 """Writes a line; one that has no room is never written."""
 
 
-def render_table(outcome: Outcome) -> str:
+def render_table(outcome: Outcome) -> Document:
     """Write the report, with a final newline; what does not fit is counted."""
     page = _Page()
-    page.add(f"### ctrace check: **{VERDICTS[outcome.exit]}**", "", text(sentence(outcome)))
+    page.add(f"### ctrace check: **{verdict(outcome)}**", "", text(sentence(outcome)))
     changes: list[_Writer] = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
     if changes:
         page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
@@ -41,7 +43,7 @@ def render_table(outcome: Outcome) -> str:
         page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
         page.add("", "</details>")
     page.add(*_end(outcome))
-    return page.whole()
+    return markup_document(page.whole())
 
 
 class _Page:
@@ -76,16 +78,20 @@ def _change(told: Told) -> str:
     finding = told.finding
     source = code_span(fmt.one_line(code(finding), _LONGEST))
     costs = text(", ".join(detail(finding, told.first)))
-    change = " ".join(part for part in (_short(finding.what), source, costs) if part)
-    where = code_span(fmt.one_line(str(told.spot), _LONGEST)) if told.spot else ""
-    return row(change, where, " ".join(map(_short, todo(finding))), _jobs(told.checked))
+    where = code_span(fmt.one_line(str(told.spot), _LONGEST)) if told.spot else _NOTHING
+    what_to_do = _joined(map(_short, todo(finding)))
+    return row(_joined((_short(finding.what), source, costs)), where, what_to_do, _jobs(told.checked))
 
 
-def _jobs(checked: tuple[Checked, ...]) -> str:
+def _joined(parts: Iterable[Marked]) -> Marked:
+    return Marked(" ".join(part for part in parts if part))
+
+
+def _jobs(checked: tuple[Checked, ...]) -> Marked:
     if not checked:
-        return ""
-    more = f" and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else ""
-    return code_span(fmt.one_line(str(checked[0].job), _LONGEST)) + more
+        return _NOTHING
+    more = text(f"and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else "")
+    return _joined((code_span(fmt.one_line(str(checked[0].job), _LONGEST)), more))
 
 
 def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
@@ -94,7 +100,7 @@ def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
 
 
 def _improvement(better: str, one: Checked) -> str:
-    return row(_short(better), "", "", _jobs((one,)))
+    return row(_short(better), _NOTHING, _NOTHING, _jobs((one,)))
 
 
 def _note(note: str) -> str:
@@ -109,7 +115,7 @@ def _allowed(checked: Iterable[Checked]) -> Iterator[str]:
 
 
 def _job(one: Checked) -> str:
-    return row(code_span(fmt.one_line(str(one.job), _LONGEST)), *map(text, cells(one)), result(one))
+    return row(code_span(fmt.one_line(str(one.job), _LONGEST)), *map(text, cells(one)), text(result(one)))
 
 
 def _end(outcome: Outcome) -> Iterator[str]:
@@ -119,5 +125,5 @@ def _end(outcome: Outcome) -> Iterator[str]:
     yield f"\n<sub>{text(f'{torch}{fmt.seconds(outcome.seconds)}')}</sub>"
 
 
-def _short(foreign: str) -> str:
+def _short(foreign: str) -> Marked:
     return prose(fmt.one_line(foreign, _LONGEST))

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ctrace.inspector.files import working_folder
 from ctrace.inspector.gate.model import JobKey, Site
 from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 
@@ -24,7 +25,7 @@ class Spot:
 
 def cwd() -> Path:
     """Give the working directory that paths are shown from."""
-    return Path.cwd()
+    return working_folder()
 
 
 def own_spot(finding: Finding, outcome: Outcome) -> Spot | None:

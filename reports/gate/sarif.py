@@ -14,11 +14,11 @@ from ctrace.inspector.gate.model import JobKey, Site
 from ctrace.inspector.gate.policy import Allow
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.json import dumped
+from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import Spot, site_spot
 from ctrace.reports.gate.sarifrules import gb_of, gb_rule, kind_rule
 from ctrace.reports.gate.told import Told, every, lines
-from ctrace.reports.gate.words import VERDICTS
+from ctrace.reports.gate.words import verdict
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -26,7 +26,7 @@ _ROOT = "%SRCROOT%"
 _Data = dict[str, Any]
 
 
-def render_sarif(outcome: Outcome) -> str:
+def render_sarif(outcome: Outcome) -> Document:
     """Write the report, indented, with a final newline."""
     results = [*(_finding(each) for each in every(outcome)), *_allowed(outcome)]
     rules = _rules(results)
@@ -40,7 +40,7 @@ def render_sarif(outcome: Outcome) -> str:
         "invocations": [_invocation(outcome)],
         "results": [{**each, "ruleIndex": indices[each["ruleId"]]} for each in results],
     }
-    return dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return json_document({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rules(results: list[_Data]) -> list[_Data]:
@@ -53,7 +53,7 @@ def _invocation(outcome: Outcome) -> _Data:
     return {
         "executionSuccessful": outcome.exit in (Exit.DONE, Exit.WORSE),
         "exitCode": int(outcome.exit),
-        "exitCodeDescription": VERDICTS[outcome.exit],
+        "exitCodeDescription": verdict(outcome),
         "toolConfigurationNotifications": notes,
     }
 

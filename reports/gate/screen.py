@@ -14,7 +14,7 @@ from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
 from ctrace.reports.gate.told import code, detail, identity, todo
-from ctrace.reports.gate.words import TITLES, VERDICTS, gravest_first, sentence
+from ctrace.reports.gate.words import VERDICTS, gravest_first, sentence, title
 from ctrace.reports.terminal.parts import MOST, fix, hanging, item, more, section
 
 STYLES = {
@@ -24,6 +24,8 @@ STYLES = {
     Exit.PROGRAM: "bold red",
     Exit.USAGE: "bold yellow",
 }
+_LESS_SURE = {**STYLES, Exit.DONE: "bold yellow"}
+"""Where Inductor's guards were left out: green is for what was checked whole."""
 
 
 def check_screen(outcome: Outcome, width: int) -> Iterator[RenderableType]:
@@ -50,7 +52,7 @@ def _headline(outcome: Outcome) -> Text:
         *(files or ["no policy, no lock: the defaults hold"]),
     ]
     return Text.assemble(
-        (TITLES[outcome.exit], STYLES[outcome.exit]),
+        (title(outcome), STYLES[outcome.exit] if outcome.inductor_guards else _LESS_SURE[outcome.exit]),
         f"  {sentence(outcome)}\n",
         (fmt.one_line(" · ".join(fact for fact in facts if fact), 400), "dim"),
     )

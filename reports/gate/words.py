@@ -47,11 +47,29 @@ _DID = {
     Exit.WORSE: ("got worse", "got worse"),
     Exit.DONE: ("holds", "hold"),
 }
+_NOT_CHECKED = "Inductor's guards not checked"
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
+
+
+def title(outcome: Outcome) -> str:
+    """Write the verdict as a headline; one that saw less than torch.compile does says so."""
+    return _qualified(TITLES[outcome.exit], outcome)
+
+
+def verdict(outcome: Outcome) -> str:
+    """Write the verdict in a sentence; one that saw less than torch.compile does says so."""
+    return _qualified(VERDICTS[outcome.exit], outcome)
+
+
+def _qualified(word: str, outcome: Outcome) -> str:
+    return word if outcome.inductor_guards else f"{word} ({_NOT_CHECKED})"
 
 
 def sentence(outcome: Outcome) -> str:
     """Say how many models of how many do not hold, and how many things are wrong besides."""
+    every = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
+    if every and all(each.by_inductor for each in every):
+        return "There is more than in the lock, perhaps only because guards of Inductor's are seen now."
     wrong = len(outcome.findings)
     also = f" {fmt.count(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong with the policy or the lock."
     return _models(_models_by_exit(outcome.checked)) + (also if wrong else "")

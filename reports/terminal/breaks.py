@@ -16,6 +16,7 @@ from ctrace.inspector.views.breaks import (
     ranked,
     unclaimed_ops,
 )
+from ctrace.inspector.views.completeness import other_problems
 from ctrace.inspector.views.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line, source
@@ -40,7 +41,7 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
         yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
     yield from _left_alone(session)
     yield from _functions(session, width)
-    for problem in session.problems:
+    for problem in other_problems(session):
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 

@@ -6,47 +6,54 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.model import Session
-from ctrace.inspector.views.attention import State, kinds, unfused, wrong
-from ctrace.inspector.views.breaks import lonely_skips, never_compiled, ranked
+from ctrace.inspector.views.attention import State, kinds, unfused
+from ctrace.inspector.views.breaks import never_compiled
+from ctrace.inspector.views.completeness import other_problems
 from ctrace.inspector.views.cuts import Cut, cuts
 from ctrace.inspector.views.graphfates import cut_off, happened
-from ctrace.inspector.views.recompiles import RecompileGroup, groups
 from ctrace.inspector.views.shapes import violations
-from ctrace.inspector.views.summary import guard_count, languages, next_steps
+from ctrace.inspector.views.summary import fast_sentence, guard_count, languages, next_steps
 from ctrace.inspector.views.targetgpu import target_of
 from ctrace.inspector.views.userkernels import in_one_line, stuck
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention import attention_item, places
-from ctrace.reports.terminal.findings import break_head, skip_line
+from ctrace.reports.terminal.attention import places
+from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.fusionline import fusion_lines, fusion_title
 from ctrace.reports.terminal.kernels import most_moving
-from ctrace.reports.terminal.parts import MOST, fix, hanging, headline, item, more, section, table
-from ctrace.reports.terminal.scenarios import danger_findings, provoked_findings
+from ctrace.reports.terminal.parts import MOST, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.scenarios import not_compared_lines, provoked_findings
 from ctrace.reports.terminal.target import facts, in_short
 
-_VALUES = 8
+_PROBLEMS = 2
+"""Problems that the short screen shows; the verbose one has more."""
 _GRAPH_NUMBERS = 26
 """Columns that the graphs table needs besides the function."""
 
 
-def explain_screen(session: Session, width: int) -> Iterator[RenderableType]:
-    """Show a run."""
+def explain_screen(session: Session, width: int, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """Show a run: verdict, what to do, causes, and the rest in a few lines; with `verbose`, graphs and kernels too."""
+    found = diagnose(session)
     yield headline(session)
     for sentence in violations(session):
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
     yield _environment(session)
-    yield from _wrong(session)
-    yield from _findings(session)
-    yield from _generated(session, width)
-    yield from _endings(session)
+    if session.environment.fast:
+        yield Text(fast_sentence(), style="yellow")
+    yield from what_to_do(found) if found.advice else _healthy(session)
+    yield from causes(found, session)
+    yield from _beside_causes(session)
+    if verbose:
+        yield from _generated(session, width)
+    yield from _endings(session, verbose=verbose)
 
 
 def _environment(session: Session) -> Text:
     environment = session.environment
     gpu = target_of(session)
-    emitted = f"emitted for {gpu.target}, not run" if gpu else "emitted, not built"
-    built = "built" if environment.built else emitted
+    generated = f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
+    built = "kernels built" if environment.built else generated
     parts = [
         f"torch {environment.torch}" if environment.torch else "torch unknown",
         f"python {environment.python}" if environment.python else "",
@@ -54,65 +61,31 @@ def _environment(session: Session) -> Text:
         f"backend {environment.backend}" if environment.backend else "",
         built if "inductor" in environment.backend else "",
         fmt.count(len(session.scenarios), "scenario") if len(session.scenarios) > 1 else "",
+        gradients_note(session),
     ]
-    return Text(fmt.plain(" · ".join(part for part in parts if part)), style="dim")
+    return Text(fmt.one_line(" · ".join(part for part in parts if part), 400), style="dim")
 
 
-def _wrong(session: Session) -> Iterator[RenderableType]:
-    """Show the worst there is: results that are wrong."""
-    if replaced := wrong(session):
-        yield section("Wrong results: torch replaced an attention by something else")
-        for each in replaced[:MOST]:
-            yield attention_item(each, session.environment.cwd)
-        yield from more(len(replaced), "attention")
+def _healthy(session: Session) -> Iterator[RenderableType]:
+    """Say that there is nothing to do, or what is known of a failure."""
+    steps = next_steps(session)
+    if steps:
+        yield section("What to do")
+        yield from (item(Text(fmt.one_line(step))) for step in steps)
 
 
-def _findings(session: Session) -> Iterator[RenderableType]:
+def _beside_causes(session: Session) -> Iterator[RenderableType]:
+    """Show what belongs to no single cause: functions without a graph, the limit, what was not compared or provoked."""
     cwd = session.environment.cwd
-    if session.breaks:
-        costliest = ", the costliest first" if len(session.breaks) > 1 else ""
-        yield section(f"Graph breaks{costliest}")
-        for number, each in enumerate(ranked(session)[:MOST], 1):
-            at = each.at
-            code = [Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")] if at.source else []
-            skips = [hanging(f"{skip.function} is left in eager. {skip.reason}") for skip in each.skips]
-            yield item(Group(break_head(number, each, cwd), *code, hanging(at.reason), *skips, fix(at.fix)))
-        yield from more(len(session.breaks), "break", "ctrace breaks --all")
-    yield from danger_findings(session)
-    if alone := lonely_skips(session):
-        yield section("Left in eager")
-        for skip in alone[:MOST]:
-            yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
-        yield from more(len(alone), "function")
     if silent := never_compiled(session):
         names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
-        yield item(Text(fmt.plain(f"\nNever compiled, no graph came of it: {names}"), style="bold red"))
-    recompiled = groups(session)
-    if recompiled:
-        yield section(f"Recompiles ({len(session.recompiles)})")
-        for group in recompiled[:MOST]:
-            yield _recompile(group, cwd)
-        yield from more(len(recompiled), "cause")
+        yield item(Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red"))
     if session.limit.hit:
         full = [use.function for use in session.limit.functions if use.refused]
         which = f" by {fmt.listed(full, 3)}" if full else ""
-        yield item(Text(f"The recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
+        yield item(Text(f"\nThe recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
+    yield from not_compared_lines(session)
     yield from provoked_findings(session)
-
-
-def _recompile(group: RecompileGroup, cwd: str) -> RenderableType:
-    times = fmt.count(len(group.compilations), "recompile")
-    expected = " · expected" if group.expected else ""
-    where = fmt.place(group.file, group.line, cwd)
-    facts = f"  {group.kind} · {times} of {fmt.plain(group.function)} ({where}){expected}"
-    head = Text.assemble((fmt.one_line(group.subject, 120), "bold"), (facts, "dim"))
-    values = f"took {fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)}" if group.values else ""
-    lines: list[RenderableType] = [head]
-    if values:
-        lines.append(hanging(values))
-    if not group.expected:
-        lines.append(fix(group.fix))
-    return item(Group(*lines))
 
 
 def _generated(session: Session, width: int) -> Iterator[RenderableType]:
@@ -172,31 +145,40 @@ def _attention(session: Session) -> Iterator[RenderableType]:
     yield from more(len(found), "attention")
 
 
-def _endings(session: Session) -> Iterator[RenderableType]:
+def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
     yield Text()
-    guards = guard_count(session)
-    facts = [("Time", _time(session))]
-    if session.compilations or session.failure is None:
-        facts = [
-            ("Ops in graphs", _coverage(session)),
-            ("Guards", "not measured" if guards is None else str(guards)),
-            *facts,
-        ]
     grid = Table.grid(padding=(0, 2))
-    for name, value in facts:
+    for name, value in _facts(session, verbose=verbose):
         grid.add_row(Text(name, style="bold"), Text(value))
-    for number, step in enumerate(next_steps(session)):
-        grid.add_row(Text("" if number else "What to do", style="bold"), Text(fmt.one_line(step)))
     yield grid
-    if session.problems:
+    if problems := other_problems(session):
         yield section("Problems")
-        for problem in session.problems[:MOST]:
+        most, letters = (MOST, 300) if verbose else (_PROBLEMS, 150)
+        for problem in problems[:most]:
             where = f"trace.log:{problem.line}: " if problem.line is not None else ""
-            yield item(Text(f"! {where}{fmt.one_line(problem.what, 300)}", style="yellow"))
-        yield from more(len(session.problems), "problem")
+            yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
+        yield from more(len(problems), "problem", most=most)
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
         yield Text(f"Log entries that this version does not know: {names}", style="dim")
+
+
+def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    """Yield the rest in a few lines, with the commands that show it."""
+    if session.compilations or session.failure is None:
+        guards = guard_count(session)
+        yield "Ops in graphs", _coverage(session)
+        held = "guards not measured" if guards is None else fmt.count(guards, "guard")
+        if session.graphs:
+            kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
+            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), held, kernels) if part)
+            yield "Generated", made if verbose else f"{made}: see {_see(session)}"
+    yield "Time", _time(session)
+
+
+def _see(session: Session) -> str:
+    views = ["ctrace graphs", "guards", "kernels" if session.kernels else "", "fusion" if session.fusions else ""]
+    return ", ".join(view for view in views if view) + "; or explain -v"
 
 
 def _coverage(session: Session) -> str:
@@ -213,6 +195,10 @@ def _coverage(session: Session) -> str:
 def _time(session: Session) -> str:
     if session.time.total is None and not session.time.phases:
         return "not measured"
-    phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
+    beside = {"codegen": " in parallel"}
+    phases = ", ".join(
+        f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
+    )
     total = f"{fmt.seconds(session.time.total)} in all" if session.time.total is not None else ""
-    return "; ".join(part for part in (total, phases) if part)
+    tried = f"checking advice {fmt.seconds(sum(each.seconds for each in session.trials))}" if session.trials else ""
+    return "; ".join(part for part in (total, phases, tried) if part)

@@ -94,7 +94,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
     kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
     shown = kinds if all_of_it else kinds[:MOST]
     if shown:
-        yield Text(" Not fused, and moved again because of it:", style="bold")
+        yield Text(" Not fused, which costs extra memory traffic:", style="bold")
     for kind in shown:
         yield missed_item(fusion, kind, verbose=verbose)
     for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):

@@ -34,5 +34,6 @@ def fusion_lines(session: Session) -> Iterator[RenderableType]:
         each = top[1]
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
         where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
-        head = f"{fmt.memory(each.bytes)} moved again: {first} {'→' if is_flow(each) else '&'} {second}"
+        how = f"`{first}` writes it, `{second}` reads it" if is_flow(each) else f"`{first}` and `{second}` both read it"
+        head = f"{fmt.memory(each.bytes)} extra memory traffic: {how}"
         yield item(Group(Text.assemble((head, "yellow"), (where, "dim")), hanging(f"not fused: {each.reason.title}")))

@@ -207,7 +207,7 @@ def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -
         yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
         yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")
     if len(groups) > most:
-        yield Text(f"\nand {len(groups) - most} more lines: see --all", style="dim")
+        yield Text(f"\nand {fmt.count(len(groups) - most, 'more line')}: see --all", style="dim")
 
 
 def _source(file: str, line: int, session: Session) -> str:

@@ -6,23 +6,29 @@ from typing import Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.findings import Advice
 from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.views.completeness import first_lines
 from ctrace.inspector.views.summary import sentence
 from ctrace.inspector.views.targetgpu import target_sentence
 from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
 """How many graphs, kernels or findings of a kind a screen shows; the rest is counted."""
 GAP = 2
+_SENTENCE = 1000
+"""Letters of one sentence that a screen shows; a message of the user's may have millions."""
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
     Verdict.NOT_COMPILED: "bold red",
     Verdict.FAILED: "bold red",
+    Verdict.INCOMPLETE: "bold yellow",
 }
 _NUMBERS = ("ops", "guards", "graphs", "left", "in graphs")
 """Columns of tables that hold numbers."""
@@ -39,27 +45,62 @@ class Verbatim:
         yield self.text
 
 
+@dataclass(frozen=True, slots=True)
+class _Safe:
+    """A part of a screen, of which no letter is obeyed by a terminal, whoever forgot to escape it."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it; only what rich makes itself, such as styles, may control the terminal."""
+        for segment in console.render(Group(self.part), options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)
+
+
 def render(screen: Iterable[RenderableType], console: Console) -> None:
     """Print a screen."""
+    console.file.write(drawn(screen, console))
+
+
+def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
+    """Draw a screen for a console; the only way for one to become text."""
     with console.capture() as captured:
         for part in screen:
             is_whole = isinstance(part, Verbatim)
-            console.print(Group(part), highlight=False, markup=False, emoji=False, soft_wrap=is_whole)
+            console.print(_Safe(part), highlight=False, markup=False, emoji=False, soft_wrap=is_whole)
     # Rich fills lines up to the width; whoever copies or diffs them does not want that.
-    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    lines = captured.get().split("\n")
+    return screen_document("\n".join(line.rstrip() for line in lines))
 
 
 def headline(session: Session) -> Text:
     """Write the verdict, what it is about, the answer in a sentence, and the GPU that code was emitted for."""
     verdict = str(session.verdict).replace("_", " ").upper()
-    name = fmt.plain(session.target.path or session.target.name or "this run")
-    told = fmt.plain(sentence(session))
+    name = fmt.one(session.target.path or session.target.name or "this run")
+    told = fmt.plain(fmt.shortened(sentence(session), _SENTENCE))
     failure = session.failure
     if failure is not None and failure.file is not None:
         told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
     line = fmt.one_line(target_sentence(session), 600)
     emitted = (f"\n{line}", "yellow") if line else ""
-    return Text.assemble((verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told, emitted)
+    unknown = [(f"\n! {fmt.shortened(fmt.one_line(each), _SENTENCE)}", "yellow") for each in first_lines(session)]
+    return Text.assemble(
+        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told, *unknown, emitted
+    )
+
+
+def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Put the verdict before a screen that does not begin with it, where something is missing from the run."""
+    parts = iter(screen)
+    first = next(parts, None)
+    head = headline(session)
+    is_led = isinstance(first, Text) and first.plain == head.plain
+    if not is_led and (session.cut_off or session.verdict is Verdict.INCOMPLETE):
+        yield head
+        yield Text()
+    if first is not None:
+        yield first
+    yield from parts
 
 
 def table(*columns: str) -> Table:
@@ -110,7 +151,7 @@ def _code(title: str, code: str) -> RenderableType:
     return Padding(text, (0, 0, 0, 3))
 
 
-def more(number: int, noun: str, see: str = "--json") -> Iterator[RenderableType]:
+def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> Iterator[RenderableType]:
     """Count what a screen leaves out."""
-    if number > MOST:
-        yield Text(f"  and {fmt.count(number - MOST, f'more {noun}', f'more {noun}s')}: see {see}", style="dim")
+    if number > most:
+        yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")

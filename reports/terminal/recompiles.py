@@ -7,6 +7,8 @@ from rich.text import Text
 
 from ctrace.inspector.findings import Advice, Cause, Recompile
 from ctrace.inspector.model import Compilation, Session
+from ctrace.inspector.views.completeness import is_whole, other_problems
+from ctrace.inspector.views.nearest import other_reason
 from ctrace.inspector.views.outlook import Outlook
 from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
 from ctrace.inspector.views.snippets import snippet
@@ -33,7 +35,9 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
     yield headline(session)
     found = groups(session)
     if not found:
-        yield Text(f"\nNo recompile: {fmt.count(len(session.graphs), 'graph')}, each compiled once.")
+        graphs = fmt.count(len(session.graphs), "graph")
+        whole = f"No recompile: {graphs}, each compiled once."
+        yield Text(f"\n{whole if is_whole(session) else f'No recompile is recorded: {graphs} until then.'}")
     shown = found if all_of_it else found[:MOST]
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
@@ -43,7 +47,7 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
         yield from more(len(found), "cause", "--all")
     for cache in caches(session):
         yield from _cache(cache, session, width, all_of_it=all_of_it)
-    for problem in session.problems:
+    for problem in other_problems(session):
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 
@@ -65,6 +69,8 @@ def _group(
     yield hanging(_took(group))
     if group.cause.others:
         yield hanging(f"{fmt.count(group.cause.others, 'more guard')} like it.")
+    if (reported := _reported(group, session)) is not None:
+        yield hanging(f"torch reports: {reported}")
     if group.also:
         yield hanging(f"Together with: {fmt.listed(group.also, 4)}.")
     if group.cause.reason:
@@ -80,6 +86,13 @@ def _group(
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
+
+
+def _reported(group: RecompileGroup, session: Session) -> str | None:
+    """Return torch's own reason, from its newest entry, where it is about another guard than what is shown."""
+    by_id = {each.compilation: each for each in session.recompiles}
+    found = (by_id[id_] for id_ in group.compilations if id_ in by_id)
+    return next((said for each in found if (said := other_reason(each)) is not None), None)
 
 
 def _took(group: RecompileGroup) -> str:

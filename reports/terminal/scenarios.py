@@ -2,43 +2,33 @@
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.findings import Danger
 from ctrace.inspector.model import Session
 from ctrace.inspector.scenariokinds import Outcome
 from ctrace.inspector.views.scenarios import not_compared, provoked
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP, MOST, fix, hanging, item, more, section
+from ctrace.reports.comparison import rounded
+from ctrace.reports.terminal.parts import GAP, item, more, section
 
 _NAME = 24
+_REASONS = 2
+_PROVOKED = 10
 
 
-def danger_findings(session: Session) -> Iterator[RenderableType]:
-    """Show each silent danger with its line, and what was not compared."""
-    cwd = session.environment.cwd
-    if session.dangers:
-        yield section("Silent dangers: compiled code gives other results than eager")
-        for number, danger in enumerate(session.dangers[:MOST], 1):
-            yield item(Group(_head(number, danger, cwd), hanging(danger.why), fix(danger.fix)))
-        yield from more(len(session.dangers), "danger")
-    for why, names in not_compared(session).items():
+def not_compared_lines(session: Session) -> Iterator[RenderableType]:
+    """Say which scenarios were not compared with eager, and why."""
+    reasons = not_compared(session)
+    for why, names in list(reasons.items())[:_REASONS]:
         shown = fmt.listed((fmt.one_line(name, 30) for name in names), 4)
-        yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why)}.", style="yellow"))
-
-
-def _head(number: int, danger: Danger, cwd: str) -> Text:
-    where = fmt.place(danger.file, danger.line, cwd) if danger.file else "line not known"
-    facts = [
-        f"scenario {fmt.one_line(danger.scenario, 30)}, call {danger.call + 1}",
-        fmt.one_line(danger.difference, 120),
-        "" if danger.proven else "not explained",
-    ]
-    return Text.assemble(
-        (f"{number}. {where}", "bold"), f"  {danger.kind}  ", (" · ".join(fact for fact in facts if fact), "dim")
-    )
+        yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
+    yield from more(len(reasons), "reason", most=_REASONS)
+    explained = list(rounded(session))
+    for sentence in explained[:_REASONS]:
+        yield item(Text(f"\n{fmt.one_line(sentence, 240)}", style="dim"))
+    yield from more(len(explained), "comparison", most=_REASONS)
 
 
 def provoked_findings(session: Session) -> Iterator[RenderableType]:
@@ -48,7 +38,8 @@ def provoked_findings(session: Session) -> Iterator[RenderableType]:
         return
     yield section("Provoked")
     rows = Table.grid(padding=(0, GAP, 0, 0))
-    for each in tried:
+    for each in tried[:_PROVOKED]:
         style = "red" if each.scenario.outcome is Outcome.COMPILE_FAILED else ""
-        rows.add_row(fmt.one_line(each.scenario.name, _NAME), Text(fmt.one_line(each.answer, 300), style=style))
+        rows.add_row(fmt.one_line(each.scenario.name, _NAME), Text(fmt.one_line(each.answer, 120), style=style))
     yield item(rows)
+    yield from more(len(tried), "scenario", most=_PROVOKED)

@@ -53,7 +53,7 @@ def _head(number: int, each: Calls, cwd: str) -> Text:
 
 def _shortened(line: str, cwd: str) -> str:
     file, _, number = line.rpartition(":")
-    return fmt.place(file, int(number) if number.isdigit() else None, cwd)
+    return fmt.place(file, int(number) if number.isdecimal() else None, cwd)
 
 
 def _facts(rows: Iterable[tuple[str, str]]) -> Table:

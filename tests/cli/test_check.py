@@ -89,6 +89,7 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
         (["--init", "t", "--from-trace", "."], "--init is for models that are run"),
         (["t", "--from-trace", ".", "--train"], "--train is for models that are run"),
         (["t", "--from-trace", ".", "--target", "h100"], "--target is for models that are run"),
+        (["t", "--from-trace", ".", "--no-inductor-guards"], "--no-inductor-guards is for models that are run"),
         (["t", "u", "--from-trace", "."], "--from-trace checks one model, and 2 are named"),
         (["t", "--from-trace", "nowhere"], "nowhere holds no trace log"),
         (["--policy", "no.yaml"], "no.yaml"),
@@ -169,6 +170,7 @@ def test_the_command_says_what_was_asked_for() -> None:
         "--policy p.yaml --lock x.lock --target h100 --timeout 90.0"
     )
     assert Wanted().command == "ctrace check"
+    assert Wanted(inductor_guards=False).command == "ctrace check --no-inductor-guards"
 
 
 def test_options_of_runs_go_with_models() -> None:

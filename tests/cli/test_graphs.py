@@ -49,11 +49,11 @@ def test_json(words: tuple[str, ...], key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "what", "todo"),
     [
-        (("--stage", "forwad", *ONE), "forwad: graph 0/0 has no such stage", "did you mean forward?"),
+        (("--stage", "forwad", *ONE), "--stage forwad: there is no such stage", "did you mean forward?"),
         (("--graph", "9/0"), "--graph 9/0: this run has no such graph", "did you mean"),
         (("--passes", "--graph", "9/0"), "--graph 9/0: this run has no such graph", "did you mean"),
         (("--line", "999"), "--line 999: no node of a graph was made there", "lines that did are: trained.py:"),
-        (("--line", "x.py"), "--line x.py: no node of a graph was made there", "lines that did are: trained.py:"),
+        (("--line", "x.py:1"), "--line x.py:1: no node of a graph was made there", "lines that did are: trained.py:"),
         (("--diff", "nonsense", *ONE), "--diff nonsense: two stages are needed", "write before..after"),
         (("--stage", "joint"), "--stage needs one graph", "add --graph with one of: 0/0"),
         (("--ops", "--dot"), "--ops and --dot exclude each other", "choose one"),

@@ -38,7 +38,7 @@ def test_json_into_a_file(tmp_path: Path) -> None:
     ("words", "what", "todo"),
     [
         (("--graph", "9/0"), "--graph 9/0: this run has no kernels of it", "did you mean"),
-        (("--stage", "joint"), "--stage joint: this run has no kernels of it", "there are: forward, backward"),
+        (("--stage", "joint"), "--stage joint: there is no such stage", "there are: forward, backward"),
         (("--kernel", "nonsense"), "--kernel nonsense: no kernel has that in its name", "there are: "),
         (("--line", "trained.py"), "--line trained.py: there is no line number", "write FILE:LINE"),
         (("--line", "trianed.py:3"), "--line trianed.py:3: this run knows no such file", "did you mean trained.py?"),
@@ -72,6 +72,6 @@ def test_what_excludes_each_other(asked: dict[str, object], what: str) -> None:
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:
     # The log of trained.py holds no code that any version reads.
-    done = _ctrace("kernels", LOG, "--wrapper", "--stage", "nonsense", cwd=tmp_path)
+    done = _ctrace("kernels", LOG, "--wrapper", "--stage", "backward", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("ctrace: --wrapper: this run has no such code")
+    assert done.stderr.startswith("ctrace: --wrapper: this run has no code of backward")

@@ -258,7 +258,7 @@ def test_runs_lists_and_prunes(tmp_path: Path) -> None:
     name = _saved(tmp_path)
     assert name in _ctrace("runs", cwd=tmp_path).stdout
     assert json.loads(_ctrace("runs", "--json", cwd=tmp_path).stdout)[0]["name"] == name
-    assert _ctrace("runs", "--prune", "0", cwd=tmp_path).stderr == "Deleted 1 of 1 runs\n"
+    assert _ctrace("runs", "--prune", "0", cwd=tmp_path).stderr == "Deleted 1 of 1 run\n"
     assert "No runs" in _ctrace("runs", cwd=tmp_path).stderr
 
 

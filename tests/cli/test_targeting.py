@@ -9,6 +9,7 @@ import pytest
 
 from ctrace.cli.capturing import Request, session_of, target_names
 from ctrace.cli.targeting import sessions_for
+from ctrace.inspector import provenance
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.model import Session, Target
@@ -31,6 +32,7 @@ def made(folder: Path, name: str | None, **options: Any) -> str:
     gpu = None if name is None else gpu_named(name)
     order = Order("model", str(model), None, None, (), Options(target=name, **options), str(run.log), gpu=gpu)
     run.order.write_text(order.to_json())
+    provenance.sign(run)
     log = Log().started()
     if gpu is not None:
         log.ctrace("gpu", {**GPU, "name": gpu.title, "target": gpu.name})
@@ -128,14 +130,14 @@ def test_a_named_run_of_another_gpu(tmp_path: Path) -> None:
     assert "is a saved run: it has code for one GPU at most" in several.stderr
 
 
-def test_the_last_run_is_made_anew(tmp_path: Path, captures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_run_is_made_again(tmp_path: Path, captures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path, None, train=True, build=True)
     _, is_new = session_of(request(None, "h100", mode="reduce-overhead"))
     assert is_new
     assert captures == [
         (ModelTarget(tmp_path / "model.py", None, None), Options(train=True, mode="reduce-overhead", target="h100"))
     ]
-    assert "anew for h100, with the options of the last run" in capsys.readouterr().err
+    assert "again for h100, with the options of the last run" in capsys.readouterr().err
 
 
 def test_a_saved_run_with_another_backend_cannot_be_made_anew(tmp_path: Path, captures: list[Any]) -> None:

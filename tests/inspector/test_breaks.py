@@ -123,6 +123,19 @@ class TestWords:
         assert found.advice.switch
         assert found.advice.risk
 
+    def test_a_loggers_switch_names_the_method_that_was_called(self):
+        called = "method: <Logger kit (WARNING)>.warning_once, args: [], kwargs: {}"
+        found = only(Log().breaks("0/0", gb=("0291",), frames=[PLAIN], context=called))
+        assert found.advice.switch.endswith("ignore_logging_functions.add(logging.Logger.warning_once)")
+
+    def test_a_switch_that_does_nothing_for_the_call_is_left_out(self):
+        found = only(Log().breaks("0/0", gb=("0291",), frames=[PLAIN]))
+        assert (found.advice.switch, found.advice.risk) == ("", "")
+
+    def test_nobody_is_to_remove_a_break_that_torch_asks_for(self):
+        (found,) = Log().started().breaks("0/0", gb=("0025",), frames=(PLAIN, TORCH)).session().breaks
+        assert "Remove" not in found.fix
+
     def test_the_first_id_that_is_known_has_the_say(self):
         assert "Python numbers" in only(Log().breaks("0/0", gb=("9999", "0109", "0124"), frames=[PLAIN])).reason
 

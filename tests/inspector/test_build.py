@@ -59,8 +59,9 @@ class TestVerdict:
         assert Log().compiled("0/0").limit_hit("0/1").session().verdict is Verdict.PARTIAL
 
     def test_no_graph_is_not_compiled(self):
-        assert Log().frame("0/0").breaks("0/0").session().verdict is Verdict.NOT_COMPILED
-        assert Log().session().verdict is Verdict.NOT_COMPILED
+        assert Log().frame("0/0").breaks("0/0").metrics("0/0").session().verdict is Verdict.NOT_COMPILED
+        assert Log().started().ended().session().verdict is Verdict.NOT_COMPILED
+        assert Log().session().verdict is Verdict.INCOMPLETE  # not a record
 
     def test_a_failure_is_failed(self):
         failure = Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed")
@@ -271,3 +272,24 @@ class TestListings:
 
     def test_the_last_text_of_a_file_counts(self):
         assert Log().listing("x = 1\n").listing("x = 2\n").session().listings == {MODEL: "x = 2\n"}
+
+
+class TestTime:
+    """Phases exclude each other, and are never more than the whole."""
+
+    def compiled(self) -> Log:
+        log = Log().frame("0/0").graph("0/0")
+        log.metrics("0/0", entire_frame_compile_time_s=8.0, backend_compile_time_s=7.0, inductor_compile_time_s=2.0)
+        return log.metrics(
+            "0/0", backward=True, backward_cumulative_compile_time_us=5_000_000, inductor_compile_time_s=4.0
+        )
+
+    def phases(self, seconds: float | None) -> dict[str, float]:
+        return dict(self.compiled().session(seconds=seconds).time.phases)
+
+    def test_a_backward_that_runs_later_is_added(self):
+        assert self.phases(20.0) == {"dynamo": 1.0, "aot": 6.0, "inductor": 6.0}
+        assert self.phases(None) == self.phases(20.0)
+
+    def test_a_backward_within_its_forward_counts_once(self):
+        assert self.phases(9.0) == {"dynamo": 1.0, "aot": 1.0, "inductor": 6.0}

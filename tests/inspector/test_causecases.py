@@ -11,6 +11,8 @@ CPU = "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView, AutogradCPU)"
 SEEN = {
     "size": Facts("size", "x.size(0)", "4", "8", "tensor 'x' size mismatch at index 0. expected 4, actual 8"),
     "size/fixed": Facts("size", "x.size(0)", "4", "8", is_fixed=True),
+    "size/lowered": Facts("size", "x.size(0)", "4", "8", is_fixed=True, fixed_by="lowered"),
+    "size/operation": Facts("size", "x.size(0)", "4", "8", is_fixed=True, fixed_by="operation"),
     "size/rank": Facts("size", "x.dim()", "2", "3", "tensor 'x' rank mismatch. expected 2, actual 3"),
     "size/parameter": Facts(
         "size", "self.cache.size(0)", "2", "3", "tensor 'L['self']._buffers['cache']' size mismatch at index 0."
@@ -101,6 +103,10 @@ def test_a_cause_gets_its_case(key: str):
     facts = SEEN[key]
     kind, _, case = key.partition("/")
     assert (facts.kind, case_of(facts)) == (kind, case)
+
+
+def test_a_tensor_made_in_inference_mode_lacks_the_keys_of_views_too():
+    assert case_of(Facts("dispatch_keys", "x", CPU, "DispatchKeySet(CPU, BackendSelect)")) == "inference"
 
 
 def test_every_entry_is_for_a_cause_that_can_be():

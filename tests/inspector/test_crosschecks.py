@@ -36,7 +36,7 @@ def test_sources_that_agree():
 
 def test_a_log_of_torch_alone_has_no_counters_to_disagree_with():
     log = Log().frame("0/0").record("dynamo_output_graph", {}, at="0/0").metrics("0/0", graph_op_count=2).breaks("0/0")
-    assert found(log.frame("1/0", RESUMED, 10).gave_up("2/0", "helper", 31)) == []
+    assert found(log.frame("1/0", RESUMED, 10).metrics("1/0").gave_up("2/0", "helper", 31)) == []
 
 
 class TestBreaks:
@@ -95,18 +95,18 @@ class TestGraphs:
         assert "has 1 graph entries, and 1 were handed to a backend" in what
 
     def test_one_that_no_backend_was_handed(self):
-        log = Log().compiled("0/0").frame("1/0").record("dynamo_output_graph", {}, at="1/0")
+        log = Log().compiled("0/0").frame("1/0").record("dynamo_output_graph", {}, at="1/0").metrics("1/0")
         (what,) = found(log.counters(stats={"unique_graphs": 2}))
         assert "has 2 graph entries, and 1 were handed" in what
 
     def test_one_without_an_entry(self):
-        log = Log().compiled("0/0").ctrace("graph", {"backend": "eager", "ops": 2}, at="1/0")
+        log = Log().compiled("0/0").ctrace("graph", {"backend": "eager", "ops": 2}, at="1/0").metrics("1/0")
         (what,) = found(log.counters(stats={"unique_graphs": 2}))
         assert "has 1 graph entries, and 2 were handed" in what
 
     @pytest.mark.parametrize("counted", [0, 1, 2])
     def test_one_that_was_made_again_may_be_counted_or_not(self, counted: int):
-        log = Log().frame("0/0").graph("0/0").frame("0/0", attempt=1).graph("0/0")
+        log = Log().frame("0/0").graph("0/0").frame("0/0", attempt=1).graph("0/0").metrics("0/0")
         assert found(log.counters(stats={"unique_graphs": counted})) == []
 
     def test_a_torch_that_does_not_count_them(self):

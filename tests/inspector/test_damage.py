@@ -38,6 +38,11 @@ SPECIMENS: dict[str, Any] = {
         "fail_type": "Unsupported", "fail_reason": "no such thing",
     },
     "bwd_compilation_metrics": {"backward_cumulative_compile_time_us": 3, "inductor_compile_time_s": 0.4},
+    "artifact:ctrace_trial": {
+        "trial": {"settings": [["capture_scalar_outputs", True]]},
+        "counts": {"graphs": 1, "breaks": 0, "recompiles": 0, "coverage": 100.0}, "seconds": 2.5, "breaks": ["a.py:3"],
+    },
+    "artifact:ctrace_inductor_guards": {"seen": True, "added": ["Eq(s0, 4)"]},
     "artifact:torch_version": {"pytorch_version": "2.13.0"},
     "artifact:recompile_reasons": ["0/0: L['n'] == 2"],
     "artifact:ctrace_start": {
@@ -52,6 +57,8 @@ SPECIMENS: dict[str, Any] = {
         "was": "not set", "now": "f", "file": MODEL, "line": 3, "proven": True,
     },
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
+    "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},
+    "artifact:ctrace_exited": {"how": "os._exit(0)", "file": MODEL, "line": 3},
     "artifact:ctrace_scenario": {
         "name": "base", "calls": 2, "kind": "provoked", "outcome": "not_taken", "message": "ValueError", "compared": 1,
         "not_compared": "it draws lots",

@@ -48,6 +48,47 @@ class TestRecompiles:
         ((cause,),) = (recompile.causes for recompile in self.again(newer, older).session().recompiles)
         assert cause.was == "2"
 
+    KEYS = "tensor 'L['{}']' dispatch key set mismatch. expected DispatchKeySet({}), actual DispatchKeySet({})"
+    FULL, PLAIN = "CPU, BackendSelect, ADInplaceOrView, AutogradCPU", "CPU, BackendSelect"
+    GRAD = "GLOBAL_STATE changed: grad_mode. expected True, actual False"
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    @pytest.mark.parametrize("tensors", ["x", "xyz"])
+    def test_an_inference_tensor_is_nearer_to_no_grad_than_to_grad(self, tensors: str, swapped: bool):
+        keys = [self.KEYS.format(name, self.FULL, self.PLAIN) for name in tensors]
+        with_grad = {**unmet(self.GRAD, entry="0/0"), "following": keys}
+        entries = (with_grad, unmet(*keys, entry="0/1"))
+        (recompile,) = self.again(*(reversed(entries) if swapped else entries)).session().recompiles
+        assert recompile.nearest == "0/1"
+        assert {cause.kind for cause in recompile.causes} == {"dispatch_keys"}
+
+    def test_dispatch_keys_explain_where_grad_mode_agrees(self):
+        keys = [self.KEYS.format(name, self.PLAIN, self.FULL) for name in "xy"]
+        entries = unmet(self.GRAD, entry="0/1"), unmet(*keys, entry="0/0")
+        assert kinds(self.again(*entries).session()) == [["dispatch_keys"] * 2]
+
+    @pytest.mark.parametrize(
+        "one_cause",
+        [
+            [f"tensor 'L['{name}']' dtype mismatch. expected Float, actual Double" for name in "abc"],
+            [
+                f"tensor 'L['{name}']' stride mismatch at index {at}. expected {was}, actual {now}"
+                for name, at, was, now in [("a", 0, 4, 1), ("a", 1, 1, 3), ("b", 0, 5, 1), ("b", 1, 1, 7)]
+            ],
+            [f"L['self']._modules['{name}'].training == True" for name in "abc"],
+            [f"tensor 'L['{name}']' size mismatch at index 0. expected 4, actual 8" for name in "abc"],
+            [KEYS.format("a", FULL, PLAIN), KEYS.format("b", FULL, "CPU, BackendSelect, ADInplaceOrView")],
+        ],
+    )
+    def test_one_cause_counts_once_however_many_guards_carry_it(self, one_cause: list[str]):
+        near, far = unmet(*one_cause, entry="0/0"), unmet("L['n'] == 2", "L['m'] == 3", entry="0/1")
+        (recompile,) = self.again(far, near).session().recompiles
+        assert recompile.nearest == "0/0"
+
+    def test_other_values_of_two_names_are_two_causes(self):
+        near, far = unmet(self.SIZE, entry="0/0"), unmet("L['n'] == 2", "L['m'] == 2", entry="0/1")
+        assert kinds(self.again(far, near).session()) == [["size"]]
+
     @pytest.mark.parametrize("swapped", [False, True])
     def test_the_entry_whose_tensor_got_furthest_explains(self, swapped: bool):
         other_dtype = unmet("tensor 'L['x']' dtype mismatch. expected Double, actual Float", entry="0/1")

@@ -56,6 +56,14 @@ def every_size(*first: str) -> Facts:
     )
 
 
+PRINT = Facts(
+    "partial",
+    ["0/0", "1/0"],
+    breaks=[("GB0059", "break", "halves", 'print("so far", first.sum())')],
+    cache=[("halves", 1, 8), ("halves (from line 9)", 1, 8)],
+)
+
+
 FACTS = {
     "attribute_counter": Facts(
         "partial",
@@ -107,12 +115,8 @@ FACTS = {
         cache=[("forward", 2, 8), ("forward (from line 9)", 2, 8)],
     ),
     "no_ops": Facts("not_compiled", [], skips=[("add", None)]),
-    "print_break": Facts(
-        "partial",
-        ["0/0", "1/0"],
-        breaks=[("GB0059", "break", "halves", 'print("so far", first.sum())')],
-        cache=[("halves", 1, 8), ("halves (from line 9)", 1, 8)],
-    ),
+    "print_break": PRINT,
+    "print_break.torch": PRINT,
     "raises": Facts("failed", ["0/0"], cache=[("twice", 1, 8)]),
     "side_effects": Facts(
         "partial",

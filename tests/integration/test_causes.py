@@ -12,6 +12,11 @@ MODULE = "class Net(torch.nn.Module):\n    def __init__(self):\n        super().
 OPEN = True
 """A recompile that is expected, for torch leaves the value open then."""
 
+USUAL = "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView, AutogradCPU)"
+BATCHED = (
+    "DispatchKeySet(CPU, BackendSelect, FuncTorchDynamicLayerBackMode, ADInplaceOrView, AutogradCPU, FuncTorchBatched, "
+    "FuncTorchDynamicLayerFrontMode)"
+)
 PROGRAMS = {
     "the entry that is no special one is the nearest": (
         "f = torch.compile(lambda x: x * 2)\nfor n in (4, 1, 0, 7): f(torch.ones(n))",
@@ -95,6 +100,43 @@ PROGRAMS = {
     "inference mode, and not what it takes from tensors": (
         "f = torch.compile(lambda x: x * 2)\nf(torch.ones(3))\nwith torch.inference_mode(): f(torch.ones(3))",
         [("grad_mode", "grad_mode", "True", "False", None, True)],
+    ),
+    "an inference tensor, beside no_grad": (
+        "f = torch.compile(lambda x, y: x * y)\nx = torch.ones(3)\nf(x, x + 1)\nwith torch.no_grad(): f(x, x + 1)\n"
+        "with torch.inference_mode():\n    z = torch.ones(3)\n    f(z, z + 1)",
+        [("grad_mode", "grad_mode", "True", "False", None, True),
+         ("dispatch_keys", "x.dispatch keys", USUAL, "DispatchKeySet(CPU, BackendSelect)", None, False),
+         ("dispatch_keys", "y.dispatch keys", USUAL, "DispatchKeySet(CPU, BackendSelect)", None, False)],
+    ),
+    "usual tensors inside of inference mode, beside no_grad": (
+        "f = torch.compile(lambda x: x * 2)\nx = torch.ones(3)\nf(x)\nwith torch.no_grad(): f(x)\n"
+        "with torch.inference_mode(): f(x)",
+        [("grad_mode", "grad_mode", "True", "False", None, True),
+         ("dispatch_keys", "x.dispatch keys", USUAL, "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView)", None, False)],
+    ),
+    "an inference tensor outside of inference mode": (
+        "f = torch.compile(lambda x: x * 2)\nx = torch.ones(3)\nwith torch.inference_mode(): z = torch.ones(3)\n"
+        "f(x)\nf(z)",
+        [("dispatch_keys", "x.dispatch keys", USUAL, "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView)", None, False)],
+    ),
+    "the mode of a module, beside many tensors that inference mode changed": (
+        "net = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(3, 3), torch.nn.Dropout())\n"
+        "f = torch.compile(net, backend='eager')\nx = torch.ones(2, 3)\nf(x)\nnet.eval()\n"
+        "with torch.inference_mode(): f(torch.ones(2, 3))\nnet.train()\nwith torch.inference_mode(): f(torch.ones(2, 3))",
+        [("grad_mode", "grad_mode", "True", "False", None, True),
+         ("training_mode", "model[0].training", "True", "False", None, True),
+         ("training_mode", "model[2].training", "True", "False", None, True),
+         ("training_mode", "model[0].training", "False", "True", None, True),
+         ("training_mode", "model[2].training", "False", "True", None, True)],
+    ),
+    "the rest of a function after a break, without gradients": (
+        "@torch.compile(backend='eager')\ndef f(x, w):\n    h = x * w\n    print('')\n    return h + 1\n"
+        "x, w = torch.ones(3), torch.ones(3, requires_grad=True)\nf(x, w)\nwith torch.no_grad(): f(x, w)",
+        [("grad_mode", "grad_mode", "True", "False", None, True)] * 2,
+    ),
+    "vmap, and not the dimension that it hides": (
+        "f = torch.compile(lambda x: x * 2, backend='eager')\nx = torch.ones(2, 3)\nf(x)\ntorch.vmap(f)(x)",
+        [("dispatch_keys", "x.dispatch keys", USUAL, BATCHED, None, False)],
     ),
     "autocast with another dtype": (
         "f = torch.compile(lambda x: x @ x)\nx = torch.ones(3, 3)\n"

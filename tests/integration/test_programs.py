@@ -108,7 +108,7 @@ def test_no_compiler_is_needed(ctrace: Command) -> None:
 
 
 ENDINGS = [
-    ("os._exit(0)", "crash", "Exit"),
+    ("os._exit(7)", "crash", "Exit"),
     pytest.param("os.abort()", "crash", "SIGABRT", marks=pytest.mark.slow),
     ("import ctypes; ctypes.string_at(0)", "crash", "SIGSEGV"),
     pytest.param("os.kill(os.getpid(), 9)", "crash", "SIGKILL", marks=pytest.mark.slow),
@@ -124,15 +124,19 @@ def test_what_was_seen_survives(code: str, phase: str, kind: str, ctrace: Comman
     result = ctrace("explain", "program.py", "--json")
     assert result.code == 3
     report = result.report
-    assert report["verdict"] == "failed"
+    assert report["verdict"] == ("incomplete" if phase == "interrupt" else "failed")
     assert (report["error"]["phase"], report["error"]["type"]) == (phase, kind)
     assert [graph["function"] for graph in report["graphs"]] == ["f"]
     assert "inspector/" not in result.err  # the traceback is the user's
 
 
-def test_leaving_with_zero_is_no_failure(ctrace: Command) -> None:
-    ctrace.write("program.py", f"{COMPILES}\nsys.exit(0)\n")
-    assert ctrace("run", "program.py").code == 0
+@pytest.mark.parametrize("code", ["sys.exit(0)", "os._exit(0)", "import ctypes; ctypes.CDLL(None)._exit(0)"])
+def test_leaving_with_zero_is_no_failure(code: str, ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\n{code}\n")
+    result = ctrace("run", "program.py")
+    assert (result.code, result.err.split()[0]) == (0, "COMPILED"), result.err
+    assert ("The program ended itself" in " ".join(result.err.split())) == (code != "sys.exit(0)")
+    assert ctrace("explain", "--json").report["verdict"] == "compiled"  # read again, with no end mark in the log
 
 
 def test_timeout(ctrace: Command) -> None:
@@ -161,4 +165,4 @@ def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
     _, talk = child.communicate(timeout=60)
     assert child.returncode == 3
     assert "interrupted" in talk
-    assert "Graphs" in talk
+    assert "1 graph" in talk

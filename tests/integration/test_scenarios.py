@@ -60,3 +60,47 @@ def test_vary_more_than_sizes(ctrace: Command) -> None:
     kinds = {cause["kind"] for each in report["recompiles"] for cause in each["causes"]}
     assert {"dtype", "stride", "grad_mode"} <= kinds
     assert report["dangers"] == []
+
+
+FAILING = """\
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        if x.shape[0] == 3 and torch.compiler.is_compiling():
+            raise ValueError("not three")
+        return self.fc(x)
+
+model = Net()
+def inputs(): return (torch.randn(2, 4),)
+scenarios = {
+    "three": lambda: (torch.randn(3, 4),), "wide": lambda: (torch.randn(2, 5),), "last": lambda: (torch.randn(8, 4),)
+}
+"""
+
+
+def test_a_failing_scenario_lets_the_others_have_their_turn(ctrace: Command) -> None:
+    ctrace.write("model.py", FAILING)
+    result = ctrace("explain", "model.py", "--json", "--backend", "eager", "--fullgraph")
+    assert result.code == 3, result.err
+    assert {each["name"]: each["outcome"] for each in result.report["scenarios"]} == {
+        "base": "done",
+        "three": "compile_failed",
+        "wide": "not_taken",
+        "last": "done",
+    }
+    assert (result.report["error"]["phase"], result.report["error"]["line"]) == ("run", 9)
+
+
+def test_a_copy_that_raises_does_not_fail_the_model(ctrace: Command) -> None:
+    copied = FAILING.replace("def forward", "def __deepcopy__(self, memo):\n        return Copy()\n    def forward")
+    copied = copied.replace(
+        "model = Net()", "class Copy(Net):\n    def forward(self, x):\n        raise OSError\n\nmodel = Net()"
+    )
+    ctrace.write("model.py", copied.partition("scenarios =")[0])
+    result = ctrace("explain", "model.py", "--json", "--backend", "eager")
+    assert result.code == 0, result.err
+    assert any("a copy of the model raises" in each["what"] for each in result.report["problems"])

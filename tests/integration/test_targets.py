@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.launch import HOME
+from ctrace.inspector.boot import HOME
 
 MODEL = """\
 import torch

@@ -1,4 +1,4 @@
-"""A capture that asks nothing behind Dynamo shows what one with Inductor shows."""
+"""A capture without Inductor's code, or without Inductor, shows what one with all of it shows."""
 
 import json
 from dataclasses import fields
@@ -81,7 +81,9 @@ def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     whole = _captured(tmp_path, _BROKEN, train=train)
     assert json.loads((tmp_path / "imported.json").read_text())
-    traced = _captured(tmp_path, _BROKEN, train=train, trace_only=True)
+    lowered = _captured(tmp_path, _BROKEN, train=train, trace_only=True)
+    assert {name for name in _SAME if getattr(whole, name) != getattr(lowered, name)} == set()
+    traced = _captured(tmp_path, _BROKEN, train=train, trace_only=True, inductor_guards=False)
     assert json.loads((tmp_path / "imported.json").read_text()) == []
     assert traced.breaks
     assert traced.recompiles
@@ -108,6 +110,41 @@ inputs = (torch.rand(2, 4),)
     session = _captured(tmp_path, text, trace_only=True)
     assert session.failure is None
     assert session.verdict is Verdict.PARTIAL
+
+
+_REFUSED = """
+import torch
+from torch._inductor.lowering import register_lowering
+@torch.library.custom_op("refused::op", mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+@op.register_fake
+def _(x):
+    return torch.empty_like(x)
+@register_lowering(torch.ops.refused.op.default)
+def lower(x):
+    raise ValueError("no lowering today")
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return op(x).sum()
+model = Net()
+inputs = (torch.rand(2, 4),)
+"""
+
+
+@pytest.mark.slow
+def test_a_graph_that_cannot_be_lowered_fails_as_when_all_of_inductor_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f"{_REFUSED}scenarios = {{'wide': lambda: (torch.rand(2, 6),)}}\n"
+    dynamic = {"dynamic": True}
+    whole = _captured(tmp_path, text, **dynamic)
+    lowered = _captured(tmp_path, text, trace_only=True, **dynamic)
+    assert whole.failure is not None
+    assert "no lowering today" in whole.failure.message
+    assert lowered.failure == whole.failure
+    assert _captured(tmp_path, text, trace_only=True, inductor_guards=False, **dynamic).failure is None
 
 
 _HEALTHY = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.rand(2, 4),)\n"

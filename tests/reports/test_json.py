@@ -23,9 +23,10 @@ from tests import sessions
 NAMES = {
     "schema", "verdict", "environment", "target", "error", "scenarios", "graphs", "compilations", "coverage", "functions",
     "breaks", "skipped", "recompiles", "dangers", "limit", "fusion", "kernels", "time", "problems", "unknown",
+    "causes", "advice",
 }  # fmt: skip
 INNER = {
-    "environment": {"ctrace", "torch", "triton", "python", "device", "backend"},
+    "environment": {"ctrace", "torch", "triton", "python", "device", "backend", "fast", "not_looked_at"},
     "target": {"path", "name"},
     "coverage": {"ops", "compiled"},
     "limit": {"hit", "functions"},

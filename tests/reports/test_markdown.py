@@ -38,7 +38,13 @@ def test_code_in_our_sentences_stays_code(reason: str, shown: str) -> None:
 def test_the_costliest_break_goes_first() -> None:
     report = render_markdown(sessions.PARTIAL)
     assert report.index("| `model.py:24 GB0098` |") < report.index("| `model.py:10 GB0059` |")
-    assert "| 6 ops in eager, +1 graph |" in report
+    assert "| 6 ops in eager |" in report
+
+
+def test_what_to_do_and_why_come_before_all_findings() -> None:
+    report = render_markdown(sessions.PARTIAL)
+    places = [report.index(part) for part in ("**What to do**", "| cause |", "| graph break |", "| fact |")]
+    assert places == sorted(places)
 
 
 def test_every_row_of_a_table_has_its_columns() -> None:

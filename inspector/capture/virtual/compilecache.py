@@ -4,7 +4,9 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import zlib
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +22,35 @@ _MOST = 1 << 30
 _ENOUGH = 3 * _MOST // 4
 """Bytes that are left when there were more."""
 
+_UNFINISHED = ".unfinished-"
+_ABANDONED_SECONDS = 3600
+_LARGEST = 1 << 28
+"""Bytes of one outcome, unpacked."""
+
 Outcome = dict[str, Any]
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Unpack; bounded, since a few KiB that nobody made with `put` may unpack to gigabytes."""
+    unpacking = zlib.decompressobj()
+    unpacked = unpacking.decompress(data, _LARGEST)
+    if not unpacking.eof:
+        raise ValueError("cut short, or too long")
+    return unpacked
+
+
+def _is_outcome(data: Any) -> bool:
+    """Whether data has the form of what `put` keeps; what has not is compiled once more."""
+    if not isinstance(data, dict) or not {"records", "refused", "error"} <= data.keys():
+        return False
+    records, refused = data["records"], data["refused"]
+    if not isinstance(records, list) or not isinstance(refused, list) or not isinstance(data["error"], str | None):
+        return False
+    return all(map(_is_record, records)) and all(isinstance(each, dict) for each in refused)
+
+
+def _is_record(data: Any) -> bool:
+    return isinstance(data, list) and len(data) == 2 and isinstance(data[0], str) and isinstance(data[1], dict)
 
 
 class CompileCache:
@@ -38,11 +68,11 @@ class CompileCache:
         """Give what was kept, unless it is damaged, and mark it as used."""
         file = self._file(key)
         try:
-            outcome = json.loads(zlib.decompress(file.read_bytes()))
+            outcome = json.loads(_unpacked(file.read_bytes()))
             os.utime(file)
-        except (OSError, ValueError, zlib.error):
+        except (OSError, ValueError, RecursionError, zlib.error):
             return None
-        return outcome if isinstance(outcome, dict) else None
+        return outcome if _is_outcome(outcome) else None
 
     def put(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome.
@@ -52,14 +82,20 @@ class CompileCache:
         """
         file = self._file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent)
-        with os.fdopen(handle, "wb") as made:
-            made.write(zlib.compress(json.dumps(outcome).encode(), 1))
-        Path(name).replace(file)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=_UNFINISHED)
+        try:
+            with os.fdopen(handle, "wb") as made:
+                made.write(zlib.compress(json.dumps(outcome).encode(), 1))
+            Path(name).replace(file)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
 
     def trim(self) -> None:
-        """Delete what was not used for the longest time, where there is too much."""
+        """Delete what was not used for the longest time, where there is too much, and what was never finished."""
         files = [entry for folder in _entries(self._folder) for entry in _entries(Path(folder.path))]
+        _drop_unfinished(files)
         known = sorted((stat.st_mtime, stat.st_size, file.path) for file in files if (stat := _stat(file)))
         size = sum(each[1] for each in known)
         if size <= _MOST:
@@ -67,8 +103,9 @@ class CompileCache:
         for _, freed, path in known:
             if size <= _ENOUGH:
                 break
-            Path(path).unlink(missing_ok=True)
-            size -= freed
+            with suppress(OSError):  # another process was faster, or it is somebody else's
+                Path(path).unlink()
+                size -= freed
 
     def _file(self, key: str) -> Path:
         return self._folder / key[:2] / key[2:]
@@ -89,6 +126,15 @@ class CompileCache:
             settings = config.get_hash().hex()
         switches = (settings, sorted(get_cache_invalidating_env_vars().items()))
         return repr((_FORMAT, facts, versions, tools, switches))
+
+
+def _drop_unfinished(files: list["os.DirEntry[str]"]) -> None:
+    """Delete what a process left that was killed while it wrote."""
+    for file in files:
+        stat = _stat(file) if file.name.startswith(_UNFINISHED) else None
+        if stat is not None and time.time() - stat.st_mtime > _ABANDONED_SECONDS:
+            with suppress(OSError):
+                Path(file.path).unlink()
 
 
 def _identity(path: str | None) -> tuple[str, float, int] | None:

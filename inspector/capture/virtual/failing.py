@@ -42,14 +42,15 @@ def _told(error: Exception, target: str) -> str:
         )
     if isinstance(getattr(error, "inner_exception", error), SkipFrame):
         return (
-            f"torch would leave the function of {_graph()} in eager on {target}, and raise with fullgraph=True:"
+            f"torch would leave the function of {graph_name()} in eager on {target}, and raise with fullgraph=True:"
             f" {_REFUSED.get(text.removeprefix('SkipFrame: '), text)}"
         )
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return f"no code of {_graph()} was emitted for {target}: {type(error).__name__}: {first}{_place(text)}"
+    return f"no code of {graph_name()} was emitted for {target}: {type(error).__name__}: {first}{_place(text)}"
 
 
-def _graph() -> str:
+def graph_name() -> str:
+    """Name the graph that is being compiled."""
     context = compile_context()
     return f"graph {context['frame_id']}/{context['frame_compile_id']}" if context else "a graph"
 

@@ -43,7 +43,7 @@ class Metal:
         self._gpu = gpu
         self._cores = cores
         self._cache = CompileCache(gpu.facts)
-        self._folder = Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
+        self._folder = self._scratch()
 
     def jobs(self, wrapper: str, part: Part) -> list[Job]:
         """Record those kernels of a graph part that were compiled before, and give the others."""
@@ -57,6 +57,16 @@ class Metal:
                 else:
                     self._record(outcome, [(part, variable)], cached=True)
         return list(found.values())
+
+    def _scratch(self) -> Path | None:
+        """Make a folder for what compiling leaves; None: there is none to be had, and nothing is compiled."""
+        try:
+            return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
+        except OSError as error:
+            name = self._gpu.facts.name
+            why = f"no temporary folder can be made ({error.strerror or error}); name one with TMPDIR"
+            self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why}")
+            return None
 
     def compile(self, jobs: Iterable[Job]) -> None:
         """Compile kernels, record what came out, and keep it; wait until that is done."""
@@ -74,7 +84,8 @@ class Metal:
 
     def end(self) -> None:
         """Keep the cache from growing for ever, and leave nothing else behind."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
         with self._recorder.watching("the size of the cache of compiled kernels"):
             self._cache.trim()
 
@@ -91,10 +102,13 @@ class Metal:
     @cached_property
     def _compiler(self) -> TritonCompiler:
         """Make the compiler of a worker; there the first use changes what torch and Triton do."""
+        assert self._folder is not None  # else no kernel is a job
         return TritonCompiler(self._gpu.facts, self._folder)
 
     @cached_property
     def _can_compile(self) -> bool:
+        if self._folder is None:
+            return False
         try:
             from triton import knobs
 

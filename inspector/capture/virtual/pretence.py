@@ -15,6 +15,7 @@ from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.virtual.asked import Asked
 from ctrace.inspector.capture.virtual.devices import is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.capture.virtual.facts import as_the_target
+from ctrace.inspector.capture.virtual.standins import StandIns
 
 _ON_CPU = "put on the CPU: this machine has no such GPU"
 
@@ -22,9 +23,10 @@ _ON_CPU = "put on the CPU: this machine has no such GPU"
 class Pretence:
     """Pretends to a program in eager that there is the GPU."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
         self._asked = Asked.of(recorder)
+        self._stand_ins = StandIns(recorder, target)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -44,7 +46,8 @@ class Pretence:
             tensor.get_device: 0,
             tensor.device.__get__: the_gpu(),
         }
-        with self._reading(answers), as_the_target(), torch.compiler.set_stance("force_eager"):
+        eagerly = torch.compiler.set_stance("force_eager")
+        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.used():
             yield
 
     @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ctrace.inspector.capture.cores import Cores
-from ctrace.inspector.capture.forks import ended, fork
+from ctrace.inspector.capture.forks import end, ended, fork
 
 _POLL = 0.05
 """Seconds after which workers are looked at again."""
@@ -63,10 +63,13 @@ class _Driver:
                 self._listen(_POLL)
                 for worker in list(self._workers.values()):
                     self._look_after(worker)
-            for worker in self._workers.values():
+            for worker in list(self._workers.values()):
                 ended(worker.pid, block=True)
+                del self._workers[worker.pid]
                 self._free(worker)
         finally:
+            for pid in self._workers:
+                end(pid)
             for descriptor in (self._queue, self._told, self._tell):
                 os.close(descriptor)
 
@@ -76,7 +79,15 @@ class _Driver:
             has_own = any(not worker.on_core for worker in self._workers.values())
             if has_own and not self._cores.take():
                 return
-            pid = fork(self._serve)
+            try:
+                pid = fork(self._serve)
+            except OSError as error:  # ulimit -u
+                if has_own:
+                    self._cores.give()
+                elif not self._workers:
+                    for job in list(self._undone):
+                        self._fail(job, f"no process could be started: {error.strerror}")
+                return
             self._workers[pid] = _Worker(pid, on_core=has_own)
 
     def _serve(self) -> None:

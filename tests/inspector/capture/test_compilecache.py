@@ -1,6 +1,7 @@
 """The cache of compiled kernels, without its keys, which need torch."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,24 @@ def test_what_was_put_is_there_until_it_is_damaged(cache: CompileCache, tmp_path
     assert cache.get(KEYS[0]) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "[]", "{}", '{"records": 1, "refused": [], "error": ""}', '{"records": [[1, 2]], "refused": [], "error": ""}',
+     '{"records": [], "refused": ["x"], "error": ""}', '{"records": [], "refused": [], "error": 1}', " " * (1 << 29)],
+    ids=["deep", "list", "empty", "records", "record", "refused", "error", "bomb"],
+)  # fmt: skip
+def test_what_nobody_put_is_made_again(text: str, cache: CompileCache, tmp_path: Path) -> None:
+    file = tmp_path / "triton" / KEYS[0][:2] / KEYS[0][2:]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(zlib.compress(text.encode(), 1))
+    assert cache.get(KEYS[0]) is None
+
+
 def test_what_was_not_used_for_the_longest_time_goes(
     cache: CompileCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for at, key in enumerate(KEYS):
-        cache.put(key, {"error": os.urandom(500).hex()})
+        cache.put(key, {"records": [], "refused": [], "error": os.urandom(500).hex()})
         file = tmp_path / "triton" / key[:2] / key[2:]
         os.utime(file, (at, at))
     assert cache.get(KEYS[0])  # used last of all

@@ -11,6 +11,14 @@ ONE = Unmet("2 <= L['x'].size()[0]", "1")
 EQUAL = Unmet("G['b'].size()[0] == L['x'].size()[0]", "8")
 
 
+KEYS = "tensor '{}' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(CPU, {})"
+BATCHED, WRAPPED = (Unmet(KEYS.format("L['x']", key)) for key in ("FuncTorchBatched", "FuncTorchGradWrapper"))
+RANK = Unmet("tensor 'L['x']' rank mismatch. expected 2, actual 1")
+REQUIRES = "tensor '{}' requires_grad mismatch. expected {}, actual {}"
+REQUIRED = Unmet(REQUIRES.format("L['x']", False, True))
+NO_GRAD = Unmet("GLOBAL_STATE changed: grad_mode. expected True, actual False")
+
+
 @pytest.mark.parametrize(
     ("found", "following"),
     [
@@ -28,6 +36,12 @@ EQUAL = Unmet("G['b'].size()[0] == L['x'].size()[0]", "8")
         ([Unmet("not set.__contains__(L['s'], 3)"), Unmet("L['s'] == {1, 2}", "{3}")], [0]),
         ([Unmet("not set.__contains__(L['s'], 3)")], []),
         ([Unmet("L['n'] == 2"), Unmet("L['m'] == 3")], []),
+        ([BATCHED, RANK], [1]),
+        ([BATCHED, Unmet(RANK.guard.replace("'x'", "'y'"))], []),
+        ([WRAPPED, RANK], []),
+        ([WRAPPED, REQUIRED], [1]),
+        ([BATCHED, REQUIRED], []),
+        ([NO_GRAD, Unmet(REQUIRES.format("L['h']", True, False))], []),
     ],
 )
 def test_what_follows_from_what(found: list[Unmet], following: list[int]):
@@ -35,3 +49,18 @@ def test_what_follows_from_what(found: list[Unmet], following: list[int]):
         [unmet for at, unmet in enumerate(found) if at not in following],
         [found[at] for at in following],
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "follows"),
+    [
+        ("L['h']", True, False, True),
+        ("h", True, False, True),
+        ("L['h']", False, True, False),
+        ("L['self']._parameters['w']", True, False, False),
+        ("self.w", True, False, False),
+    ],
+)
+def test_what_a_resumed_function_takes_requires_gradients_as_grad_mode_says(name, was, now, follows):
+    requires = Unmet(REQUIRES.format(name, was, now))
+    assert divided([NO_GRAD, requires], resumed=True)[1] == ([requires] if follows else [])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -139,7 +140,12 @@ def test_a_forked_child_writes_to_the_same_log(path: Path):
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are inherited otherwise")
 def test_programs_that_the_program_starts_do_not_hold_the_log(path: Path):
     log = TraceLog(path)
-    assert not os.get_inheritable(log._descriptor)
+    listing = "import os; print([os.path.realpath(f'/dev/fd/{each}') for each in range(3, 64)])"
+    started = subprocess.run(
+        [sys.executable, "-c", listing], close_fds=False, capture_output=True, text=True, check=True
+    )
+    log.close()
+    assert str(path) not in started.stdout
 
 
 @fuzzing

@@ -1,6 +1,6 @@
 """Results of a compiled call held against those in eager."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +9,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ctrace.inspector.capture.calling import Results  # noqa: E402
-from ctrace.inspector.capture.results import difference, taken  # noqa: E402
+from ctrace.inspector.capture.precision import BFLOAT16, FLOAT16, FLOAT32, Precision  # noqa: E402
+from ctrace.inspector.capture.results import (  # noqa: E402
+    ABSENT,
+    Leaf,
+    agree,
+    difference,
+    found,
+    leaves,
+    taken,
+    within_tolerances,
+)
 
 
 @dataclass
@@ -18,8 +28,8 @@ class Output:
     label: str = "a"
 
 
-def differ(one: Any, other: Any, *, built: bool = False) -> str | None:
-    return difference(Results(one, [], []), Results(other, [], []), built=built)
+def differ(one: Any, other: Any) -> str | None:
+    return difference(Results(one, [], []), Results(other, [], []))
 
 
 NAN = float("nan")
@@ -33,7 +43,7 @@ NAN = float("nan")
     ],
 )  # fmt: skip
 def test_equal(value: Any):
-    assert differ(value, taken(value)) is None
+    assert differ(value, taken(Results(value, [], [])).outputs) is None
 
 
 @pytest.mark.parametrize(
@@ -56,21 +66,68 @@ def test_different(one: Any, other: Any, told: str):
     assert differ(one, other) == told
 
 
-def test_built_kernels_may_round_otherwise():
-    one, other = torch.ones(3), torch.ones(3) * (1 + 5e-5)
-    assert differ(one, other)
-    assert differ(one, other, built=True) is None
+@pytest.mark.parametrize(
+    ("dtype", "same", "other"),
+    [
+        (torch.float32, 5e-7, 5e-5),
+        (torch.float16, 4e-4, 5e-3),
+        (torch.bfloat16, 3e-3, 5e-2),
+        (torch.float64, 5e-11, 1e-8),
+    ],
+)
+def test_results_agree_within_what_the_dtype_rounds(dtype: Any, same: float, other: float):
+    one = torch.ones(1000, dtype=torch.float64)
+    assert agree(one.to(dtype), (one + same).to(dtype))
+    assert not agree(one.to(dtype), (one + other).to(dtype))
 
 
-def test_inputs_and_gradients_are_results_too():
-    same = Results(1, [torch.ones(2)], [torch.ones(2), None])
-    changed = Results(1, [torch.zeros(2)], [torch.ones(2), None])
-    assert difference(same, changed, built=False) == "inputs[0] differs in 2 of 2 values, by up to 1"
-    other = Results(1, [torch.ones(2)], [torch.zeros(2), None])
-    assert difference(same, other, built=False) == "gradients[0] differs in 2 of 2 values, by up to 1"
+def test_a_small_bias_of_all_values_is_a_difference():
+    one = torch.randn(1000).exp()
+    assert not agree(one.bfloat16(), (one * 1.01).bfloat16())
+
+
+def test_inputs_buffers_and_gradients_are_results_too():
+    same = Results(1, [torch.ones(2)], [torch.ones(2), None], {"mean": torch.ones(2)})
+    changed = replace(same, inputs=[torch.zeros(2)])
+    assert difference(same, changed) == "inputs[0] differs in 2 of 2 values, by up to 1"
+    changed = replace(same, gradients=[torch.zeros(2), None])
+    assert difference(same, changed) == "gradients[0] differs in 2 of 2 values, by up to 1"
+    changed = replace(same, buffers={"mean": torch.zeros(2)})
+    assert difference(same, changed) == "buffers['mean'] differs in 2 of 2 values, by up to 1"
+    assert difference(same, taken(same)) is None
+
+
+def test_a_tensor_that_is_not_dense():
+    one = torch.eye(3).to_sparse()
+    assert differ(one, one.clone()) is None
+    assert differ(one, one * 2) == "the result differs in 3 of 9 values, by up to 1"
+
+
+def test_every_place_of_results_is_found_again():
+    results = Results({"a": (torch.ones(1), [Output(torch.zeros(2))])}, [torch.ones(3)], [None])
+    for leaf in leaves(results, results):
+        assert found(results, leaf.path) is leaf.eager
+    assert found(results, ("outputs", "a", 1, 5)) is ABSENT
+    assert found(results, ("outputs", "b")) is ABSENT
 
 
 def test_a_gradient_of_nothing_but_rounding_is_measured_by_the_others():
-    one = Results(1, [], [torch.ones(2), torch.full((2,), 1e-9)])
-    other = Results(1, [], [torch.ones(2), torch.full((2,), -1e-9)])
-    assert difference(one, other, built=False) is None
+    leaf = Leaf("gradients[1]", ("gradients", 1), torch.full((2,), 1e-6), torch.full((2,), -1e-6))
+    assert within_tolerances(leaf, FLOAT32, built=True, scale=1.0)
+    assert not within_tolerances(leaf, FLOAT32, built=True, scale=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("coarsest", "by", "built", "expected"),
+    [
+        (FLOAT32, 5e-5, True, True),
+        (FLOAT32, 5e-5, False, False),
+        (FLOAT32, 1e-3, True, False),
+        (FLOAT16, 5e-3, True, True),  # autocast: float32 results of float16 arithmetic
+        (BFLOAT16, 3e-2, True, True),
+        (BFLOAT16, 0.2, True, False),
+    ],
+)
+def test_tolerances_are_those_of_the_coarsest_dtype(coarsest: Precision, by: float, expected: bool, built: bool):
+    leaf = Leaf("the result", ("outputs",), torch.ones(9), torch.ones(9) + by)
+    assert within_tolerances(leaf, coarsest, built=built) is expected

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.childprocess import ChildProcess
 from ctrace.inspector.errors import SettingsError, TargetError
 from ctrace.inspector.gate.crew import run_jobs
 from ctrace.inspector.gate.model import Job, JobKey, Ran
-from ctrace.inspector.leash import Leash
 from ctrace.inspector.model import Failure, FailurePhase, Session, Target
 from ctrace.inspector.order import Options
 from ctrace.inspector.store import KEEP, Store
@@ -34,24 +34,25 @@ class Fake:
         self.most = 0
         self.together: list[set[str]] = []
         self.environment: dict[str, str] = {}
+        self.cores: int | None = None
         self.owned: tuple[str, ...] = ()
         self._lock = threading.Lock()
 
     def __call__(
-        self, resolved: Any, options: Options, *, leash: Leash, owned: tuple[str, ...], **_rest: Any
+        self, resolved: Any, options: Options, *, child: ChildProcess, owned: tuple[str, ...], **_rest: Any
     ) -> Session:
         name = resolved.path.stem
         with self._lock:
             self.running.append(name)
             self.most = max(self.most, len(self.running))
             self.together.append(set(self.running))
-        self.environment, self.owned = dict(leash.environment), owned
+        self.environment, self.cores, self.owned = dict(child.environment), child.cores, owned
         try:
             deadline = time.monotonic() + 20
             while not self.gates.setdefault(name, threading.Event()).wait(0.01) and time.monotonic() < deadline:
-                if not leash.holds(0):
+                if not child.is_wanted:
                     break
-            leash.peak = self.peaks.get(name, 0)
+            child.peak = self.peaks.get(name, 0)
         finally:
             with self._lock:
                 self.running.remove(name)
@@ -137,11 +138,12 @@ def test_cores_are_shared_but_not_those_that_the_user_gave(
     fake = Fake().open("a", "b")
     list(run_jobs(jobs("ab"), store=store, memory=9 * GIB, owned=("lib",), captures=fake))
     assert fake.environment["OMP_NUM_THREADS"] == "4"
-    assert fake.environment["CTRACE_CORES"] == "4"
+    assert fake.cores == 4
     assert "MKL_NUM_THREADS" not in fake.environment
     assert fake.owned == ("lib",)
     list(run_jobs(jobs("a"), store=store, captures=fake))
     assert fake.environment == {}
+    assert fake.cores is None
 
 
 def test_an_error_of_the_users_costs_one_job(store: Store, jobs: Callable[[str], list[Job]]) -> None:
@@ -172,8 +174,10 @@ def test_a_bug_of_ours_is_no_result(store: Store, jobs: Callable[[str], list[Job
 
 
 def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[str], list[Job]]) -> None:
-    def captures(resolved: Any, _options: Options, *, stdout: Any, leash: Leash, store: Store, **_rest: Any) -> Session:
-        leash.began(store.create(Target(str(resolved.path))))
+    def captures(
+        resolved: Any, _options: Options, *, stdout: Any, child: ChildProcess, store: Store, **_rest: Any
+    ) -> Session:
+        child.began(store.create(Target(str(resolved.path))))
         for number in range(200_000):
             stdout.write(b"line %d\n" % number)
         return CRASH if resolved.path.stem == "a" else Session()
@@ -190,9 +194,9 @@ def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[s
 
 
 def test_a_check_does_not_push_its_own_runs_out(store: Store, jobs: Callable[[str], list[Job]]) -> None:
-    def captures(resolved: Any, _options: Options, *, leash: Leash, store: Store, **_rest: Any) -> Session:
+    def captures(resolved: Any, _options: Options, *, child: ChildProcess, store: Store, **_rest: Any) -> Session:
         run = store.create(Target(str(resolved.path)))
-        leash.began(run)
+        child.began(run)
         store.finish(run, 1.0, None, {})
         return Session()
 
@@ -217,8 +221,8 @@ from ctrace.inspector.gate import crew
 from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.order import Options
 from ctrace.inspector.store import Store
-from ctrace.inspector import launch
-launch._BOOT = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
+from ctrace.inspector import boot
+boot._BOOT = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"
 jobs = [Job(JobKey(name), name, Options()) for name in sys.argv[1:]]
 try:
     for ran in crew.run_jobs(jobs, store=Store(Path("runs")), at_a_time=2, memory=1 << 40):

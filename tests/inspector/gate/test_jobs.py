@@ -123,6 +123,21 @@ def test_no_more_is_asked_for_than_limits_need(
     assert job.options.trace_only is trace_only
 
 
+@pytest.mark.parametrize(
+    ("rule", "left_out"),
+    [
+        (ModelRule("models/a.py"), True),
+        (ModelRule("models/a.py", targets=("h100",)), False),
+        (ModelRule("models/a.py", limits=Limits({Count.KERNELS: 4})), False),
+    ],
+)
+def test_guards_are_left_out_only_where_inductor_does_not_run(project: Path, rule: ModelRule, left_out: bool) -> None:
+    (job,) = jobs_of(_policy(rule, inductor_guards=False), project).jobs
+    assert job.options.inductor_guards is not left_out
+    (job,) = jobs_of(_policy(rule), project).jobs
+    assert job.options.inductor_guards
+
+
 def test_options_that_exclude_each_other_are_wrong(project: Path) -> None:
     policy = _policy("models/a.py", scenarios={"base": Options(build=True)}, targets=("h100",))
     jobs = jobs_of(policy, project)

@@ -208,7 +208,7 @@ def test_a_lock_of_other_versions_says_so_once_and_judges_by_limits_alone() -> N
 
 def test_exit_codes_stand_in_their_order() -> None:
     ordered = [
-        (FindingKind.WRONG, Exit.USAGE), (FindingKind.DOUBT, Exit.UNTRUSTED), (FindingKind.CRASHED, Exit.PROGRAM),
+        (FindingKind.WRONG, Exit.USAGE), (FindingKind.CRASHED, Exit.PROGRAM), (FindingKind.DOUBT, Exit.UNTRUSTED),
         (FindingKind.MORE, Exit.WORSE),
     ]  # fmt: skip
     for at, (_, code) in enumerate(ordered):

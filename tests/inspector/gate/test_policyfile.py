@@ -47,6 +47,7 @@ allow:
     reason: >
       on purpose
 timeout: 90s
+inductor_guards: false
 """
 
 
@@ -104,6 +105,7 @@ class TestFull:
     def test_the_rest(self, folder: Path):
         policy = loaded(folder, FULL)
         assert policy.timeout == 90.0
+        assert not policy.inductor_guards
         assert policy.file == str(folder / "ctrace.yaml")
 
 

@@ -1,5 +1,6 @@
 """The lock as tests see it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,18 @@ def test_a_lock_that_cannot_be_read_is_not_written_over(root: Path) -> None:
     with pytest.raises(LockError, match="line 1"):
         lock.write()
     assert (root / "ctrace.lock").read_text() == "<<<<<<< ours\n"
+
+
+def test_two_that_write_at_once_lose_nothing(root: Path) -> None:
+    (root / "tests" / "test_many.py").touch()
+    keys = [JobKey(f"tests/test_many.py::test_{number}") for number in range(24)]
+
+    def write(key: JobKey) -> None:
+        lock = _of(root)
+        lock.keep(_lock(key))
+        lock.write()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, keys))
+    assert set(load_lock(root / "ctrace.lock").sections["2.13"]) == set(keys)
+    assert [each.name for each in root.iterdir() if each.name.startswith(".")] == []

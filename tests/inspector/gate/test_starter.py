@@ -65,11 +65,12 @@ ASKED = (
 
 @pytest.mark.parametrize("options", ASKED)
 def test_what_was_asked_for_is_set(tmp_path: Path, options: Options):
-    text = starter(["model.py"], options, ["cpu", "a100"], 90.0)
+    text = starter(["model.py"], options, ["cpu", "a100"], 90.0, inductor_guards=False)
     policy = loaded(tmp_path, text)
     assert policy.scenarios == {"base": options}
     assert policy.targets == (CPU, "a100")
     assert policy.timeout == 90.0
+    assert not policy.inductor_guards
     (tmp_path / "src" / "mylib").mkdir(parents=True)
     assert list(loaded(tmp_path, with_examples(text)).scenarios) == ["base", "training", "sizes"]
 

@@ -12,7 +12,7 @@ from tests.helpers import MODEL
 
 def test_each_provoked_scenario_has_an_answer():
     assert {each.scenario.name: each.answer for each in provoked(sessions.DANGEROUS)} == {
-        "dim0=1": "recompiled once: zero_one of x.size(0)",
+        "dim0=1": "recompiled once: x.size(0) became 0 or 1",
         "eval": "no recompile",
         "no_grad": "runs eagerly: no graph holds any of it",
         "dtype=float64": "the model itself does not take it: RuntimeError: another dtype",

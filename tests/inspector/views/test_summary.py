@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.findings import BreakKind, Cause, Cost, Limit, Recompile, Skip
-from ctrace.inspector.model import Compilation, Coverage, Environment, Failure, FailurePhase, Graph, Session
+from ctrace.inspector.model import Compilation, Coverage, Environment, Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.passes import Attention, Why
 from ctrace.inspector.views.summary import next_steps, sentence
 from tests.helpers import MODEL
@@ -27,33 +27,41 @@ class TestSentence:
     @pytest.mark.parametrize(
         ("coverage", "rest"),
         [
-            (Coverage(), "nothing left in eager"),
-            (Coverage(5, 5), "nothing left in eager"),
-            (Coverage(5, 4), "1 op of 5 outside of graphs"),
-            (Coverage(5, 2), "3 ops of 5 outside of graphs"),
+            (Coverage(), "nothing falls back to eager"),
+            (Coverage(5, 5), "nothing falls back to eager"),
+            (Coverage(5, 4), "1 of 5 ops run outside of graphs"),
+            (Coverage(5, 2), "3 of 5 ops run outside of graphs"),
         ],
     )
     def test_all_of_it(self, coverage: Coverage, rest: str):
         told = sentence(Session(graphs=(GRAPH,), coverage=coverage))
-        assert told == f"torch.compile took all of it: one graph, no break, {rest}."
+        assert told == f"Fully compiled: 1 graph, no graph breaks, {rest}."
 
     @pytest.mark.parametrize(
         ("coverage", "part"),
         [
-            (Coverage(), "a part of it"),
-            (Coverage(8), "a part of it"),
-            (Coverage(8, 7), "7 of 8 ops (87 %)"),
-            (Coverage(8, 0), "0 of 8 ops (0 %)"),
-            (Coverage(0, 0), "0 of 0 ops (0 %)"),
+            (Coverage(), "Partly compiled"),
+            (Coverage(8), "Partly compiled"),
+            (Coverage(8, 7), "7 of 8 ops compiled (87%)"),
+            (Coverage(8, 0), "0 of 8 ops compiled (0%)"),
+            (Coverage(0, 0), "0 of 0 ops compiled (0%)"),
         ],
     )
     def test_a_part_of_it(self, coverage: Coverage, part: str):
         told = sentence(partial(breaks=(ITEM,), coverage=coverage))
-        assert told == f"torch.compile took {part}: 1 graph, 1 break."
+        assert told == f"{part}: 1 graph break and 1 graph."
 
     def test_everything_that_kept_it_from_all(self):
         told = sentence(partial(breaks=(ITEM, KEPT), skips=(LEFT,), limit=Limit(hit=True)))
-        assert "1 graph, 1 break, 1 disabled call, 1 function left in eager, the recompile limit was hit" in told
+        parts = "1 graph break, 1 graph, 1 disabled call, 1 function runs eagerly, and the recompile limit was hit"
+        assert f"{parts}, so later calls run eagerly" in told
+
+    def test_breaks_split_a_model_only_where_nothing_else_adds_graphs(self):
+        two = Session(graphs=(GRAPH, GRAPH), breaks=(ITEM,), scenarios=(Scenario("base", 2),))
+        assert sentence(two) == "Partly compiled: 1 graph break splits the model into 2 graphs."
+        again = Recompile("0/1", "forward", MODEL, 8, expected=False, causes=())
+        assert "splits" not in sentence(dataclasses.replace(two, recompiles=(again,)))
+        assert "splits" not in sentence(dataclasses.replace(two, scenarios=()))
 
     def test_the_worst_of_several_breaks(self):
         assert sentence(partial(breaks=(ITEM, PRINT))).endswith(" line 14 (model.py:14) costs most: 5 ops in eager.")
@@ -75,8 +83,8 @@ class TestSentence:
                 Session(compilations=(Compilation("0/0", "f", MODEL, 8),)),
                 "the compiled code holds no tensor operation.",
             ),
-            (Session(skips=(LEFT,)), "helper was left in eager as a whole. `helper` is a generator."),
-            (Session(skips=(dataclasses.replace(LEFT, break_index=0),)), "helper was left in eager as a whole."),
+            (Session(skips=(LEFT,)), "helper runs eagerly as a whole. `helper` is a generator."),
+            (Session(skips=(dataclasses.replace(LEFT, break_index=0),)), "helper runs eagerly as a whole."),
         ],
     )
     def test_nothing_at_all(self, session: Session, why: str):
@@ -116,7 +124,7 @@ class TestNextSteps:
 
     def test_a_healthy_model_needs_nothing(self):
         emitted = Environment(backend="inductor")
-        assert next_steps(partial(environment=emitted))[0].startswith("Nothing to fix. Kernels were emitted")
+        assert next_steps(partial(environment=emitted))[0].startswith("Nothing to fix. Kernels were generated")
         assert next_steps(partial(environment=dataclasses.replace(emitted, built=True))) == ("Nothing to fix.",)
 
 

@@ -1,21 +1,35 @@
 """`ctrace explain` on screen: golden screens, and what it must never do."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from ctrace.inspector.model import Coverage, Scenario, Session
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.findings import Cause, Recompile
+from ctrace.inspector.model import Coverage, Environment, Problem, Scenario, Session
+from ctrace.inspector.session import load_log
 from ctrace.reports.terminal.explain import explain_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn
 
+DATA = Path(__file__).parents[2] / "data"
 
-def _screen(session: Session, width: int, *, colours: bool = False) -> str:
-    return drawn(explain_screen(session, width), width, colours=colours)
+
+def _screen(session: Session, width: int, *, colours: bool = False, verbose: bool = False) -> str:
+    return drawn(explain_screen(session, width, verbose=verbose), width, colours=colours)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", sessions.ALL)
 def test_screen(name: str, width: int) -> None:
     assert_golden(f"{name}-{width}.txt", _screen(sessions.ALL[name], width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["healthy", "partial", "hostile"])
+def test_verbose_screen(name: str, width: int) -> None:
+    assert_golden(f"{name}-verbose-{width}.txt", _screen(sessions.ALL[name], width, verbose=True))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -50,10 +64,71 @@ def test_what_was_not_measured_is_not_a_zero() -> None:
     assert " 0 " not in screen
 
 
-def test_breaks_that_do_not_fit_are_counted() -> None:
+def test_breaks_of_one_cause_are_counted_and_folded() -> None:
     screen = _screen(sessions.MANY, 80)
-    assert screen.count("GB0124") == 6
-    assert "and 2 more breaks: see ctrace breaks --all" in screen
+    assert screen.count("A graph break: `x.item()`") == 1
+    assert "8 graph breaks · 36 ops in eager" in screen
+
+
+def _crowded(number: int, words: str = "") -> Session:
+    """Make a session of so many causes, with all that a screen may say besides."""
+    reason = words or "Dynamo cannot trace this call, " * 20
+    at = "/home/user/a/very/deep/folder/with/many/more/folders/in/it/until/it/is/long/enough"
+    breaks = tuple(
+        sessions.bare_break(
+            file=f"{at}/model_{index}.py", line=index, source=f"call_{index}(x)", expression=f"call_{index}(x)",
+            reason=reason, fix=f"Change call {index}. {reason}", title="a call that Dynamo cannot trace",
+        )
+        for index in range(number)
+    )  # fmt: skip
+    partial = sessions.ALL["dangerous"]
+    problems = tuple(Problem(f"{index} {reason}") for index in range(9))
+    return replace(partial, breaks=breaks, problems=problems)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_any_model_fits_60_lines(width: int) -> None:
+    screen = _screen(_crowded(12), width)
+    assert len(screen.splitlines()) <= 60
+    assert "and 10 more causes: see ctrace explain --json" in screen
+    assert "more suggestions: see ctrace explain --json" in screen
+    assert "and 7 more problems: see --json" in screen
+
+
+@pytest.mark.parametrize("log", sorted(DATA.glob("*.log")), ids=lambda log: log.stem)
+def test_recorded_runs_fit(log: Path) -> None:
+    session = load_log(log)
+    lines = len(_screen(session, 80).splitlines())
+    assert lines <= (40 if len(diagnose(session).causes) < 2 else 60)
+
+
+def test_paths_are_shortened_from_the_left() -> None:
+    screen = _screen(_crowded(1), 80)
+    assert "it/until/it/is/long/enough/model_0.py:0" in screen
+
+
+def test_a_failure_is_not_repeated_as_a_cause() -> None:
+    screen = _screen(sessions.ALL["failed"], 80)
+    assert screen.count("no such luck") == 1
+
+
+def test_titles_keep_the_case_of_identifiers() -> None:
+    cause = Cause("attribute_value", "self.n", "1", "2")
+    session = Session(recompiles=(Recompile("0/1", "forward", sessions.MODEL, 8, expected=False, causes=(cause,)),))
+    assert " self.n changed: 1 → 2" in _screen(session, 80)
+
+
+def test_a_fast_run_says_what_it_left_out() -> None:
+    session = Session(environment=Environment(fast=True))
+    shown = " ".join(_screen(session, 80).split())
+    assert "fast: graphs were not lowered; kernels, fusion, attention, backward graphs and sizes" in shown
+
+
+def test_words_of_the_inside_are_not_used() -> None:
+    for name in sessions.ALL:
+        screen = _screen(sessions.ALL[name], 140) + _screen(sessions.ALL[name], 140, verbose=True)
+        for word in ("zero_one", "GB0", "moved again", "emitted, not built", "+1 graph", " %)"):
+            assert word not in screen
 
 
 def test_coverage_of_scenarios_is_named_where_it_differs() -> None:
@@ -62,4 +137,4 @@ def test_coverage_of_scenarios_is_named_where_it_differs() -> None:
     apart = Scenario("a", 2, Coverage(10, 10)), Scenario("b", 2, Coverage(10, 5))
     assert "; a" not in _screen(Session(coverage=whole, scenarios=alike), 80)
     screen = " ".join(_screen(Session(coverage=whole, scenarios=apart), 80).split())
-    assert "15 of 20 (75 %); a 10 of 10 (100 %), b 5 of 10 (50 %)" in screen
+    assert "15 of 20 (75%); a 10 of 10 (100%), b 5 of 10 (50%)" in screen

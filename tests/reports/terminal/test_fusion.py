@@ -24,7 +24,7 @@ def _screen(session: Session, name: str, width: int) -> str:
     if view == "nodes":
         return drawn(nodes_screen(session, session.fusions, width), width)
     if view == "explain":
-        return drawn(explain_screen(replace(session, fusions=session.fusions[:1]), width), width)
+        return drawn(explain_screen(replace(session, fusions=session.fusions[:1]), width, verbose=True), width)
     return drawn(fusion_screen(session, session.fusions, all_of_it=whole, verbose=whole), width)
 
 

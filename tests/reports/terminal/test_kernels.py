@@ -121,7 +121,7 @@ def test_columns_share_what_room_there_is(wanted: tuple[int, ...], room: int, gi
 class TestExplain:
     @pytest.mark.parametrize("width", WIDTHS)
     def test_kernels_come_by_bytes(self, width: int) -> None:
-        shown = drawn(explain_screen(made.KERNELS, width), width)
+        shown = drawn(explain_screen(made.KERNELS, width, verbose=True), width)
         kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
         assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
         rows = kernels.partition("\nkernel ")[2].splitlines()[1:]
@@ -130,4 +130,4 @@ class TestExplain:
 
     def test_more_than_fit_are_counted(self) -> None:
         session = replace(made.KERNELS, kernels=tuple(replace(made.PER, name=f"k_{at}") for at in range(9)))
-        assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80), 80)
+        assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80, verbose=True), 80)

@@ -40,7 +40,7 @@ def test_kernels(width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_explain(width: int) -> None:
-    assert_golden(f"target-explain-{width}.txt", drawn(explain_screen(EMITTED, width), width))
+    assert_golden(f"target-explain-{width}.txt", drawn(explain_screen(EMITTED, width, verbose=True), width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -68,7 +68,7 @@ def test_markdown() -> None:
         partial(kernels, wrapper=True),
         partial(kernels, ir="ptx"),
         kernels,
-        lambda session, width: drawn(explain_screen(session, width), width),
+        lambda session, width: drawn(explain_screen(session, width, verbose=True), width),
         lambda session, width: drawn(fusion_screen(session, parts(session)), width),
         lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
     ],
@@ -95,7 +95,7 @@ def test_spills_stand_out() -> None:
 @pytest.mark.parametrize("width", [60, *WIDTHS])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     for session in (EMITTED, ON_T4, hostile(EMITTED)):
-        shown = kernels(session, width) + drawn(explain_screen(session, width), width)
+        shown = kernels(session, width) + drawn(explain_screen(session, width, verbose=True), width)
         assert max(map(len, shown.splitlines())) <= width
     for draw in SIDE_BY_SIDE.values():
         shown = drawn(draw({**TARGETS, "t4": ON_T4}, FAILED, width), width)
@@ -108,4 +108,4 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     shown = kernels(evil, 80, all_of_it=True) + kernels(evil, 80, source=True) + kernels(evil, 80, ir="ptx")
     for draw in SIDE_BY_SIDE.values():
         shown += drawn(draw({HOSTILE_TEXT: evil, "h100": EMITTED}, {HOSTILE_TEXT: HOSTILE_TEXT}, 80), 80)
-    assert letter not in shown + drawn(explain_screen(evil, 80), 80) + render_markdown(evil)
+    assert letter not in shown + drawn(explain_screen(evil, 80, verbose=True), 80) + render_markdown(evil)

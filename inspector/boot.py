@@ -1,0 +1,79 @@
+"""Start a function of `ctrace.inspector.capture` in a Python like the one that the user would have started."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+# In a checkout the packages lie beside `ctrace/`, installed inside it; either way its parent is what Python must know.
+HOME = _ROOT if (_ROOT / "ctrace").is_dir() else _ROOT.parent
+
+# `-c` puts the working directory first on the path; nothing there may stand in for a module that ctrace imports. Nor
+# does HOME go onto the path: it may hold modules that the user's Python finds elsewhere, or not at all.
+_BOOT = """\
+import sys
+loaded = frozenset(sys.modules)
+if not sys.flags.safe_path:
+    del sys.path[0]
+from importlib._bootstrap_external import spec_from_file_location
+from importlib._bootstrap import module_from_spec
+home, module, function = sys.argv[1:4]
+del sys.argv[1:4]
+spec = spec_from_file_location("ctrace", home + "/ctrace/__init__.py", submodule_search_locations=[home + "/ctrace"])
+sys.modules["ctrace"] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules["ctrace"])
+import importlib
+getattr(importlib.import_module("ctrace.inspector.capture." + module), function)(loaded)
+"""
+
+
+def python(module: str, *arguments: str, function: str = "main") -> list[str]:
+    """Return the command that calls `ctrace.inspector.capture.<module>.<function>` in a new Python.
+
+    The function gets the names of the modules that Python itself had imported before any of ours.
+    """
+    return [sys.executable, *options(sys.orig_argv), "-c", _BOOT, str(HOME), module, function, *arguments]
+
+
+def options(command: list[str]) -> list[str]:
+    """Return the options for Python itself of a command line, such as `-X dev` and `-W error`."""
+    return list(_options(command[1:]))
+
+
+def _options(words: list[str]) -> Iterator[str]:
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word in ("-", "--"):
+            return
+        if word.startswith("--"):
+            yield from (word, next(rest, "")) if word == "--check-hash-based-pycs" else (word,)
+            continue
+        letters, value, ends = _split(word[1:])
+        if letters:
+            yield f"-{letters}"
+        if value:
+            yield from (value, next(rest, "")) if len(value) == 2 else (value,)
+        if ends:
+            return
+
+
+def _split(letters: str) -> tuple[str, str, bool]:
+    """Split what follows a `-`: flags, then an option with a value, and whether a program follows.
+
+    Left out is what makes no sense where the program is not read from a file of its own: `-i` and `-x`.
+    """
+    flags = ""
+    for at, letter in enumerate(letters):
+        if letter in "WX":
+            return flags, f"-{letters[at:]}", False
+        if letter in "cm":
+            return flags, "", True
+        if letter not in "ixhV?":
+            flags += letter
+    return flags, "", False
+
+
+def displayed(command: list[str]) -> list[str]:
+    """Return what `sys.orig_argv` of a Python starts with that runs a program with the same options."""
+    return [os.fspath(sys.executable), *options(command)]

@@ -1,0 +1,106 @@
+"""Take a graph through AOTAutograd and Inductor as far as its guards need, and no further.
+
+Both specialize symbolic sizes: AOTAutograd while it traces, decompositions and passes while they compare sizes, and
+Inductor while it lowers (`GraphLowering.run`) and schedules. What follows is code generation. Instrumenting every guard
+of `ShapeEnv` over 40 models with changing sizes (torch 2.13, CPU) found one kind that comes so late: a C++ kernel asks
+whether a float sum is longer than 4096 (_inductor/codegen/cpp.py: `need_use_acc_helper`). We put that question to each
+sum of the schedule instead of generating its loops, which takes more time than all that comes before.
+
+What the study did not cover generates code in memory and drops it, for its guards: other devices, whose kernels bound
+their index by 2**31 (codegen/simd.py: `check_leq`), templates, subgraphs, other versions of torch.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+KEPT = frozenset(
+    (
+        "str",
+        "create_symbol",
+        "create_unbacked_symbol",
+        "symbolic_shape_specialization",
+        "guard_added_fast",
+        "compilation_metrics",
+        "ctrace_problem",
+        "ctrace_inductor_guards",
+    )
+)
+"""Records that are written while a graph is lowered for its guards; nobody asked for the graphs and nodes of it."""
+_STUDIED = "2.13."
+"""Versions of torch whose code generation was looked through for guards."""
+
+
+def has_hinted_symbols(graph: Any) -> bool:
+    """Return whether sizes or numbers in a graph of Dynamo's are symbols that stand for a value of this call.
+
+    Only on those can a guard be put. One that depends on data has no value yet: torch defers the question to run time,
+    or fails. Look at all nodes, as a float argument is a tensor among the inputs and becomes a symbol in an `.item()`.
+    """
+    import torch
+    from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
+
+    modules = [each for each in graph.modules() if isinstance(each, torch.fx.GraphModule)]
+    values = (node.meta.get("example_value") for module in modules for node in module.graph.nodes)
+    kinds = torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool
+    return any(free_symbols(each) - free_unbacked_symbols(each) for each in _flat(values) if isinstance(each, kinds))
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def add_late_guards(graph: Any) -> None:
+    """Add the guards that generating the code of `graph`, a `GraphLowering` that has run, would add."""
+    if not _is_studied(graph):
+        graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+        return
+    graph.init_wrapper_code()
+    graph._update_scheduler()
+    for node in graph.scheduler.nodes:
+        for each in node.get_nodes():
+            _ask_of_sums(each)
+
+
+def _is_studied(graph: Any) -> bool:
+    import torch
+    from torch._inductor import config, ir
+
+    if not torch.__version__.startswith(_STUDIED) or graph.cpp_wrapper or config.cpu_backend != "cpp":
+        return False
+    generated = (ir.TemplateBuffer, ir.UserDefinedTritonKernel)
+    return graph.device_types <= {"cpu"} and not any(
+        isinstance(operation, generated) or operation.get_subgraphs() for operation in graph.operations
+    )
+
+
+def _ask_of_sums(node: Any) -> None:
+    """Ask of a scheduled node what `CppKernel.reduction` asks of it, with the ranges of its loops."""
+    from types import SimpleNamespace
+
+    from torch._inductor.codegen.cpp import CppKernel
+
+    if not node.is_reduction() or not hasattr(node, "_body"):
+        return
+    ranges, reduced = node.group[1]
+    kernel: Any = SimpleNamespace(call_ranges=(*ranges, *reduced), reduction_depth=len(ranges))
+    for kind, dtype in _reductions(node._body):
+        CppKernel.need_use_acc_helper(kernel, kind, dtype, use_scalar=True)
+
+
+def _reductions(body: Any) -> Iterator[tuple[str, Any]]:
+    """Return kind and dtype of each reduction in a loop's body; C++ sums half precision as float.
+
+    Source: `CppKernelProxy.legalize_lowp_fp_dtype_loopbody` (2.13, _inductor/codegen/cpp.py).
+    """
+    import torch
+
+    for block in (body.root_block, *body.subblocks.values()):
+        for node in block.graph.nodes:
+            if node.target == "reduction":
+                _ops, dtype, source, kind, _value = node.args
+                half = (torch.bfloat16, torch.float16)
+                yield kind, torch.float if dtype in half and source in half else dtype

@@ -1,0 +1,84 @@
+"""How exactly each dtype computes, and how far two calls in it may differ before that says anything."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Error bounds of a floating dtype, each a part of the values that it is held against."""
+
+    roundoff: float
+    """Largest relative error of rounding one value."""
+    largest: float
+    """Two results agree where no value differs by more than this part of the largest value,"""
+    rms: float
+    """and the root mean square of the differences is no more than this part of that of the values."""
+    emitted: float
+    """What `largest` is without a reference, for graphs that ran eagerly;"""
+    built: float
+    """and for kernels that were built, which round otherwise."""
+    smallest: float
+    """Values below this are rounded absolutely, or flushed to zero."""
+
+
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (
+    Precision(2**-11, 1e-3, 5e-4, 2e-3, 1e-2, 2**-24),
+    Precision(2**-8, 8e-3, 4e-3, 2e-2, 5e-2, 2**-126),
+    Precision(2**-24, 1e-5, 1e-6, 1e-5, 1e-4, 2**-126),
+    Precision(2**-53, 1e-9, 1e-10, 1e-9, 1e-7, 2**-1022),
+)
+"""torch.testing.assert_close has 1e-3, 1.6e-2, 1.3e-6 and 1e-7 of each value; an inner sum may lose more."""
+TF32 = 2**-11
+"""Relative error of rounding a float32 factor to TF32."""
+
+_KNOWN = {
+    "float16": FLOAT16,
+    "complex32": FLOAT16,
+    "bfloat16": BFLOAT16,
+    "float32": FLOAT32,
+    "complex64": FLOAT32,
+    "float64": FLOAT64,
+    "complex128": FLOAT64,
+}
+
+
+def precision_of(dtype: Any) -> Precision | None:
+    """Return the bounds of a torch dtype; None: it holds integers or booleans, or is quantized."""
+    return _KNOWN.get(str(dtype).removeprefix("torch."))
+
+
+def coarser(one: Precision, other: Precision) -> Precision:
+    """Return the bounds of the dtype that rounds more."""
+    return one if one.roundoff >= other.roundoff else other
+
+
+def matmul_roundoff(device: str) -> float:
+    """Return how much float32 factors of a matmul or convolution may be rounded on a device; 0: not at all."""
+    asked = set(_settings(device))
+    if device == "cuda":
+        return TF32 if asked & {"medium", "high", "tf32", "True"} else 0.0
+    if asked & {"medium", "bf16"}:
+        return BFLOAT16.roundoff
+    return TF32 if asked & {"high", "tf32"} else 0.0
+
+
+def _settings(device: str) -> Iterator[str]:
+    """Read every switch there is; torch refuses to read an old one where a new one was set, and the other way round."""
+    import torch
+
+    reads: list[Callable[[], Any]] = [torch.get_float32_matmul_precision]
+    if device == "cuda":
+        cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+        reads += [lambda: cuda.allow_tf32, lambda: cudnn.allow_tf32]
+        names = ("cuda.matmul", "cudnn.conv", "cudnn.rnn")
+    else:
+        names = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
+    reads += [partial(attrgetter(f"backends.{name}.fp32_precision"), torch) for name in names]
+    for read in reads:
+        with suppress(AttributeError, RuntimeError):
+            yield str(read())

@@ -1,0 +1,20 @@
+"""Numbers of things in words: the one place that makes plurals."""
+
+_HISSING = ("s", "x", "z", "ch", "sh")
+
+
+def plural(noun: str) -> str:
+    """Return the plural of an English noun, or of the last word of several: `entry` is `entries`, `pass` `passes`."""
+    if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(_HISSING) else f"{noun}s"
+
+
+def named(number: int, noun: str, several: str = "") -> str:
+    """Return the noun as it stands after a number; `several` is a plural that no rule makes."""
+    return noun if number == 1 else several or plural(noun)
+
+
+def count(number: int, noun: str, several: str = "") -> str:
+    """Return `1 graph`, `2 graphs`, `no graphs`."""
+    return f"{number or 'no'} {named(number, noun, several)}"

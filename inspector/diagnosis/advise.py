@@ -1,0 +1,178 @@
+"""From root causes to advice: what is worth trying, and which of the candidates hold."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.model import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.diagnosis.rules import RULES
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial, Tried
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.model import Session
+
+MOST_TRIALS = 3
+"""Runs that one `explain` spends on checking advice."""
+
+Attempt = Callable[[Trial, bool], Session]
+"""Runs the model with a trial, through the backend (True) or through Dynamo alone."""
+
+
+def diagnose(session: Session) -> Diagnosis:
+    """Return the causes of a run, costliest first, and what to do about them, best first."""
+    scene = _scene(session)
+    judged = [_judged(each, scene) for each in _candidates(scene)]
+    advice = tuple(_ordered(judged, scene.causes))
+    # A run that raised counted too little to say what was saved.
+    causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
+    return Diagnosis(causes, advice)
+
+
+def planned(session: Session) -> tuple[Candidate, ...]:
+    """Return the candidates that are worth a trial before any was made, what promises most first; each trial once."""
+    found: dict[Trial, Candidate] = {}
+    for each in sorted(_candidates(_scene(session)), key=lambda candidate: -candidate.worth):
+        if each.trial is not None:
+            found.setdefault(each.trial, each)
+    return tuple(found.values())[:MOST_TRIALS]
+
+
+def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
+    """Try what is worth it, at most three candidates; yield what each counted.
+
+    What was tried may open or close the next: causes that a trial removed need no other, and rules see its outcome.
+    """
+    done: list[Tried] = []
+    while len(done) < MOST_TRIALS:
+        known = replace(session, trials=tuple(done))
+        each = _next(_scene(known), {tried.trial for tried in done})
+        if each is None:
+            return
+        done.append(_tried(each, attempt))
+        yield done[-1]
+
+
+def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
+    """Return the candidate that is most worth a trial."""
+    candidates = _candidates(scene)
+    judged = [_judged(each, scene) for each in candidates]
+    solved = {id_ for each in judged for id_ in each.gone}
+    left = [
+        each
+        for each in candidates
+        if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
+    ]
+    return max(left, key=lambda candidate: candidate.worth, default=None)
+
+
+def counts(session: Session) -> Counts:
+    """Count what a trial is judged by."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
+    return Counts(len(session.graphs), len(session.breaks), len(session.recompiles), coverage)
+
+
+def _scene(session: Session) -> Scene:
+    return Scene(session, root_causes(session))
+
+
+def _candidates(scene: Scene) -> list[Candidate]:
+    return [each for rule in RULES for each in rule(scene)]
+
+
+def _tried(each: Candidate, attempt: Attempt) -> Tried:
+    assert each.trial is not None
+    began = time.monotonic()
+    try:
+        session = attempt(each.trial, each.needs_backend)
+    except CtraceError as error:
+        return Tried(each.trial, None, time.monotonic() - began, error=error.what)
+    seconds = time.monotonic() - began
+    if session.failure is not None:
+        return Tried(each.trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
+    breaks = tuple(f"{found.file}:{found.line}" for found in session.breaks)
+    return Tried(each.trial, counts(session), seconds, breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A candidate, and what its trial showed."""
+
+    candidate: Candidate
+    holds: bool | None
+    effect: Effect | None
+    gone: tuple[str, ...] = ()
+    """Ids of the causes of which its trial left nothing."""
+
+
+def _judged(candidate: Candidate, scene: Scene) -> _Judged:
+    tried = scene.tried(candidate.trial)
+    if tried is None:
+        return _Judged(candidate, None, None)
+    if tried.counts is None:
+        return _Judged(candidate, False, None)
+    effect = Effect(counts(scene.session), tried.counts)
+    if scene.session.failure is not None:
+        # A run that raised counts too little: what no longer raises is better, whatever it counts.
+        return _Judged(candidate, True, effect)
+    if not effect.helps or _is_moved(effect, scene, tried):
+        return _Judged(candidate, False, effect)
+    gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
+    return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+
+
+def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
+    """Whether a break only went to another line: no graph and no recompilation is saved by that."""
+    before = {f"{each.file}:{each.line}" for each in scene.session.breaks}
+    saved = effect.gain - (effect.before.breaks - effect.after.breaks)
+    return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
+
+
+def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
+    """Whether a trial left nothing of a cause: the trial decides what a change is good for, not who offered it."""
+    assert tried.counts is not None
+    whats = {each.what for each in cause.symptoms}
+    if not whats <= {Finding.BREAK, Finding.SKIP, Finding.RECOMPILE} or whats == {Finding.SKIP}:
+        return False
+    broken = any(f"{each.file}:{each.line}" in tried.breaks for each in scene.breaks(cause))
+    return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)
+
+
+def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[Suggestion]:
+    """Keep one suggestion for each cause: that which was seen to help most, else the first that was not refuted."""
+    rank = {cause.id: number for number, cause in enumerate(causes)}
+    covered: set[str] = set()
+    made: list[Suggestion] = []
+    for each in sorted(judged, key=lambda each: -_gain(each)):
+        found = each.candidate
+        refuted = each.holds is False or (found.only_checked and each.holds is None)
+        if refuted or set(found.causes) <= covered:
+            continue
+        covered |= set(found.causes)
+        made.append(Suggestion(found.text, found.causes, each.holds, each.effect, found.general))
+    return sorted(made, key=lambda each: _rank(each, rank))
+
+
+def _gain(each: _Judged | Suggestion) -> int:
+    """Count what a trial saved; 0: it was not tried, or did not help."""
+    holds = each.holds if isinstance(each, _Judged) else each.checked
+    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
+
+
+def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:
+    costliest = min((rank[id_] for id_ in each.causes), default=len(rank))
+    return each.checked is not True, each.general, -_gain(each), costliest
+
+
+def _with_saved_graphs(causes: tuple[RootCause, ...], advice: tuple[Suggestion, ...]) -> tuple[RootCause, ...]:
+    """Put the graphs that a trial saved on the one cause that it was about."""
+    saved = {
+        each.causes[0]: max(each.effect.before.graphs - each.effect.after.graphs, 0)
+        for each in advice
+        if each.checked and each.effect is not None and len(each.causes) == 1
+    }
+    return tuple(
+        replace(cause, cost=replace(cause.cost, graphs=saved[cause.id])) if cause.id in saved else cause
+        for cause in causes
+    )

@@ -1,0 +1,235 @@
+"""Group the findings of a Session by root cause: what the user can change, with all the symptoms it led to.
+
+Findings are nodes; what shows that two of them have one reason joins them. Each finding ends up in exactly one cause.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import PurePath
+
+from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, told_of_generation
+from ctrace.inspector.diagnosis.model import Finding, RootCause, RootCost, RootKind, Symptom
+from ctrace.inspector.diagnosis.naming import break_kind, described
+from ctrace.inspector.diagnosis.steps import steps
+from ctrace.inspector.findings import Break, BreakKind, Cause, Owner, Recompile
+from ctrace.inspector.model import Session
+from ctrace.inspector.views.attention import State, state_of
+
+_SHAPES = frozenset(("size", "zero_one", "range", "duck_shape", "stride", "length", "argument_value"))
+"""Kinds of causes that one change of an input's size brings along."""
+_OF_STATE = frozenset(("training_mode", "grad_mode", "autocast", "global_state", "dispatch_keys", "requires_grad"))
+"""Kinds that a switch around a call changes, for every function that it runs."""
+_OF_RESULTS = frozenset(("break_result", "length"))
+"""Kinds that the line of a break brings along: its result is guarded on, or what it is collected in."""
+_RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
+
+
+def root_causes(session: Session) -> tuple[RootCause, ...]:
+    """Return all root causes, costliest first."""
+    groups = _Groups(_findings(session))
+    for first, second in _same_cause(session):
+        groups.join(first, second)
+    made = [_cause(members, session) for members in groups.members()]
+    return _with_ids(sorted(made, key=lambda cause: _urgency(cause, session)), session)
+
+
+def _findings(session: Session) -> Iterator[Symptom]:
+    if session.failure is not None:
+        yield Symptom(Finding.FAILURE)
+    for what, found in (
+        (Finding.BREAK, session.breaks),
+        (Finding.SKIP, session.skips),
+        (Finding.RECOMPILE, session.recompiles),
+        (Finding.DANGER, session.dangers),
+    ):
+        yield from (Symptom(what, index) for index in range(len(found)))
+    for index, each in enumerate(session.attention):
+        if state_of(each) not in (State.FUSED, State.MATCHED):
+            yield Symptom(Finding.ATTENTION, index)
+
+
+class _Groups:
+    """Findings joined into groups; each begins as a group of one."""
+
+    def __init__(self, findings: Iterable[Symptom]) -> None:
+        self._parent = {each: each for each in findings}
+
+    def join(self, first: Symptom, second: Symptom) -> None:
+        if first in self._parent and second in self._parent and self._root(first) is not self._root(second):
+            self._parent[self._root(second)] = self._root(first)
+
+    def _root(self, each: Symptom) -> Symptom:
+        while self._parent[each] is not each:
+            each = self._parent[each]
+        return each
+
+    def members(self) -> list[list[Symptom]]:
+        found: dict[Symptom, list[Symptom]] = {}
+        for each in self._parent:
+            found.setdefault(self._root(each), []).append(each)
+        return list(found.values())
+
+
+def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Yield pairs of findings that have one reason."""
+    for index, skip in enumerate(session.skips):
+        if skip.break_index is not None:
+            yield Symptom(Finding.BREAK, skip.break_index), Symptom(Finding.SKIP, index)
+    yield from _pairs(Finding.BREAK, (_break_keys(each) for each in session.breaks))
+    yield from _pairs(Finding.RECOMPILE, (_recompile_keys(each) for each in session.recompiles))
+    for first, *others in steps(session):
+        yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
+    yield from _of_generation(session)
+    yield from _of_breaks(session)
+    yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
+    yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
+    yield from _of_failure(session)
+
+
+def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join all findings that share a key; `keys` has those of each finding, in the order of the findings."""
+    first: dict[Hashable, int] = {}
+    for index, mine in enumerate(keys):
+        for key in mine:
+            yield Symptom(what, first.setdefault(key, index)), Symptom(what, index)
+
+
+def _break_keys(each: Break) -> Iterator[Hashable]:
+    """Yield what breaks of one reason share: the statement; or, in code that is not the user's, what stopped there."""
+    yield "line", each.file, each.line, each.source
+    if each.expression:
+        yield "expression", each.gb, each.file, each.expression
+    if each.kind is BreakKind.DISABLED:
+        yield "disabled", each.called or each.reason
+    elif each.owner is not Owner.USER:
+        inner = {(path[-1].file, path[-1].line) for path in each.paths if path}
+        yield from (("inside", each.gb, *place) for place in inner)
+        if each.called:
+            yield "called", each.gb, each.called
+
+
+def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
+    """Yield what recompilations of one reason share: the switched state, or the change of one call's inputs."""
+    for cause in _telling(each.causes):
+        if cause.kind in _OF_STATE:
+            yield "state", cause.kind
+        elif cause.kind in _SHAPES:
+            same = (each.scenario, each.call) if each.scenario is not None else (cause.was, cause.now)
+            yield "shapes", *same
+        yield "subject", each.function, each.file, cause.kind, cause.subject
+        if cause.kind not in _SHAPES:
+            yield "change", cause.kind, cause.subject.rpartition(".")[2], cause.was, cause.now
+    if not each.causes:
+        yield "unknown", each.function, each.file, each.line
+
+
+def _telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Leave out causes that only follow from others: strides follow sizes, and dispatch keys the grad mode."""
+    kinds = {cause.kind for cause in causes}
+    follow = {"stride"} if kinds & {"size", "zero_one", "range", "duck_shape"} else set()
+    follow |= {"dispatch_keys", "requires_grad"} if "grad_mode" in kinds else set()
+    kept = tuple(cause for cause in causes if cause.kind not in follow)
+    return kept or causes
+
+
+def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join what one growing cache brings along: single tokens after a prompt, and each length that costs a graph."""
+    first: dict[str, int] = {}
+    for index, each in enumerate(session.recompiles):
+        if is_switch(session, each) or growth_in(session, each) is not None:
+            frame = each.compilation.partition("/")[0]
+            yield Symptom(Finding.RECOMPILE, first.setdefault(frame, index)), Symptom(Finding.RECOMPILE, index)
+
+
+def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a recompilation to the break whose result changed, or was collected where it broke."""
+    lines: dict[tuple[str, int], int] = {}
+    for index, each in enumerate(session.breaks):
+        lines.setdefault((each.file, each.line), index)
+    for index, recompile in enumerate(session.recompiles):
+        for cause in recompile.causes:
+            at = lines.get((cause.file or recompile.file, cause.line or -1))
+            if cause.kind in _OF_RESULTS and at is not None:
+                yield Symptom(Finding.BREAK, at), Symptom(Finding.RECOMPILE, index)
+
+
+def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a failure to the break or skip at the line that raised."""
+    failure = session.failure
+    if failure is None or failure.file is None:
+        return
+    for index, each in enumerate(session.breaks):
+        if (each.file, each.line) == (failure.file, failure.line):
+            yield Symptom(Finding.FAILURE), Symptom(Finding.BREAK, index)
+
+
+def _cause(members: list[Symptom], session: Session) -> RootCause:
+    """Describe a group by its leading finding: the failure, then a wrong result, then the costliest break."""
+    ordered = sorted(members, key=lambda each: _lead(each, session))
+    described_ = described(ordered[0], ordered, session)
+    if ordered[0].what is Finding.RECOMPILE:
+        described_ = told_of_generation(described_, [session.recompiles[each.index] for each in ordered], session)
+    return replace(described_, symptoms=tuple(sorted(members, key=_place)), cost=_cost(members, session))
+
+
+def _place(each: Symptom) -> tuple[int, int]:
+    return list(Finding).index(each.what), each.index
+
+
+def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
+    """Order findings by what explains the others: a print comes before the number that is made for it."""
+    ops, writes = 0, False
+    if each.what is Finding.BREAK:
+        found = session.breaks[each.index]
+        ops, writes = found.cost.ops or 0, break_kind(found) is RootKind.OUTPUT
+    return _RANK.get(each.what, 9), not writes, -ops, each.index
+
+
+def _cost(members: list[Symptom], session: Session) -> RootCost:
+    """Add up what a group costs; graphs that breaks add are known only by trying, so they are left open here."""
+    seconds = {each.id: each.seconds for each in session.compilations}
+    breaks = [session.breaks[each.index].cost for each in members if each.what is Finding.BREAK]
+    skips = [session.skips[each.index].cost for each in members if each.what is Finding.SKIP]
+    recompiled = {session.recompiles[each.index].compilation for each in members if each.what is Finding.RECOMPILE}
+    ops = [cost.ops for cost in (*breaks, *skips)]
+    times = [seconds[each] for each in recompiled if seconds.get(each) is not None]
+    return RootCost(
+        graphs=len(recompiled) if recompiled and not breaks and not skips else None,
+        ops=None if not ops or None in ops else sum(each or 0 for each in ops),
+        seconds=round(sum(each or 0.0 for each in times), 4) if times else None,
+    )
+
+
+def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, int]:
+    """Order causes: what fails or is wrong, then by cost; what is expected or wanted comes last."""
+    kinds = {each.what for each in cause.symptoms}
+    if Finding.FAILURE in kinds:
+        level = 0
+    elif cause.kind is RootKind.WRONG_RESULT:
+        level = 1
+    elif cause.expected or cause.kind is RootKind.DISABLED:
+        level = 4
+    else:
+        level = 3 if kinds <= {Finding.ATTENTION} else 2
+    return level, -(cause.cost.ops or 0), -_cuts(cause, session), -(cause.cost.seconds or 0.0), -len(cause.symptoms)
+
+
+def _cuts(cause: RootCause, session: Session) -> int:
+    """Estimate the graphs that a cause is behind, for the order alone."""
+    graphs = sum(session.breaks[each.index].cost.graphs for each in cause.symptoms if each.what is Finding.BREAK)
+    return graphs + sum(each.what is Finding.RECOMPILE for each in cause.symptoms)
+
+
+def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause, ...]:
+    """Number causes by content: the same code gives the same ids in every run."""
+    seen: defaultdict[str, int] = defaultdict(int)
+    named = []
+    for cause in causes:
+        file = PurePath(cause.file).name if cause.file else ""
+        text = "\0".join((cause.kind, file, cause.function or "", " ".join((cause.source or cause.title).split())))
+        id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        seen[id_] += 1
+        named.append(replace(cause, id=id_ if seen[id_] == 1 else f"{id_}-{seen[id_]}"))
+    return tuple(named)

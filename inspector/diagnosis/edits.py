@@ -1,0 +1,97 @@
+"""Replace pieces of source text line by line, as trials do: no line is added or lost, so that line numbers hold."""
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ctrace.inspector.diagnosis.trial import LineEdit
+from ctrace.inspector.sourcetext import parsed
+
+_LONG = 60
+Change = tuple[ast.stmt | ast.expr, str]
+"""A piece of the source, and what stands there instead."""
+
+
+def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = "") -> tuple[LineEdit, ...]:
+    """Return the edits that make all the changes; empty: they overlap, or the module they need cannot be imported.
+
+    A piece on several lines leaves empty ones. `needs` names a module that the new text uses, such as `math`.
+    """
+    lines = text.split("\n")
+    edited = dict(enumerate(lines, 1))
+    last = (len(lines) + 1, 0)
+    for node, new in sorted(changes, key=lambda change: _begin(change[0]), reverse=True):
+        if _end(node) > last:
+            return ()
+        last = _begin(node)
+        _replace(edited, node, new)
+    if needs and not _imports(text, needs):
+        place = _plain_import(text)
+        if place is None:
+            return ()
+        edited[place] = f"{edited[place]}; import {needs}"
+    changed = (number for number, line in enumerate(lines, 1) if edited[number] != line)
+    return tuple(LineEdit(file, number, edited[number], lines[number - 1].strip()) for number in changed)
+
+
+def source_of(text: str, node: ast.AST) -> str:
+    """Return the text of a node on one line."""
+    return " ".join((ast.get_source_segment(text, node) or "").split())
+
+
+def shortened(text: str) -> str:
+    """Cut the text of an expression that is too long for a sentence."""
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+
+
+def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions that a line lies in, outermost first."""
+    tree = parsed(text)
+    nodes = ast.walk(tree) if tree is not None else iter(())
+    return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and covers(node, line)]
+
+
+def statement_at(text: str, line: int) -> ast.stmt | None:
+    """Return the innermost statement at a line."""
+    tree = parsed(text)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and covers(node, line)] if tree else []
+    return min(found, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset), default=None)
+
+
+def covers(node: ast.stmt | ast.expr, line: int) -> bool:
+    """Whether a line is one of a node's."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _begin(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
+
+
+def _replace(lines: dict[int, str], node: ast.stmt | ast.expr, new: str) -> None:
+    """Columns of `ast` count utf-8 bytes. What stands behind a piece of several lines moves up to its first one."""
+    (first, begin), (last, end) = _begin(node), _end(node)
+    before, behind = lines[first].encode()[:begin].decode(), lines[last].encode()[end:].decode()
+    for number in range(first, last + 1):
+        lines[number] = ""
+    lines[first] = f"{before}{new}{behind}"
+
+
+def _imports(text: str, module: str) -> bool:
+    return any(alias.name == module and alias.asname is None for node in _imports_of(text) for alias in node.names)
+
+
+def _plain_import(text: str) -> int | None:
+    """Return the line of an import that another can follow."""
+    lines = text.split("\n")
+    ends = (node.lineno for node in _imports_of(text) if len(lines[node.lineno - 1].encode()) == node.end_col_offset)
+    return next(ends, None)
+
+
+def _imports_of(text: str) -> Iterator[ast.Import]:
+    tree = parsed(text)
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.Import) and node.lineno == node.end_lineno:
+            yield node

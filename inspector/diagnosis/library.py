@@ -1,0 +1,24 @@
+"""Code of installed packages: which package it is, and which version of it."""
+
+import importlib.metadata
+import re
+from functools import lru_cache
+
+_PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>[^/\\]+)")
+
+
+@lru_cache(maxsize=64)
+def package_of(file: str) -> str:
+    """Name the package that a file belongs to, with its version where it is installed here; empty: none."""
+    match = _PACKAGE.match(file)
+    if match is None:
+        return ""
+    name = match["name"].removesuffix(".py")
+    found = next(iter(importlib.metadata.distributions(name=name, path=[match["folder"]])), None)
+    return f"{name} {found.version}" if found is not None else name
+
+
+def in_library(file: str) -> str:
+    """Say how to change a line of a package, in brackets; empty: it is the user's own file."""
+    package = package_of(file)
+    return f" ({package}: patch it from your code, or raise it there)" if package else ""

@@ -1,0 +1,189 @@
+"""What a diagnosis consists of: root causes with their symptoms, and advice with the effect that was measured."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Finding(StrEnum):
+    """A list of findings in the report; `failure` is the report's `error`."""
+
+    BREAK = "break"
+    SKIP = "skip"
+    RECOMPILE = "recompile"
+    DANGER = "danger"
+    ATTENTION = "attention"
+    FAILURE = "failure"
+
+
+class RootKind(StrEnum):
+    """What the user can change. Causes of recompilations keep the names of `Cause.kind`."""
+
+    TENSOR_BRANCH = "tensor_branch"
+    """Python branches on a tensor's value."""
+    TENSOR_VALUE = "tensor_value"
+    """A tensor becomes a Python number or list: `.item()`, `int()`, `.tolist()`."""
+    DYNAMIC_OUTPUT = "dynamic_output"
+    """The shape of an op's result depends on data: `nonzero`, boolean indexing, `unique`."""
+    OUTPUT = "output"
+    """Printing, logging, warnings, clocks."""
+    DISABLED = "disabled"
+    """The author of a function keeps torch.compile away from it."""
+    UNSUPPORTED_CALL = "unsupported_call"
+    """A call that Dynamo cannot trace: C extensions, skipped functions, custom ops without a fake kernel."""
+    UNSUPPORTED_PYTHON = "unsupported_python"
+    """Python that Dynamo does not support, such as some context managers, generators and mutations."""
+    BACKEND = "backend"
+    """AOTAutograd or the backend failed on a graph."""
+    TRAINING_STEP = "training_step"
+    """A function that runs backward or an optimizer is compiled as a whole."""
+    NOT_TRACED = "not_traced"
+    """A function that Dynamo left alone by a rule."""
+    SIZE = "size"
+    ZERO_ONE = "zero_one"
+    RANGE = "range"
+    DUCK_SHAPE = "duck_shape"
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    LAYOUT = "layout"
+    REQUIRES_GRAD = "requires_grad"
+    DISPATCH_KEYS = "dispatch_keys"
+    GRAD_MODE = "grad_mode"
+    AUTOCAST = "autocast"
+    GLOBAL_STATE = "global_state"
+    TRAINING_MODE = "training_mode"
+    ATTRIBUTE_VALUE = "attribute_value"
+    ARGUMENT_VALUE = "argument_value"
+    GLOBAL_VALUE = "global_value"
+    CLOSURE_VALUE = "closure_value"
+    BREAK_RESULT = "break_result"
+    LENGTH = "length"
+    KEY_ORDER = "key_order"
+    NONE = "none"
+    TYPE = "type"
+    IDENTITY = "identity"
+    ALIASING = "aliasing"
+    WRONG_RESULT = "wrong_result"
+    """Compiled code gives other results than eager."""
+    ATTENTION = "attention"
+    """An attention that did not become one fused op."""
+    FAILURE = "failure"
+    """Compiling or the program raised."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One finding: the list that it is in, and its index there."""
+
+    what: Finding
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RootCost:
+    """What a cause costs; None: not measured."""
+
+    graphs: int | None = None
+    """Graphs that exist only because of it: one for each recompilation; for breaks, what a trial without them saved."""
+    ops: int | None = None
+    """Aten ops that run eagerly because of it."""
+    seconds: float | None = None
+    """Time spent compiling because of it; a second counts for one cause only."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """Something that the user can change, with all that it led to."""
+
+    id: str
+    """Stable between runs of the same code."""
+    kind: RootKind
+    title: str
+    """One sentence in the user's terms, without a final period."""
+    file: str | None
+    line: int | None
+    function: str | None
+    symptoms: tuple[Symptom, ...]
+    cost: RootCost = RootCost()
+    source: str = ""
+    """The user's line, without indentation."""
+    why: str = ""
+    expected: str = ""
+    """Why nothing needs to change, where that is so."""
+    detail: str = ""
+    """What the values were, for a recompilation: "took 4, 8, 16"."""
+
+
+_SAME_COVERAGE = 0.5
+"""Percent by which two runs of one model may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a run counted."""
+
+    graphs: int
+    breaks: int
+    recompiles: int
+    coverage: float | None = None
+    """Share of ops in graphs, in percent; None: not measured."""
+
+    @property
+    def total(self) -> int:
+        """Add up what there should be less of."""
+        return self.graphs + self.breaks + self.recompiles
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a trial changed."""
+
+    before: Counts
+    after: Counts
+
+    @property
+    def gain(self) -> int:
+        """Count the graphs, breaks and recompilations that are gone; below 0: there are more."""
+        return self.before.total - self.after.total
+
+    @property
+    def helps(self) -> bool:
+        """Whether there is less of graphs, breaks and recompilations, or more is compiled; with no new break.
+
+        A setting that takes a break away may lead to a recompilation in its place, which is the lesser evil. Where
+        nothing was compiled, the first graphs are what was wanted.
+        """
+        if self.after.breaks > self.before.breaks or self._covers(less=True):
+            return False
+        first = self.before.graphs == 0 < self.after.graphs
+        return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self._covers(less=False))
+
+    def _covers(self, *, less: bool) -> bool:
+        """Whether clearly less, or clearly more, of the ops are in graphs."""
+        before, after = self.before.coverage, self.after.coverage
+        if before is None or after is None:
+            return False
+        return after < before - _SAME_COVERAGE if less else after > before + _SAME_COVERAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What to change, for one or several root causes."""
+
+    text: str
+    causes: tuple[str, ...] = ()
+    """Ids of the root causes that it is about."""
+    checked: bool | None = None
+    """Whether a trial showed that it helps (True) or that it does not (False); None: it was not tried."""
+    effect: Effect | None = None
+    general: bool = False
+    """Whether it is advice on the kind of finding, and nothing in this run says that it applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The conclusion: causes, costliest first, and advice, best first."""
+
+    causes: tuple[RootCause, ...] = ()
+    advice: tuple[Suggestion, ...] = field(default=())

@@ -1,0 +1,219 @@
+"""Say what a root cause is: its kind, a title in the user's terms, and the place."""
+
+import re
+from dataclasses import replace
+from pathlib import PurePath
+
+from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
+from ctrace.inspector.findings import Break, BreakKind, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model import Session
+from ctrace.inspector.names import user_name
+from ctrace.inspector.passes import Attention
+from ctrace.inspector.views.attention import answer_of
+from ctrace.inspector.views.nearest import other_reason
+
+_KINDS_OF_GB = {
+    RootKind.TENSOR_BRANCH: ("GB0034", "GB0035", "GB0170", "GB0360"),
+    RootKind.TENSOR_VALUE: ("GB0124", "GB0109", "GB0033", "GB0070", "GB0038", "GB7596", "GB0218"),
+    RootKind.DYNAMIC_OUTPUT: ("GB0036", "GB0037", "GB0246"),
+    RootKind.OUTPUT: ("GB0291", "GB0296"),
+    RootKind.DISABLED: ("GB0098", "GB0099"),
+    RootKind.BACKEND: ("GB0219",),
+}
+"""Ids of torch/_dynamo/graph_break_registry.json (2.13)."""
+_BY_GB = {id_: kind for kind, ids in _KINDS_OF_GB.items() for id_ in ids}
+_OUTPUTS = frozenset(("print", "log", "warn", "clock"))
+_CALLS = (
+    "skipped",
+    "Attempted to call function",
+    "Unsupported function call",
+    "custom op",
+    "Missing FakeTensor kernel",
+)
+_ORDER = (
+    "training_mode", "grad_mode", "autocast", "global_state", "dtype", "device", "layout", "range", "duck_shape",
+    "zero_one", "size", "none", "type", "length", "key_order", "attribute_value", "argument_value", "global_value",
+    "closure_value", "break_result", "requires_grad", "dispatch_keys", "aliasing", "identity", "stride", "other",
+)  # fmt: skip
+"""Kinds of causes of recompilations; of several in one recompilation, the first explains the others."""
+
+
+_TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
+
+
+def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCause:
+    """Describe a cause by its leading finding; id and cost are for the caller."""
+    match lead.what:
+        case Finding.FAILURE:
+            return _failure(session)
+        case Finding.DANGER:
+            return _danger(session.dangers[lead.index])
+        case Finding.BREAK:
+            breaks = [session.breaks[each.index] for each in members if each.what is Finding.BREAK]
+            return _training_step(breaks) or _break(session.breaks[lead.index])
+        case Finding.SKIP:
+            return _skip(session.skips[lead.index])
+        case Finding.RECOMPILE:
+            mine = [session.recompiles[each.index] for each in members if each.what is Finding.RECOMPILE]
+            return _recompiles(mine)
+        case Finding.ATTENTION:
+            return _attention(session.attention[lead.index])
+
+
+def _made(kind: RootKind, title: str, file: str | None, line: int | None, function: str | None) -> RootCause:
+    return RootCause("", kind, title, file, line, function, ())
+
+
+def _failure(session: Session) -> RootCause:
+    failure = session.failure
+    assert failure is not None
+    told = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    return _made(RootKind.FAILURE, told, failure.file, failure.line, None)
+
+
+def _danger(each: Danger) -> RootCause:
+    subject = f" after {each.subject} changed" if each.subject else ""
+    title = f"Compiled code gives other results than eager{subject}"
+    cause = _made(RootKind.WRONG_RESULT, title, each.file, each.line, None)
+    return replace(cause, why=each.why)
+
+
+def _break(each: Break) -> RootCause:
+    shown = f": `{each.expression}`" if each.expression else ""
+    title = f"{_sentence(each.title) or 'A graph break'}{shown}"
+    cause = _made(break_kind(each), title, each.file, each.line, each.function)
+    return replace(cause, source=each.source, why=each.reason)
+
+
+def _training_step(breaks: list[Break]) -> RootCause | None:
+    """Describe the breaks of a compiled training step; None: they are none."""
+    if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
+        return None
+    first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
+    if any(map(is_backward, breaks)):
+        title = f"the whole training step is compiled: {first.function} runs backward and breaks there"
+        return replace(
+            _made(RootKind.TRAINING_STEP, title, first.file, first.line, first.function), source=first.source
+        )
+    title = "torch keeps Dynamo out of its own wrapper around an optimizer"
+    cause = _made(RootKind.TRAINING_STEP, title, first.file, first.line, first.function)
+    return replace(
+        cause, source=first.source, expected="The step itself is compiled; only the wrapper around it is not."
+    )
+
+
+def break_kind(each: Break) -> RootKind:
+    """Classify a break by what the user wrote, then by torch's id, then by its title."""
+    if each.kind is BreakKind.DISABLED:
+        return RootKind.DISABLED
+    if each.construct in _OUTPUTS:
+        return RootKind.OUTPUT
+    if each.construct == "cast":
+        return RootKind.TENSOR_VALUE
+    known = next((_BY_GB[id_] for id_ in each.gb if id_ in _BY_GB), None)
+    if known is not None:
+        return known
+    text = f"{each.title} {each.reason}"
+    if any(part in text for part in _CALLS):
+        return RootKind.UNSUPPORTED_CALL
+    return RootKind.UNSUPPORTED_PYTHON if each.owner is Owner.USER else RootKind.UNSUPPORTED_CALL
+
+
+def _skip(each: Skip) -> RootCause:
+    cause = _made(RootKind.NOT_TRACED, f"{each.function} runs eagerly", each.file, each.line, each.function)
+    return replace(cause, why=each.reason)
+
+
+def _recompiles(mine: list[Recompile]) -> RootCause:
+    causes = [(each, cause) for each in mine for cause in each.causes]
+    first = mine[0]
+    expected = _why_expected(mine)
+    if not causes:
+        cause = _made(
+            RootKind.OTHER, f"{first.function} recompiles; torch logs no reason", first.file, first.line, first.function
+        )
+        return replace(cause, why=_readable(first.reason), expected=expected)
+    recompile, leading = min(causes, key=lambda each: _leading(each[1], each[0]))
+    same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
+    values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
+    placed = next((cause for cause in same if cause.line is not None), leading)
+    title = _of_submodules(mine) if is_mixed(mine) else _change(leading, values)
+    cause = _made(
+        RootKind(leading.kind) if leading.kind in set(map(str, RootKind)) else RootKind.OTHER,
+        title,
+        placed.file or recompile.file,
+        placed.line or recompile.line,
+        recompile.function,
+    )
+    said = next((text for each in mine if (text := other_reason(each)) is not None), None)
+    detail = f"torch reports: {said}" if said is not None else ""
+    return replace(cause, why=leading.reason, expected=expected, detail=detail)
+
+
+def _why_expected(mine: list[Recompile]) -> str:
+    """Say why recompilations are normal; switching single submodules is not, for each mix of flags is a graph."""
+    if not all(each.expected for each in mine) or is_mixed(mine):
+        return ""
+    return next((each.why_expected for each in mine if each.why_expected), "")
+
+
+def is_mixed(mine: list[Recompile]) -> bool:
+    """Whether submodules were switched one by one: some to training and others to evaluation in the same call."""
+    for each in mine:
+        flags = {(cause.was, cause.now) for cause in each.causes if cause.kind == "training_mode"}
+        if len(flags) > 1:
+            return True
+    return False
+
+
+def _readable(reason: str) -> str:
+    """Write torch's check of a whole tensor in words; what it compares is not what the user wrote."""
+    return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
+
+
+def _leading(cause: Cause, recompile: Recompile) -> tuple[int, int, int]:
+    order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
+    return order, cause.subject.count("."), len(cause.subject)
+
+
+def _change(cause: Cause, values: list[str]) -> str:
+    if cause.kind == "training_mode":
+        return "The model was called in training mode and in evaluation mode"
+    if cause.kind == "grad_mode":
+        return "The model was called with gradients on and off"
+    took = " → ".join(_short(value) for value in values[:5]) + (" → …" if len(values) > 5 else "")
+    return f"{cause.subject} changed" + (f": {took}" if took else "")
+
+
+def _of_submodules(mine: list[Recompile]) -> str:
+    found = [cause.subject for each in mine for cause in each.causes if cause.kind == "training_mode"]
+    names = [name.removesuffix(".training") for name in dict.fromkeys(found)]
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"submodules were switched to training or evaluation one by one: {shown}"
+
+
+def _sentence(text: str) -> str:
+    """Begin a text with a capital, unless it begins with a name such as `torch._dynamo.graph_break`."""
+    return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 40 else f"{value[:18]}…{value[-18:]}"
+
+
+def _attention(each: Attention) -> RootCause:
+    answer = answer_of(each)
+    lines = (each.why and each.why.lines) or each.lines
+    file, _, line = (lines[0] if lines else "").rpartition(":")
+    detail = f" ({answer.title})" if answer.title else ""
+    kind = RootKind.WRONG_RESULT if each.is_wrong else RootKind.ATTENTION
+    cause = _made(
+        kind, f"{_sentence(answer.sentence)}{detail}", file or None, int(line) if line.isdecimal() else None, None
+    )
+    return replace(cause, why=answer.why)
+
+
+def at(cause: RootCause) -> str:
+    """Write `file.py:12`, or nothing where the place is not known."""
+    return f"{PurePath(cause.file).name}:{cause.line}" if cause.file and cause.line else ""

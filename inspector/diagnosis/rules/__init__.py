@@ -1,0 +1,66 @@
+"""Rules of advice, one module a subject: each looks at the root causes and offers candidates.
+
+A rule is a function from a `Scene` to candidates; what it offers has to be true for the run that it sees. `RULES` lists
+all, and the first candidate of a cause that holds is its advice: the more special rules come first.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ctrace.inspector.diagnosis.rules import (
+    branches,
+    caches,
+    counters,
+    failures,
+    general,
+    grad_mode,
+    numbers,
+    output,
+    recompiles,
+    results,
+    shapes,
+    sizes,
+    training,
+    values,
+    wrappers,
+)
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+
+Rule = Callable[[Scene], Iterator[Candidate]]
+
+RULES: tuple[Rule, ...] = (
+    results.wrong_results,
+    failures.failures,
+    grad_mode.unused_gradients,
+    output.printing,
+    output.loggers,
+    wrappers.torchs_own,
+    numbers.numpy_on_numbers,
+    numbers.integer_buffers,
+    shapes.experts_of_transformers,
+    branches.choices,
+    values.slices,
+    values.recurrent_layers,
+    values.kept_numbers,
+    values.used_numbers,
+    values.branched_numbers,
+    values.numbers,
+    shapes.data_dependent_shapes,
+    caches.generation,
+    caches.growing_lists,
+    sizes.unrolled_loops,
+    sizes.dynamic_sizes,
+    sizes.narrow_graphs,
+    sizes.last_batches,
+    counters.buffers,
+    counters.open_integers,
+    training.whole_steps,
+    training.optimizer_settings,
+    recompiles.optional_arguments,
+    recompiles.flags,
+    recompiles.one_tensor_twice,
+    recompiles.switched_state,
+    failures.backend_failures,
+    general.known_fixes,
+    wrappers.library_code,
+    general.last_resort,
+)

@@ -1,0 +1,84 @@
+"""Branches on a tensor's value of which both sides are tensors."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.edits import line_edits, source_of
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.rules.values import at_break
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.findings import Break
+from ctrace.inspector.sourcetext import parsed
+
+_KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
+
+
+def choices(scene: Scene) -> Iterator[Candidate]:
+    """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial writes it so."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            yield from _choice(scene, cause, each)
+
+
+def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+    torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+    branch = _if_at(text, each.line)
+    if branch is None or not torch or not scene.is_users(each.file):
+        return
+    found = _sides(text, branch)
+    if found is None:
+        return
+    place, name, one, other = found
+    test = _without_number(text, branch.test)
+    chosen = f"{name}{torch}.where({test}, {one}, {other})"
+    edits = line_edits(each.file, text, [(branch.test, "True"), (place, chosen)])
+    said = f"{at_break(each)}: choose without a branch: `{chosen}`."
+    if edits:
+        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+def _if_at(text: str, line: int) -> ast.If | None:
+    tree = parsed(text)
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.If)) if tree is not None else iter(())
+    return next((node for node in found if node.lineno <= line <= (node.test.end_lineno or node.lineno)), None)
+
+
+def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, str, str] | None:
+    """Return the statement to replace, how it begins, and both values; None: a side does something else."""
+    match branch.body, branch.orelse:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=one) as place], []:
+            return place, f"{name} = ", source_of(text, one), name
+        case (
+            [ast.Assign(targets=[ast.Name(id=name)], value=one) as place],
+            [ast.Assign(targets=[ast.Name(id=same)], value=other)],
+        ) if name == same:
+            return place, f"{name} = ", source_of(text, one), source_of(text, other)
+        case [ast.Return(value=ast.expr() as one) as place], [ast.Return(value=ast.expr() as other)]:
+            return place, "return ", source_of(text, one), source_of(text, other)
+        case [ast.Return(value=ast.expr() as one) as place], []:
+            after = _after(text, branch)
+            if isinstance(after, ast.Return) and after.value is not None:
+                return place, "return ", source_of(text, one), source_of(text, after.value)
+    return None
+
+
+def _after(text: str, branch: ast.If) -> ast.stmt | None:
+    """Return the statement that follows in the same block."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(block, list) and branch in block[:-1]:
+                found: ast.stmt = block[block.index(branch) + 1]
+                return found
+    return None
+
+
+def _without_number(text: str, test: ast.expr) -> str:
+    """Write a condition as a tensor: `x.sum().item() > 0` is `x.sum() > 0`."""
+    written = source_of(text, test)
+    for node in ast.walk(test):
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+                written = written.replace(source_of(text, node), source_of(text, tensor))
+    return written

@@ -1,0 +1,78 @@
+"""Generation: a prompt and single tokens need a graph each, and a cache that grows costs more."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
+from ctrace.inspector.diagnosis.model import RootCause
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.findings import Cause
+
+_LEAST = 2
+"""Recompilations that show that a list grows in each call."""
+
+
+def generation(scene: Scene) -> Iterator[Candidate]:
+    """Offer a cache of fixed size where one grows; else say that prompt and single tokens need a graph each."""
+    grown = [(cause, found) for cause in scene.causes if (found := _growth(scene, cause)) is not None]
+    switched = [
+        cause for cause in scene.causes if any(is_switch(scene.session, each) for each in scene.recompiles(cause))
+    ]
+    if grown:
+        causes = dict.fromkeys([cause.id for cause, _ in grown] + [cause.id for cause in switched])
+        yield Candidate(_fixed_size(scene, grown[0][1], bool(switched)), tuple(causes), worth=85)
+    elif switched and len(switched) == len(scene.causes):
+        text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need a graph each."
+        yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
+
+
+def _growth(scene: Scene, cause: RootCause) -> Growth | None:
+    return next((found for each in scene.recompiles(cause) if (found := growth_in(scene.session, each))), None)
+
+
+def _fixed_size(scene: Scene, growth: Growth, has_switch: bool) -> str:
+    both = "Prefill and decode need a graph each; the" if has_switch else "The"
+    is_one = any(each.kind == "size" and each.is_open for each in _size_causes(scene))
+    cost = "one more, which then takes all lengths" if is_one else "one for each length"
+    how = (
+        'StaticCache, or cache_implementation="static" in generate()'
+        if _is_transformers(scene)
+        else "preallocate it (as StaticCache of transformers does) and write each step into its place"
+    )
+    return (
+        f"{both} cache that grows ({growth.name} {growth.was} → {growth.now}) costs {cost}. "
+        f"A cache of fixed size saves that: {how}."
+    )
+
+
+def _size_causes(scene: Scene) -> Iterator[Cause]:
+    for cause in scene.causes:
+        yield from (each for each in scene.guards(cause) if sized(each))
+
+
+def _is_transformers(scene: Scene) -> bool:
+    files = [each.file for each in scene.session.compilations]
+    return any("/transformers/" in file.replace("\\", "/") for file in files)
+
+
+def _change(scene: Scene, cause: RootCause) -> str:
+    guard = next(each for each in scene.guards(cause) if (at_ := sized(each)) and at_[1] >= 1)
+    return f"{plain_name(guard.subject)} {guard.was} → {guard.now}"
+
+
+def growing_lists(scene: Scene) -> Iterator[Candidate]:
+    """Offer one tensor of fixed size in place of a list that gets longer in each call."""
+    for cause in scene.causes:
+        lengths = [each for each in scene.guards(cause) if each.kind == "length" and _grows(each.was, each.now)]
+        if len(lengths) < _LEAST or len({each.subject for each in lengths}) > 1:
+            continue
+        place = f"{at(cause)}: " if at(cause) else ""
+        text = (
+            f"{place}{lengths[0].subject} grows from call to call, and each length is a graph of its own. "
+            "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
+        )
+        yield Candidate(text, (cause.id,), worth=60)
+
+
+def _grows(was: str | None, now: str | None) -> bool:
+    return was is not None and now is not None and was.isdecimal() and now.isdecimal() and int(was) < int(now)

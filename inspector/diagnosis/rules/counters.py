@@ -1,0 +1,106 @@
+"""Integers that a module keeps and changes: a buffer needs no guard, and torch can leave an integer open."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import LineEdit, Trial
+from ctrace.inspector.findings import Cause
+from ctrace.inspector.sourcetext import parsed
+
+_PRESENCE = ("there", "missing")
+_NUMBERS = (("allow_unspec_int_on_nn_module", True),)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def buffers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to keep a counter that the model's own code counts up in a buffer; the trial makes one."""
+    for cause, guard in _counters(scene):
+        name, owner = guard.subject.rpartition(".")[2], _owner(scene, cause)
+        torch = scene.torch_name(cause.file or "")
+        if owner is None or not torch or not scene.is_users(cause.file) or not _is_counted_up(owner, name):
+            continue
+        made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
+        edit = _made_in_init(scene, cause.file or "", owner, name, made)
+        text = (
+            f"{at(cause)}: keep {guard.subject} in a buffer, {made} in __init__, and count it up as a tensor: as a "
+            "Python number, each value is compiled in."
+        )
+        yield Candidate(text, (cause.id,), Trial(edits=(edit,)) if edit else None, worth=66)
+
+
+def open_integers(scene: Scene) -> Iterator[Candidate]:
+    """Offer the setting that leaves integers of modules open."""
+    for cause, guard in _counters(scene):
+        if _holder_is_object(guard):
+            continue
+        text = (
+            f"{at(cause)}: {guard.subject} changes from call to call, and each value is compiled in: set "
+            "torch._dynamo.config.allow_unspec_int_on_nn_module = True, or keep the number in a buffer (a tensor)."
+        )
+        yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
+
+
+def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
+    for cause in scene.causes:
+        guards = [each for each in scene.guards(cause) if each.kind == "attribute_value"]
+        if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
+            counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
+            yield cause, counting[0]
+
+
+def _are_integers(guards: list[Cause]) -> bool:
+    values = [value for guard in guards for value in (guard.was, guard.now) if value not in _PRESENCE]
+    return bool(values) and all(value is not None and value.lstrip("-").isdecimal() for value in values)
+
+
+def _holder_is_object(guard: Cause) -> bool:
+    """Whether what holds it is no module of the model: torch's setting is about modules alone."""
+    return not guard.subject.startswith(("self.", "model."))
+
+
+def _start(guard: Cause) -> str:
+    return "0" if guard.was is None or not guard.was.lstrip("-").isdecimal() or guard.was == "1" else guard.was
+
+
+def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
+    """Return the class whose method the line is in."""
+    tree = parsed(scene.session.listings.get(cause.file or "", ""))
+    line = cause.line or -1
+    classes = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.ClassDef)]
+    around = [node for node in classes if node.lineno <= line <= (node.end_lineno or 0)]
+    return around[-1] if around else None
+
+
+def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
+    """Whether a method other than __init__ assigns it; what the caller assigns would have to be a tensor there."""
+    methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
+    return any(_assigns(node, name) for method in methods for node in ast.walk(method))
+
+
+def _assigns(node: ast.AST, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in targets)
+
+
+def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
+    """Put the buffer in the place of the number in __init__, or behind the call of the base class's own."""
+    init = next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
+    body = init.body if init is not None else []
+    for node in body:
+        text = scene.line(file, node.lineno)
+        if node.lineno != node.end_lineno:
+            continue
+        if _assigns(node, name):
+            return LineEdit(file, node.lineno, _indented(text, made), text.strip())
+    for node in body:
+        text = scene.line(file, node.lineno)
+        if "super().__init__(" in text and node.lineno == node.end_lineno and not any(_assigns(n, name) for n in body):
+            return LineEdit(file, node.lineno, f"{text}; {made}", text.strip())
+    return None
+
+
+def _indented(line: str, text: str) -> str:
+    return f"{line[: len(line) - len(line.lstrip())]}{text}"

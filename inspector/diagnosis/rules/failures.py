@@ -1,0 +1,177 @@
+"""A run that raised: the line that it is about, whether eager works, and the smallest change that avoids it."""
+
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import LineEdit, Trial
+from ctrace.inspector.dimensions import Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.model import Failure, FailurePhase
+from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
+
+_VIOLATION = "ConstraintViolationError"
+_MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)
+_COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
+_MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
+_WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
+_IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
+"""Names of torch's own exceptions about compiling; of any other, the model may be what raised."""
+
+
+def failures(scene: Scene) -> Iterator[Candidate]:
+    """Say what to do about the failure of a run."""
+    failure = scene.session.failure
+    if failure is None or failure.phase not in (FailurePhase.EAGER, FailurePhase.RUN) or failure.type == "SystemExit":
+        return
+    cause = next(each for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms))
+    if failure.phase is FailurePhase.EAGER:
+        yield Candidate(_in_eager(scene, failure, cause), (cause.id,), worth=100)
+    elif failure.type.endswith(_VIOLATION):
+        yield from _violated_marks(scene, cause)
+    else:
+        yield from _while_compiling(scene, failure, cause)
+
+
+def _in_eager(scene: Scene, failure: Failure, cause: RootCause) -> str:
+    name = _scenario(scene)
+    where = f"{at(cause)}: " if at(cause) else ""
+    called = f" when it is called as in scenario {name}" if name else ""
+    return f"{where}The model raises {failure.type} without torch.compile, too{called}. Make it run in eager first."
+
+
+def _scenario(scene: Scene) -> str:
+    """Return the scenario that the failure ended; empty: that of the target's own inputs, or not known."""
+    ended = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
+    given = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
+    first = next((each for each in scene.session.scenarios if each.outcome in ended), None)
+    return first.name if first is not None and first in given else ""
+
+
+def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
+    """Offer to drop a mark that the code does not keep, or to change the line that forbids it."""
+    for tensor, dim in _forbidden(scene):
+        marks = list(_marks(scene, tensor, dim))
+        places = [f"{_base(file)}:{number}" for file, number, _ in marks]
+        drop = f"drop the mark of {tensor.name}.size({dim.index})" + (f" ({', '.join(places)})" if places else "")
+        edits = tuple(LineEdit(file, number, _without(text), text.strip()) for file, number, text in marks)
+        trial = Trial(edits=edits) if edits else None
+        yield Candidate(_unmarked(tensor, dim, drop), (cause.id,), trial, worth=100)
+
+
+def _forbidden(scene: Scene) -> Iterator[tuple[ShapedTensor, Dimension]]:
+    """Yield the marked dimensions that a failed compilation made constant, or one with another."""
+    for shaped in scene.session.shapes:
+        if shaped.fail_type != _VIOLATION:
+            continue
+        for tensor in shaped.tensors:
+            for dim in tensor.dims:
+                forbidden = dim.kind is DimKind.SPECIALISED or dim.became or (dim.ranged and dim.conditions)
+                if dim.policy in _MARKED and forbidden:
+                    yield tensor, dim
+
+
+def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
+    fixed = dim.fixed or next(iter(dim.conditions), None)
+    size = f"{tensor.name}.shape[{dim.index}]"
+    if fixed is None or fixed.line is None:
+        why = "which is fixed after your code was traced" if dim.fixed else "which cannot take every size"
+        return f"{drop[:1].upper()}{drop[1:]}, {why}."
+    place, code = f"{_base(fixed.file or '')}:{fixed.line}", f"`{fixed.source}`" if fixed.source else "the line"
+    if fixed.kind == "number":
+        return f"{place}: {code} needs this size as a Python number: {drop}, or take that out of the line."
+    if dim.kind is DimKind.SPECIALISED:
+        return f"{place}: {code} allows {dim.size} only: take the size from the tensor there, {size}; or {drop}."
+    return f"{place}: {code} does not hold for every size: change it, or {drop}."
+
+
+def _marks(scene: Scene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:
+    """Yield the user's lines that mark this dimension, each a statement by itself."""
+    for file, text in scene.session.listings.items():
+        if not scene.is_users(file):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if _MARK.fullmatch(line.strip()) and re.search(rf",\s*(?:\[[^]]*\b)?-?{dim.index}\b", line):
+                yield file, number, line
+
+
+def _without(line: str) -> str:
+    return f"{line[: len(line) - len(line.lstrip())]}pass"
+
+
+def _base(file: str) -> str:
+    return re.split(r"[/\\]", file)[-1]
+
+
+def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+    """Say that only the compiled model raises, where eager was seen to work, and how to keep the line out."""
+    if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
+        return
+    place = f"{at(cause)}: " if at(cause) else ""
+    yield from _own_branch(scene, cause)
+    line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
+    code = f"`{line}`" if line else "the code"
+    eager = "runs in eager, and " if _worked_in_eager(scene) else ""
+    what = _meant(failure)
+    text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"
+    yield Candidate(text, (cause.id,), worth=90)
+
+
+def _meant(failure: Failure) -> str:
+    """Name the error that Dynamo met, where its own only wraps it."""
+    inner = re.search(
+        r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)", failure.message
+    )
+    return f"{inner['type']} ({inner['what'][:140]})" if inner else failure.type
+
+
+def _keep_out(scene: Scene, cause: RootCause) -> str:
+    if scene.is_users(cause.file):
+        return "Put it in a function of its own under @torch.compiler.disable, or write it in another way."
+    if cause.file:
+        return (
+            "The line is a library's: another option or version of it may avoid it; else compile the parts around it."
+        )
+    return "Compile the parts of the model one by one to find the one that it is in."
+
+
+def _own_branch(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
+    """Find a path that the program takes only while it is compiled; the trial takes the other one."""
+    file = cause.file or ""
+    for number, line in enumerate(scene.session.listings.get(file, "").splitlines(), 1):
+        code = line.partition("#")[0]
+        if not _COMPILING.search(code) or "import" in code:
+            continue
+        text = (
+            f"{_base(file)}:{number}: the program itself takes another path while it is compiled: "
+            f"`{line.strip()}`. Without that branch it does not raise."
+        )
+        edit = LineEdit(file, number, _COMPILING.sub("False", line), line.strip())
+        yield Candidate(text, (cause.id,), Trial(edits=(edit,)), worth=95, only_checked=True)
+
+
+def _worked_in_eager(scene: Scene) -> bool:
+    """Whether the capture called the model in eager first: it does for a model file, and stops where that raises."""
+    session = scene.session
+    copied = not any("were not compared with eager" in each.what for each in session.problems)
+    return bool(session.scenarios) and copied
+
+
+def backend_failures(scene: Scene) -> Iterator[Candidate]:
+    """Name the line that a backend failed at, which torch leaves in eager with a hint for its own authors."""
+    for cause in scene.causes:
+        found = [each for each in scene.breaks(cause) if "GB0219" in each.gb]
+        if cause.kind is not RootKind.BACKEND or not found:
+            continue
+        each = found[0]
+        said = _exception(each.reason)
+        what = f"`{each.source}`" if each.source else "the graph"
+        text = f"{at(cause)}: The backend fails on {what}{f' ({said})' if said else ''}, so it runs in eager."
+        how = " Write it in another way, or put it under @torch.compiler.disable."
+        yield Candidate(text + (how if scene.is_users(each.file) else ""), (cause.id,), worth=10)
+
+
+def _exception(reason: str) -> str:
+    match = re.search(r"\b(?:[A-Z]\w*(?:Error|Exception)|Unsupported): [^\n]{1,160}", reason)
+    return match[0].rstrip(" .") if match else ""

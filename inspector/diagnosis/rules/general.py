@@ -1,0 +1,65 @@
+"""Advice on the kind of a finding: what ctrace knows of it with no trial, and the last resort."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.rules.sizes import marking_was_refuted
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.findings import Break, Owner
+from ctrace.inspector.views.attention import answer_of
+
+_TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
+"""Hints of torch's that are for its own authors."""
+
+
+def known_fixes(scene: Scene) -> Iterator[Candidate]:
+    """Yield what the advice tables say of a finding, for causes of which something needs to change."""
+    for cause in scene.causes:
+        if cause.expected or cause.kind is RootKind.DISABLED:
+            continue
+        text = _known(scene, cause)
+        if text and not ("mark_dynamic(" in text and marking_was_refuted(scene)):
+            place = at(cause)
+            prefix = f"{place}: " if place and not text.startswith(place) else ""
+            yield Candidate(f"{prefix}{text}", (cause.id,), general=not _is_about_this(scene, cause))
+
+
+def _known(scene: Scene, cause: RootCause) -> str:
+    for each in scene.breaks(cause):
+        if each.fix and not each.torch_hint and each.owner is Owner.USER:
+            return each.fix
+    for skip in scene.skips(cause):
+        if skip.fix and skip.break_index is None:
+            return skip.fix
+    for guard in scene.guards(cause):
+        if guard.fix and guard.kind == cause.kind:
+            return guard.fix
+    for symptom in cause.symptoms:
+        if symptom.what is Finding.ATTENTION:
+            answer = answer_of(scene.session.attention[symptom.index])
+            return answer.fix if answer.can_be_fixed else ""
+    return ""
+
+
+def _is_about_this(scene: Scene, cause: RootCause) -> bool:
+    """Whether the text names what the user wrote."""
+    breaks = scene.breaks(cause)
+    return not breaks or any(each.expression and each.expression in each.fix for each in breaks)
+
+
+def last_resort(scene: Scene) -> Iterator[Candidate]:
+    """Say what helps with any break, as general advice."""
+    for cause in scene.causes:
+        breaks = scene.breaks(cause)
+        if breaks and not cause.expected and cause.kind is not RootKind.DISABLED:
+            yield Candidate(_for_break(cause, breaks[0]), (cause.id,), general=True)
+
+
+def _for_break(cause: RootCause, each: Break) -> str:
+    hint = each.fix if each.torch_hint and not any(part in each.fix.lower() for part in _TO_TORCH) else ""
+    place = f"{at(cause)}: " if at(cause) else ""
+    what = f"`{each.expression}`" if each.expression else "this"
+    if each.owner is Owner.LIBRARY:
+        return f"{place}Dynamo cannot trace the library code behind {what}; move the call out of the compiled region."
+    return f"{place}{hint}" if hint else f"{place}Move {what} out of the compiled region; Dynamo cannot trace it."

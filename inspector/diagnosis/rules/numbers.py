@@ -1,0 +1,264 @@
+"""Numbers that are known before the call, and reach compiled code as arrays or tensors: NumPy's, and buffers."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass
+
+from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
+from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.model import RootCause
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.sourcetext import parsed
+
+_PYTHON = {
+    "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "prod": "math.prod",
+    "ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "log": "math.log", "log2": "math.log2",
+    "log10": "math.log10", "exp": "math.exp", "lcm": "math.lcm", "gcd": "math.gcd", "int64": "int", "int32": "int",
+    "power": "pow", "maximum": "max", "minimum": "min",
+}  # fmt: skip
+"""Functions of NumPy, and what Python has for numbers."""
+_TWO = frozenset(("lcm", "gcd", "power", "maximum", "minimum"))
+_ROUNDING = {"ceil": "math.ceil", "floor": "math.floor"}
+_TO_INTEGER = frozenset(("to", "long", "int"))
+_WRITERS = frozenset(("copy_", "add_", "sub_", "mul_", "fill_", "zero_", "div_"))
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer Python's own function where NumPy's gives an array that Dynamo takes for a tensor."""
+    for cause in scene.causes:
+        for file in dict.fromkeys(each.file for each in scene.breaks(cause)):
+            lines = [each.line for each in scene.breaks(cause) if each.file == file]
+            text = scene.session.listings.get(file, "")
+            calls = sorted(_numpy_calls(text, _near(text, lines)), key=lambda call: call[0].lineno)
+            changes: list[Change] = [(call, new) for call, _, new in calls]
+            needs = "math" if any(new.startswith("math.") for _, new in changes) else ""
+            edits = line_edits(file, text, changes, needs=needs) if changes else ()
+            if edits:
+                said = _of_numpy(file, text, calls)
+                yield Candidate(said, (cause.id,), Trial(edits=edits), worth=86, only_checked=True)
+
+
+def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> str:
+    first, name, new = calls[0]
+    more = f" ({len(calls)} places)" if len(calls) > 1 else ""
+    python = new.partition("(")[0]
+    return (
+        f"{_place(file, first)}: use Python's {python}() for {name}() in `{shortened(source_of(text, first))}`{more}"
+        f"{in_library(file)}: NumPy gives an array, which Dynamo takes for a tensor."
+    )
+
+
+def _near(text: str, lines: list[int]) -> list[Function]:
+    """Return the functions that hold the lines, and those of the same file that they call."""
+    holding = [found[-1] for line in lines if (found := functions_at(text, line))]
+    called = {_last_name(node.func) for each in holding for node in ast.walk(each) if isinstance(node, ast.Call)}
+    tree = parsed(text)
+    every = [node for node in ast.walk(tree) if isinstance(node, Function)] if tree is not None else []
+    return [each for each in every if each in holding or each.name in called]
+
+
+def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield calls of NumPy on plain numbers, outermost first: the call, its function, and what to write instead."""
+    numpy = _numpy_names(text)
+    taken: set[ast.AST] = set()
+    for call in (node for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)):
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in numpy and name in _PYTHON:
+                fits = len(call.args) == (2 if name in _TWO else 1) and not call.keywords
+                if fits and call not in taken:
+                    taken.update(ast.walk(call))
+                    arguments = ", ".join(source_of(text, each) for each in call.args)
+                    yield call, f"{module}.{name}", f"{_PYTHON[name]}({arguments})"
+
+
+def _numpy_names(text: str) -> set[str]:
+    tree = parsed(text)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)] if tree is not None else []
+    return {alias.asname or "numpy" for node in imports for alias in node.names if alias.name == "numpy"}
+
+
+def integer_buffers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to keep integers that never change as Python numbers where they are kept in buffers."""
+    found: dict[tuple[str, str], list[RootCause]] = {}
+    for cause in scene.causes:
+        for file, line in _places(scene, cause):
+            owner = _class_at(scene.session.listings.get(file, ""), line)
+            if owner is not None and scene.breaks(cause):
+                found.setdefault((file, owner.name), []).append(cause)
+    for (file, name), causes in found.items():
+        yield from _of_buffers(scene, file, name, tuple(dict.fromkeys(cause.id for cause in causes)))
+
+
+def _places(scene: Scene, cause: RootCause) -> Iterator[tuple[str, int]]:
+    """Yield where a cause shows, and the way there."""
+    for each in scene.breaks(cause):
+        yield each.file, each.line
+        yield from ((frame.file, frame.line) for path in each.paths for frame in path)
+
+
+def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Iterator[Candidate]:
+    text = scene.session.listings[file]
+    tree = parsed(text)
+    every = ast.walk(tree) if tree is not None else iter(())
+    owner = next(each for each in every if isinstance(each, ast.ClassDef) and each.name == name)
+    buffers = {each.name: each for each in _buffers(text, owner) if _is_only_read(owner, each.name)}
+    made = [each.change for each in buffers.values()]
+    inner = dict.fromkeys(change for each in buffers.values() for change in each.inner)
+    rounding = list(_rounded(text, owner, set(buffers)))
+    again = _initialised(tree or ast.Module([], []), name, set(buffers))
+    edits = line_edits(file, text, [*made, *inner, *rounding, *again], needs="math" if rounding else "") if made else ()
+    if edits:
+        lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
+        rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
+        said = (
+            f"{_place(file, made[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
+            f"{in_library(file)}: nothing changes it, and Python needs its value, which a buffer keeps from it."
+        )
+        yield Candidate(said, ids, Trial(edits=edits), worth=87, only_checked=not scene.is_users(file))
+
+
+def _class_at(text: str, line: int) -> ast.ClassDef | None:
+    tree = parsed(text)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, line)] if tree else []
+    return classes[-1] if classes else None
+
+
+def _integers(buffers: Sized) -> str:
+    return "a Python integer" if len(buffers) == 1 else "Python integers"
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """An integer in a buffer of a class, and what makes a Python number of it."""
+
+    name: str
+    value: str
+    change: Change
+    inner: tuple[Change, ...] = ()
+    """Tensors that it is made of, to become numbers too."""
+
+
+def _buffers(text: str, owner: ast.ClassDef) -> Iterator[_Buffer]:
+    for method in (node for node in owner.body if isinstance(node, Function)):
+        tensors = dict(_integer_tensors(method))
+        for node in ast.walk(method):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
+                    args=[ast.Constant(value=str(name)), given, *_],
+                ):
+                    whole: ast.expr = node
+                    begins = f"self.{name} = "
+                case ast.Assign(
+                    targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+                    value=ast.Call(func=made, args=[given, *_]) as whole,
+                ) if _last_name(made) == "Buffer":
+                    begins = ""
+                case _:
+                    continue
+            integer = _integer_in(given)
+            if integer is not None:
+                yield _Buffer(name, source_of(text, integer), (whole, f"{begins}{source_of(text, integer)}"))
+            elif used := _tensors_in(given, tensors):
+                inner = tuple((tensors[each][0], source_of(text, tensors[each][1])) for each in used)
+                yield _Buffer(name, source_of(text, given), (whole, f"{begins}{source_of(text, given)}"), inner)
+
+
+def _integer_tensors(method: Function) -> Iterator[tuple[str, tuple[ast.expr, ast.expr]]]:
+    """Yield names that are assigned a tensor of one integer, with the tensor and the integer."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if (integer := _integer_in(value)) is not None:
+                yield name, (value, integer)
+
+
+def _integer_in(node: ast.expr) -> ast.expr | None:
+    match node:
+        case ast.Call(func=made, args=[value], keywords=keywords):
+            if _last_name(made) == "tensor" and _is_integer(value, keywords):
+                return value
+    return None
+
+
+def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]) -> tuple[str, ...]:
+    """Return the integer tensors of a sum, difference or product of nothing but names and numbers."""
+    parts = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
+    plain = all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
+    return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors) if plain else ()
+
+
+def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:
+    """Whether a value is one integer, as far as the text says: by its dtype, else as a number without a fraction."""
+    dtype = next((_last_name(each.value) for each in keywords if each.arg == "dtype"), "")
+    plain = not any(isinstance(node, ast.List | ast.Tuple | ast.ListComp) for node in ast.walk(value))
+    constants = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    if dtype:
+        return plain and dtype in ("int64", "int32", "int16", "int8", "long", "int", "short")
+    return plain and bool(constants) and all(type(each) is int for each in constants)
+
+
+def _is_only_read(owner: ast.ClassDef, name: str) -> bool:
+    """Whether nothing in the class writes a buffer after it was registered, and a method reads it."""
+    found = [node for node in ast.walk(owner) if isinstance(node, ast.Attribute)]
+    mine = [node for node in found if node.attr == name and _last_name(node.value) == "self"]
+    stores = sum(not isinstance(node.ctx, ast.Load) for node in mine)
+    in_place = any(each.attr in _WRITERS and each.value in mine for each in found)
+    made_by_assignment = sum(isinstance(node, ast.Assign) and _is_buffer(node, name) for node in ast.walk(owner))
+    return stores == made_by_assignment and not in_place and len(mine) > stores
+
+
+def _is_buffer(node: ast.Assign, name: str) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr=attr)], value=ast.Call(func=made)):
+            return attr == name and _last_name(made) == "Buffer"
+    return False
+
+
+def _initialised(tree: ast.Module, owner: str, names: set[str]) -> Iterator[Change]:
+    """Yield what writes the buffers of a class where weights are initialised: `init.copy_(module.stride, 1)`."""
+    for branch in (node for node in ast.walk(tree) if isinstance(node, ast.If)):
+        if any(_last_name(node) == owner for node in ast.walk(branch.test)):
+            for statement in branch.body:
+                match statement:
+                    case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method)) as call) if method in _WRITERS:
+                        if any(isinstance(node, ast.Attribute) and node.attr in names for node in ast.walk(call)):
+                            yield statement, "pass"
+
+
+def _rounded(text: str, owner: ast.ClassDef, names: set[str]) -> Iterator[Change]:
+    """Yield torch.ceil and torch.floor in methods that read the buffers, with what makes an integer of them."""
+    for method in (node for node in owner.body if isinstance(node, Function)):
+        read = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
+        if method.name == "__init__" or not read & names:
+            continue
+        inner: set[ast.AST] = set()
+        for node in ast.walk(method):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Call() as call, attr=cast)) if (
+                    cast in _TO_INTEGER and _rounds(call)
+                ):
+                    inner.add(call)
+                    yield node, f"{_ROUNDING[_last_name(call.func)]}({source_of(text, call.args[0])})"
+                case ast.Call() if _rounds(node) and node not in inner:
+                    yield node, f"{_ROUNDING[_last_name(node.func)]}({source_of(text, node.args[0])})"
+
+
+def _rounds(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="torch"), attr=name):
+            return name in _ROUNDING and len(call.args) == 1 and not call.keywords
+    return False
+
+
+def _last_name(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _place(file: str, node: ast.expr | ast.stmt) -> str:
+    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{node.lineno}"

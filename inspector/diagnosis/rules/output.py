@@ -1,0 +1,85 @@
+"""Printing, logging, warnings and clocks in compiled code."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.breaks import logger_method
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import LineEdit, Trial
+from ctrace.inspector.findings import Break
+from ctrace.inspector.sourcetext import parsed
+
+_NAMED = 4
+"""Statements that the advice names; the rest is counted."""
+
+
+def printing(scene: Scene) -> Iterator[Candidate]:
+    """Offer to guard the statements that write, all of them at once; the trial does just that."""
+    causes = [cause for cause in scene.causes if cause.kind is RootKind.OUTPUT and scene.is_users(cause.file)]
+    if not causes:
+        return
+    breaks = [each for cause in causes for each in scene.breaks(cause)]
+    edits = [edit for each in breaks for edit in [_edit(scene, each)] if edit is not None]
+    trial = Trial(edits=tuple(dict.fromkeys(edits))) if len(edits) == len(breaks) else None
+    others = ", ".join(at(cause) for cause in causes[1:_NAMED])
+    more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
+    what, also = _written(scene, causes[0]), f" The same at {others}{more}." if others else ""
+    text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
+    yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80)
+
+
+def _written(scene: Scene, cause: RootCause) -> str:
+    breaks = scene.breaks(cause)
+    shown = next((each.expression for each in breaks if break_kind(each) is RootKind.OUTPUT), "")
+    return f"`{shown}`" if shown else "the statement"
+
+
+def loggers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to have a logger's methods left out of compiled code where the line is not the user's; a trial tells."""
+    found: dict[str, list[RootCause]] = {}
+    for cause in scene.causes if not _all_users(scene) else ():
+        for each in scene.breaks(cause) if cause.kind is RootKind.OUTPUT else ():
+            name = logger_method(each.called)
+            if name and not scene.is_users(each.file):
+                found.setdefault(name, []).append(cause)
+    for name, causes in found.items():
+        text = (
+            f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "
+            "compiled code then leaves the message out."
+        )
+        trial = Trial(ignored=(f"logging:Logger.{name}",))
+        yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
+
+
+def _all_users(scene: Scene) -> bool:
+    return all(scene.is_users(each.file) for each in scene.session.breaks)
+
+
+def _edit(scene: Scene, each: Break) -> LineEdit | None:
+    """Guard a simple statement that begins a line of its own; None: it does not, or the file does not import torch."""
+    line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
+    statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
+    if not name or statement is None or statement.lineno != each.line:
+        return None
+    indent = line[: len(line) - len(line.lstrip())]
+    if len(indent.encode()) != statement.col_offset:
+        return None
+    guarded = f"{indent}if not {name}.compiler.is_compiling(): {line.lstrip()}"
+    return LineEdit(each.file, each.line, guarded, line.strip())
+
+
+def _statement_at(text: str, line: int) -> ast.stmt | None:
+    """Return the innermost statement at a line that is a bare call."""
+    tree = parsed(text)
+    calls = [
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _covers(node, line)
+    ]
+    return calls[-1] if len(calls) == 1 else None
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)

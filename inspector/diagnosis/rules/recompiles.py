@@ -1,0 +1,113 @@
+"""Switched state, flags and arguments that make torch compile again."""
+
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.findings import Cause
+
+_EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
+_KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
+_SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
+_VALUES = ("argument_value", "global_value", "closure_value")
+_BOOLEAN = frozenset(("True", "False"))
+
+
+def switched_state(scene: Scene) -> Iterator[Candidate]:
+    """Say what to do about state that is switched between calls, where it is not normal."""
+    for cause in scene.causes:
+        if cause.kind is RootKind.GRAD_MODE and not cause.expected:
+            text = "Call the model with gradients always on or always off: torch compiles a graph for each."
+            yield Candidate(text, (cause.id,), worth=20)
+        elif cause.kind is RootKind.TRAINING_MODE and not cause.expected:
+            place = f"{at(cause)}: " if at(cause) else ""
+            text = (
+                f"{place}switch all submodules at once ({_switched(scene, cause)}), with train() or eval() of what "
+                "holds them: each mix of their training flags is a graph of its own."
+            )
+            yield Candidate(text, (cause.id,), worth=50)
+
+
+def _switched(scene: Scene, cause: RootCause) -> str:
+    found = [each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind == "training_mode"]
+    names = list(dict.fromkeys(found))
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def flags(scene: Scene) -> Iterator[Candidate]:
+    """Say that each value of a boolean argument is a graph, which is right where both are wanted."""
+    for cause in scene.causes:
+        guards = [
+            each for each in scene.guards(cause) if each.kind in ("argument_value", "global_value", "closure_value")
+        ]
+        if not guards or cause.expected or not all({each.was, each.now} <= _BOOLEAN for each in guards):
+            continue
+        names = list(dict.fromkeys(plain_name(each.subject) for each in guards))
+        text = (
+            f"Nothing to change where both values of {', '.join(names[:3])} are wanted: each is a graph of its own, "
+            "compiled once. Else always pass the same."
+        )
+        yield Candidate(text, (cause.id,), worth=30)
+
+
+def optional_arguments(scene: Scene) -> Iterator[Candidate]:
+    """Offer always to pass an argument that some calls leave out."""
+    for cause in scene.causes:
+        if any(is_switch(scene.session, each) for each in scene.recompiles(cause)):
+            continue
+        names = list(dict.fromkeys(_left_out(scene, cause)))
+        if not names:
+            continue
+        name = names[0]
+        neutral = "ones where nothing is masked" if "mask" in name else "one that changes nothing where there is none"
+        place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
+        text = (
+            f"{place}always pass {', '.join(names[:3])} ({neutral}): called with a tensor and without, the model needs "
+            "a graph for each."
+        )
+        yield Candidate(text, (cause.id,), worth=55)
+
+
+def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:
+    """Name the arguments that are a tensor in one call, and None or not there in another."""
+    for each in scene.recompiles(cause):
+        for guard in each.causes:
+            if _is_optional(guard):
+                yield plain_name(guard.subject)
+        if any(_EXTRA_LENGTH.fullmatch(guard.subject) for guard in each.causes):
+            one, other = _keywords(scene, each.nearest or ""), _keywords(scene, each.compilation)
+            yield from (name for name in (*one, *other) if (name in one) != (name in other))
+
+
+def _is_optional(guard: Cause) -> bool:
+    """Whether an argument, and no attribute or item of one, is None in one of the calls and a tensor in another."""
+    if not plain_name(guard.subject).isidentifier():
+        return False
+    values = {guard.was or "", guard.now or ""}
+    is_none = any(value in ("None", "NoneType") or "NoneType" in value for value in values)
+    is_other = any("Tensor" in value or "tensor" in value or value in ("not None",) for value in values)
+    return guard.kind in ("none", "type") and is_none and (is_other or guard.kind == "none")
+
+
+def _keywords(scene: Scene, compilation: str) -> list[str]:
+    found = [each for each in scene.session.shapes if each.compilation == compilation]
+    names = [match["name"] for shaped in found for each in shaped.tensors if (match := _KEYWORD.search(each.source))]
+    return list(dict.fromkeys(names))
+
+
+def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
+    """Offer a clone where one tensor stands for two inputs in some calls only."""
+    for cause in scene.causes:
+        guard = next((each for each in scene.guards(cause) if each.kind == "aliasing"), None)
+        match = _SAME.fullmatch(guard.subject) if guard is not None else None
+        if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
+            continue
+        one, other = plain_name(match["one"]), plain_name(match["other"])
+        text = (
+            f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor: one tensor for two inputs "
+            "has a graph of its own."
+        )
+        yield Candidate(text, (cause.id,), worth=50)

@@ -1,0 +1,17 @@
+"""Compiled code that gives other results than eager."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.views.attention import wrong
+
+
+def wrong_results(scene: Scene) -> Iterator[Candidate]:
+    """Say what to do about wrong results: they come before all that is slow."""
+    for cause in scene.causes:
+        fixes = [each.fix for each in scene.dangers(cause) if each.fix]
+        if fixes:
+            yield Candidate(fixes[0], (cause.id,), worth=100)
+    for answer in wrong(scene.session):
+        ids = tuple(cause.id for cause in scene.causes if cause.why == answer.why)
+        yield Candidate(answer.fix, ids, worth=100)

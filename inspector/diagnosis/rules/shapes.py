@@ -1,0 +1,94 @@
+"""Shapes that depend on data: masks, nonzero, and experts that each look up their own rows."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.edits import covers, functions_at
+from ctrace.inspector.diagnosis.library import in_library, package_of
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.rules.values import at_break
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.findings import Break
+from ctrace.inspector.sourcetext import parsed
+
+_SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
+_SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"
+_EXPERTS = ("set_experts_implementation", "batched_mm")
+_DECORATOR = "use_experts_implementation"
+"""What transformers decorates experts with whose implementation can be chosen (integrations/moe.py, 5.0)."""
+_BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
+
+
+def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
+    """Offer to trace ops whose result has a shape that depends on data, and to keep the shape by a mask."""
+    found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
+    for cause in found[:1]:
+        ids = tuple(each.id for each in found)
+        yield Candidate(f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}.", ids, _SHAPES, 75, only_checked=True)
+    for cause in found:
+        yield Candidate(f"{at(cause)}: {_mask(scene, cause)}{_patch(cause)}.", (cause.id,))
+
+
+def _mask(scene: Scene, cause: RootCause) -> str:
+    if any(_routes(scene.session.listings.get(each.file, ""), each.line) for each in scene.breaks(cause)):
+        return "run every expert on all rows and multiply by the mask, so that no size depends on the routing"
+    return "keep all rows and multiply by the mask (or torch.where), so that no size depends on data"
+
+
+def _patch(cause: RootCause) -> str:
+    return in_library(cause.file) if cause.file else ""
+
+
+def _routes(text: str, line: int) -> bool:
+    """Whether the function at a line sends rows to experts: a loop that calls what it iterates over, or an item."""
+    holders = functions_at(text, line)
+    for node in ast.walk(holders[-1]) if holders else ():
+        if isinstance(node, ast.For | ast.comprehension) and _calls_one_of(holders[-1], node):
+            return True
+    return False
+
+
+def _calls_one_of(function: ast.AST, loop: ast.For | ast.comprehension) -> bool:
+    names = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    for node in ast.walk(loop if isinstance(loop, ast.For) else function):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in names:
+                return True
+            case ast.Call(func=ast.Subscript(slice=index)):
+                if any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(index)):
+                    return True
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")), slice=ast.Name(id=name)) if (
+                name in names
+            ):
+                return True  # a weight for each expert
+    return False
+
+
+def experts_of_transformers(scene: Scene) -> Iterator[Candidate]:
+    """Offer the library's own switch for experts whose implementation can be chosen."""
+    found = [cause for cause in scene.causes if any(_can_be_chosen(scene, each) for each in scene.breaks(cause))]
+    if found:
+        each = next(each for each in scene.breaks(found[0]) if _can_be_chosen(scene, each))
+        text = (
+            f'{at_break(each)}: choose other experts: model.set_experts_implementation("batched_mm"), or '
+            'experts_implementation="batched_mm" in the config ("grouped_mm" on a GPU); '
+            f"the ones that {package_of(each.file) or 'the library'} runs here loop over those that were hit."
+        )
+        yield Candidate(text, tuple(cause.id for cause in found), Trial(calls=(_EXPERTS,)), worth=92)
+
+
+def _can_be_chosen(scene: Scene, each: Break) -> bool:
+    places = [(each.file, each.line), *((frame.file, frame.line) for path in each.paths for frame in path)]
+    return any(_is_decorated(scene.session.listings.get(file, ""), line) for file, line in places)
+
+
+def _is_decorated(text: str, line: int) -> bool:
+    if _DECORATOR not in text:
+        return False
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.ClassDef) and covers(node, line):
+            return any(_DECORATOR in ast.unparse(each) for each in node.decorator_list)
+    return False

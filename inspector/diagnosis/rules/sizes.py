@@ -1,0 +1,180 @@
+"""Sizes that change from call to call."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.counting import count
+from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Marked, Trial
+from ctrace.inspector.dimensions import Dimension, DimKind
+from ctrace.inspector.findings import Cause
+from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.views.marks import marks
+from ctrace.inspector.views.shapes import by_function
+
+_KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
+_SHAPES = frozenset(("size", "zero_one", "duck_shape", "stride", "range"))
+_MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+|\[[\d, ]+\])\)")
+_LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
+
+
+def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
+    """Name the loop over a size that is unrolled for each, which no mark helps with."""
+    for cause in scene.causes:
+        fixed = next((each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind == "number"), None)
+        if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
+            continue
+        guard = next(each for each in scene.guards(cause) if sized(each))
+        place = at(cause)
+        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "a loop"
+        own = scene.is_users(fixed.fixed.file)
+        other = ", write it with torch._higher_order_ops.scan, or compile only what it calls" if own else ""
+        text = (
+            f"{place}: {loop} is unrolled, once for each {plain_name(guard.subject)} ({_took(scene, cause)}): pad to a "
+            f"few lengths{other}. mark_dynamic raises here."
+        )
+        yield Candidate(text, (cause.id,), worth=70)
+
+
+def _is_loop(scene: Scene, dim: Dimension) -> bool:
+    """Whether the line that needs a size as a number is the head of a loop, or a part of a comprehension."""
+    assert dim.fixed is not None
+    line = dim.fixed.source.strip()
+    if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
+        return True
+    tree = parsed(scene.session.listings.get(dim.fixed.file or "", ""))
+    nodes = ast.walk(tree) if tree is not None else ()
+    return any(isinstance(node, (ast.For, ast.While)) and node.lineno == dim.fixed.line for node in nodes)
+
+
+def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
+    """Yield the dimensions of a cause's compilations that what was compiled made constant."""
+    compiled = {each.compilation for each in scene.recompiles(cause)}
+    names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
+    for shaped in scene.session.shapes:
+        if shaped.compilation not in compiled:
+            continue
+        for tensor in shaped.tensors:
+            for dim in tensor.dims:
+                if dim.kind is DimKind.SPECIALISED and (tensor.name, dim.index) in names:
+                    yield dim
+
+
+def _took(scene: Scene, cause: RootCause) -> str:
+    guards = [each for each in scene.guards(cause) if each.kind == "size"]
+    values = dict.fromkeys(value for each in guards for value in (each.was, each.now) if value)
+    return ", ".join(list(values)[:5])
+
+
+def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
+    """Name the conditions that leave a size open for a few values only, where marking was seen not to help."""
+    if not marking_was_refuted(scene):
+        return
+    for cause in scene.causes:
+        dim = next((each for each in _open(scene, cause) if each.conditions), None)
+        if cause.kind not in _KINDS or dim is None:
+            continue
+        guard = next(each for each in scene.guards(cause) if sized(each))
+        first = next((each for each in dim.conditions if each.line is not None), None)
+        where = f" (first in {re.split(r'[/]', first.file or '')[-1]}:{first.line})" if first is not None else ""
+        conditions = f"{count(len(dim.conditions), 'condition')} on {plain_name(guard.subject)}{where}"
+        text = (
+            f"Pad to a few lengths: {conditions} make a graph hold for few sizes ({_took(scene, cause)}); "
+            "mark_dynamic was tried and does not help."
+        )
+        yield Candidate(text, (cause.id,), worth=45)
+
+
+def marking_was_refuted(scene: Scene) -> bool:
+    """Whether a trial marked sizes as dynamic and saved nothing."""
+    tried = [each for each in scene.session.trials if each.trial.marked]
+    graphs = len(scene.session.graphs)
+    return any(each.counts is None or each.counts.graphs >= graphs for each in tried)
+
+
+def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
+    """Yield the dimensions of a cause's compilations that stayed open."""
+    compiled = {each.compilation for each in scene.recompiles(cause)}
+    names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
+    for shaped in scene.session.shapes:
+        for tensor in shaped.tensors if shaped.compilation in compiled else ():
+            yield from (
+                dim
+                for dim in tensor.dims
+                if (tensor.name, dim.index) in names and dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
+            )
+
+
+def last_batches(scene: Scene) -> Iterator[Candidate]:
+    """Offer to drop a last batch that is short: only the first dimension of what the calls give gets smaller."""
+    for cause in scene.causes:
+        guards = [each for each in scene.guards(cause) if each.kind in _SHAPES]
+        if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
+            continue
+        first = guards[0]
+        what = f"{plain_name(first.subject)} {first.was} → {first.now}"
+        if first.now == "1":
+            text = (
+                f"{what}: a batch of one gets its own graph. For a short last batch, use drop_last=True in the "
+                "DataLoader; otherwise pad it to 2 and cut the result."
+            )
+        else:
+            subject, dim = sized(first) or ("", 0)
+            mark = f"torch._dynamo.mark_dynamic({_markable(subject)}, {dim})"
+            text = (
+                f"{what}: a smaller batch costs one more graph, once. For a short last batch, use drop_last=True in "
+                f"the DataLoader; or call {mark} before the first call."
+            )
+        yield Candidate(text, (cause.id,), worth=40)
+
+
+def _markable(name: str) -> str:
+    """Name a tensor as the caller may: what torch's own layers call their input is whatever the caller gives."""
+    plain = plain_name(name)
+    return plain if plain.isidentifier() else "x"
+
+
+def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
+    """Whether each change is that of dimension 0, from one size to a smaller one, and of arguments only."""
+    places = [sized(each) for each in guards]
+    changes = {(each.was, each.now) for each in guards}
+    mine = scene.recompiles(cause)
+    other = any(each.kind not in _SHAPES for one in mine for each in one.causes)
+    if other or len(changes) != 1 or any(place is None or place[1] != 0 for place in places):
+        return False
+    was, now = next(iter(changes))
+    shrinks = was is not None and now is not None and was.isdecimal() and now.isdecimal() and int(was) > int(now) > 0
+    generates = any(is_switch(scene.session, each) or growth_in(scene.session, each) for each in mine)
+    is_argument = all(place is not None and "." not in plain_name(place[0]) for place in places)
+    return shrinks and is_argument and not generates and any(guard.is_open or now == "1" for guard in guards)
+
+
+def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
+    """Offer mark_dynamic for the dimensions that varied and that nothing fixes; else dynamic=True."""
+    found = [cause for cause in scene.causes if cause.kind in _KINDS]
+    if not found:
+        return
+    shown = marks(by_function(scene.session, everything=True), scene.session.environment.torch)
+    offered = [match for mark in shown if (match := _MARK.fullmatch(mark.line)) and _is_argument(match["name"])]
+    ids = tuple(cause.id for cause in found)
+    if offered:
+        lines = [f"torch._dynamo.mark_dynamic({plain_name(match['name'])}, {match['dims']})" for match in offered]
+        marked = tuple(Marked(plain_name(match["name"]), dim) for match in offered for dim in _dims(match["dims"]))
+        text = f"Before the first call: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}"
+        yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)
+    listed = next((mark.line for mark in shown if mark.line.startswith(_LISTED)), "")
+    if listed and not offered:
+        text = "Compile with dynamic=True, or leave just these sizes open in the environment"
+        yield Candidate(f"{text}: {listed}.", ids, Trial(dynamic=True), worth=58, only_checked=True)
+
+
+def _is_argument(name: str) -> bool:
+    return plain_name(name).isidentifier()
+
+
+def _dims(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)]

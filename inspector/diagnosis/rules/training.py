@@ -1,0 +1,36 @@
+"""Training programs: a whole step that is compiled, and settings of an optimizer."""
+
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.model import RootKind
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+
+_SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")
+
+
+def whole_steps(scene: Scene) -> Iterator[Candidate]:
+    """Offer to compile the model in place of the step that trains it."""
+    for cause in scene.causes:
+        if cause.kind is RootKind.TRAINING_STEP and not cause.expected:
+            text = (
+                f"{at(cause)}: compile the model (and the loss), not the whole training step: model.compile() or "
+                f"torch.compile(model) in place of {cause.function or 'the step'}; leave backward() and the optimizer "
+                "outside."
+            )
+            yield Candidate(text, (cause.id,), worth=85)
+
+
+def optimizer_settings(scene: Scene) -> Iterator[Candidate]:
+    """Offer a tensor for a setting of an optimizer that a scheduler changes."""
+    for cause in scene.causes:
+        named = [match["name"] for each in scene.guards(cause) if (match := _SETTING.fullmatch(each.subject))]
+        if named:
+            guard = next(each for each in scene.guards(cause) if _SETTING.fullmatch(each.subject))
+            value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]+", guard.was) else "0.1"
+            text = (
+                f"{named[0]}=torch.tensor({value}) when the optimizer is made: as a Python number it is compiled in, "
+                "and each change by a scheduler compiles the step again."
+            )
+            yield Candidate(text, (cause.id,), worth=70)

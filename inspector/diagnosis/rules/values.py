@@ -1,0 +1,254 @@
+"""Values of tensors in Python: numbers that are read on the host, and what the code does with them."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.library import in_library, package_of
+from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.findings import Break
+
+SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
+_CASTS = frozenset(("int", "float", "bool", "complex"))
+_COLLECT = frozenset(("append", "add", "extend", "update", "insert", "setdefault"))
+_RECURRENT = "GB0014"
+_LOOPS = (ast.For, ast.While)
+
+
+def numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to keep `.item()` and its like in the graph; the trial shows whether that is enough."""
+    found = [cause for cause in scene.causes if any(_is_number(each) for each in scene.breaks(cause))]
+    if found:
+        bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
+        mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
+        switch = "set torch._dynamo.config.capture_scalar_outputs = True"
+        text = f"{named(found)} {switch}: the number then stays in the graph{mask}."
+        yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True)
+
+
+def _is_number(each: Break) -> bool:
+    return break_kind(each) is RootKind.TENSOR_VALUE
+
+
+def kept_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to keep a statistic a tensor, where the code only stores the number that it makes of it."""
+    for cause, each, statement in _reads(scene):
+        call = _read_of(statement, each.line)
+        if call is None or not _is_stored(statement):
+            continue
+        text = scene.session.listings[each.file]
+        tensor = source_of(text, call[1])
+        if _collects(statement):
+            said = (
+                f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
+                "reads it on the host, and what it is collected in changes, which compiled code guards on."
+            )
+            edits = line_edits(each.file, text, [(statement, "pass")])
+        else:
+            kept = _detached(text, call[1])
+            said = f"{at_break(each)}: store the tensor, `{kept}`, and make a number of it after the compiled call."
+            edits = line_edits(each.file, text, [(call[0], kept)])
+        yield Candidate(said, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
+
+
+def used_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to compute with the tensor itself; only the trial shows that nothing needs the number."""
+    for cause, each, statement in _reads(scene):
+        call = _read_of(statement, each.line)
+        if call is None or _is_stored(statement) or _tests(statement, each.line):
+            continue
+        text = scene.session.listings[each.file]
+        edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
+        tensor = source_of(text, call[1])
+        said = f"{at_break(each)}: keep the tensor, `{tensor}`, and compute with that: nothing here needs the number."
+        if edits:
+            yield Candidate(said, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
+
+
+def branched_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Say what helps where a number decides what runs next: dropping `.item()` would only move the break there."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            line = _branch_on(scene, each)
+            if line is not None:
+                yield Candidate(_of_branch(scene, cause, each, line), (cause.id,))
+                break
+
+
+def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
+    text = scene.session.listings.get(each.file, "")
+    where = "the same line" if line == each.line else f"line {line}"
+    package = package_of(each.file)
+    if package:
+        return (
+            f"{at_break(each)}: {package} branches on this value ({where}), so the break is needed as long as both "
+            "cases occur. Where you know which one does, patch this line to that constant; else keep the break."
+        )
+    if _leaves_loop(text, each.line, line) or any(skip.rule == "loop" for skip in scene.skips(cause)):
+        return (
+            f"{at_break(each)}: the loop reads this value in Python and branches on it ({where}): compile the part "
+            "that computes one step, as a method or module of its own, and leave the loop in eager."
+        )
+    return (
+        f"{at_break(each)}: the code branches on this value ({where}): choose with torch.where, or torch.cond, if both "
+        "sides give tensors; else keep the break. Without the number, the branch itself breaks the graph."
+    )
+
+
+def _branch_on(scene: Scene, each: Break) -> int | None:
+    """Return the line that branches on a number: by the source, else by where the graph broke when it was kept."""
+    text = scene.session.listings.get(each.file, "")
+    statement = statement_at(text, each.line)
+    if statement is not None and _tests(statement, each.line):
+        return each.line
+    names = _assigned(statement)
+    holders = functions_at(text, each.line)
+    tests = (test for test in _conditions(holders[-1]) if test.lineno > each.line) if holders and names else iter(())
+    found = min((test.lineno for test in tests if _uses(test, names)), default=None)
+    return found if found is not None else _break_after(scene, each)
+
+
+def _break_after(scene: Scene, each: Break) -> int | None:
+    """Return where the trial that keeps numbers in the graph broke instead, in the same file."""
+    tried = scene.tried(SCALARS)
+    before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
+    new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
+    lines = [int(place.rpartition(":")[2]) for place in new if place.rpartition(":")[0] == each.file]
+    return min((line for line in lines if line > each.line), default=None)
+
+
+def slices(scene: Scene) -> Iterator[Candidate]:
+    """Offer a mask where a slice is as long as a tensor says."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            bound = _tensor_bound(scene, each)
+            if bound:
+                said = (
+                    f"{at_break(each)}: mask instead of cutting: `{bound}` is a tensor, so the slice's size depends "
+                    f"on data. Keep all positions, and mask with torch.arange(size) < {bound}."
+                )
+                yield Candidate(said, (cause.id,))
+                break
+
+
+def _tensor_bound(scene: Scene, each: Break) -> str:
+    """Return the bound of a slice that is a tensor, as the source has it."""
+    text = scene.session.listings.get(each.file, "")
+    statement = statement_at(text, each.line)
+    shown = each.expression.strip()
+    for node in ast.walk(statement) if statement is not None else ():
+        if isinstance(node, ast.Slice) and _covers(node, each.line):
+            bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
+            named_ = [bound for bound in bounds if not isinstance(bound, ast.Constant)]
+            if named_ and (not shown or source_of(text, named_[-1]) in shown):
+                return source_of(text, named_[-1])
+    return ""
+
+
+def _covers(node: ast.Slice, line: int) -> bool:
+    """Whether a slice is at a line."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to trace torch's recurrent layers, which Dynamo stays out of unless it is asked."""
+    for cause in scene.causes:
+        if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
+            text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."
+            yield Candidate(text, (cause.id,), Trial(settings=(("allow_rnn", True),)), worth=90, only_checked=True)
+
+
+def named(causes: list[RootCause]) -> str:
+    """Write the place of the first cause, and how many more there are."""
+    place = at(causes[0])
+    more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
+    return f"{place}{more}:" if place else ""
+
+
+def at_break(each: Break) -> str:
+    """Write `file.py:12`."""
+    return f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{each.line}"
+
+
+def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
+    """Yield statements of the user's that make a number of a tensor, with their break."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
+            is_read = any(name in each.called for name in ("item", "_local_scalar_dense"))
+            if is_read and statement is not None and scene.is_users(each.file) and not in_library(each.file):
+                yield cause, each, statement
+
+
+def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None:
+    """Return the call that makes a number, and the tensor; None: there is no such call, or several."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(statement):
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]) if covers(node, line):
+                found.append((node, tensor))
+            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in _CASTS and covers(node, line):
+                found.append((node, tensor))
+    return found[0] if len(found) == 1 else None
+
+
+def _detached(text: str, tensor: ast.expr) -> str:
+    """Write a tensor without its gradient, which is taken off as early as the chain of methods allows."""
+    root = tensor
+    while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root.func.attr != "detach":
+        root = root.func.value
+    whole, first = source_of(text, tensor), source_of(text, root)
+    if isinstance(root, ast.Call):
+        return whole  # it is detached, or a function's result
+    if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
+        return f"({whole}).detach()" if isinstance(tensor, ast.BinOp | ast.UnaryOp) else f"{whole}.detach()"
+    return f"{first}.detach(){whole.removeprefix(first)}"
+
+
+def _is_stored(statement: ast.stmt) -> bool:
+    """Whether a statement only puts a value away: in a container, or an attribute."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return all(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
+    return _collects(statement)
+
+
+def _collects(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
+            return method in _COLLECT
+    return False
+
+
+def _assigned(statement: ast.stmt | None) -> set[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _conditions(function: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            yield node.test
+
+
+def _tests(statement: ast.stmt, line: int) -> bool:
+    """Whether a condition is at the line of a statement."""
+    return any(covers(test, line) for test in _conditions(statement))
+
+
+def _uses(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
+
+def _leaves_loop(text: str, line: int, branch: int) -> bool:
+    """Whether both lines are in one loop."""
+    holders = functions_at(text, line)
+    loops = [node for node in ast.walk(holders[-1]) if isinstance(node, _LOOPS)] if holders else []
+    return any(covers(loop, line) and covers(loop, branch) for loop in loops)

@@ -1,0 +1,62 @@
+"""Breaks in torch's own modules: wrappers, optimizers and quantized layers, which nobody but torch can edit."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.findings import Break, Owner
+
+_KNOWN = (
+    (
+        ("torch/ao/nn/quantized", "torch/ao/nn/intrinsic/quantized", "torch.ao.nn.quantized", "ScriptObject"),
+        "Leave this model in eager: its quantized layers keep packed weights in script objects, which Dynamo cannot "
+        "put in a graph. To compile it, quantize with torchao's quantize_, whose weights are tensors.",
+    ),
+    (
+        ("torch/nn/parallel/distributed", "torch.nn.parallel.distributed", "torch/nn/parallel/data_parallel"),
+        "Nothing to change in DistributedDataParallel, whose own forward breaks by design; or compile the model before "
+        "it is wrapped: DistributedDataParallel(torch.compile(model)).",
+    ),
+    (
+        ("torch/distributed/fsdp", "torch.distributed.fsdp"),
+        "Compile the blocks before FSDP wraps them: its own hooks break the graph by design.",
+    ),
+    (
+        ("torch/optim/", "torch.optim."),
+        "Compile the model, not the step: torch wraps an optimizer's step() in breaks of its own.",
+    ),
+)
+"""Parts of a path or of what torch names, and what to do about breaks there."""
+
+
+def torchs_own(scene: Scene) -> Iterator[Candidate]:
+    """Say what to do about breaks in torch's own code that are there on purpose."""
+    for cause in scene.causes:
+        breaks = [each for each in scene.breaks(cause) if each.owner is Owner.TORCH or _in_torch(each)]
+        found = next((text for each in breaks for words, text in _KNOWN if _mentions(each, words)), None)
+        if found is not None:
+            place = at(cause) if scene.is_users(cause.file) else ""
+            yield Candidate(f"{place}: {found}" if place else found, (cause.id,))
+
+
+def _in_torch(each: Break) -> bool:
+    return any(word in each.called for words, _ in _KNOWN for word in words)
+
+
+def _mentions(each: Break, words: tuple[str, ...]) -> bool:
+    frames = [each.file, *(path[-1].file for path in each.paths if path)]
+    texts = [each.called, *(file.replace("\\", "/") for file in frames)]
+    return any(word in text for word in words for text in texts)
+
+
+def library_code(scene: Scene) -> Iterator[Candidate]:
+    """Say, as general advice, what can be done about code of a package: which one it is, and in which version."""
+    for cause in scene.causes:
+        package = next((name for each in scene.breaks(cause) if (name := package_of(each.file))), "")
+        if package and not package.startswith("torch "):
+            text = (
+                f"{at(cause)}: this is code of {package}: look for an option or argument that avoids it, or a "
+                "newer version; else call that part under torch.compiler.disable, and raise it there."
+            )
+            yield Candidate(text, (cause.id,), general=True)

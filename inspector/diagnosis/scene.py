@@ -1,0 +1,84 @@
+"""What a rule of advice looks at: the Session, its root causes, and the findings behind each."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ctrace.inspector.diagnosis.model import Finding, RootCause
+from ctrace.inspector.diagnosis.trial import Trial, Tried
+from ctrace.inspector.findings import Break, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model import Session
+from ctrace.inspector.owners import owner_of
+from ctrace.inspector.sourcetext import parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A Session with its root causes."""
+
+    session: Session
+    causes: tuple[RootCause, ...]
+
+    def breaks(self, cause: RootCause) -> list[Break]:
+        """Return the breaks of a cause."""
+        return [self.session.breaks[each.index] for each in cause.symptoms if each.what is Finding.BREAK]
+
+    def skips(self, cause: RootCause) -> list[Skip]:
+        """Return the skipped functions of a cause."""
+        return [self.session.skips[each.index] for each in cause.symptoms if each.what is Finding.SKIP]
+
+    def recompiles(self, cause: RootCause) -> list[Recompile]:
+        """Return the recompilations of a cause."""
+        return [self.session.recompiles[each.index] for each in cause.symptoms if each.what is Finding.RECOMPILE]
+
+    def dangers(self, cause: RootCause) -> list[Danger]:
+        """Return the wrong results of a cause."""
+        return [self.session.dangers[each.index] for each in cause.symptoms if each.what is Finding.DANGER]
+
+    def guards(self, cause: RootCause) -> Iterator[Cause]:
+        """Yield the causes of a root cause's recompilations."""
+        for each in self.recompiles(cause):
+            yield from each.causes
+
+    def tried(self, trial: Trial | None) -> Tried | None:
+        """Return what a trial showed; None: it was not run."""
+        return next((each for each in self.session.trials if each.trial == trial), None)
+
+    def is_users(self, file: str | None) -> bool:
+        """Whether the user can edit a file."""
+        return file is not None and owner_of(file, self.session.environment.prefixes) is Owner.USER
+
+    def line(self, file: str, line: int) -> str:
+        """Return a source line with its indentation; empty: the text is not known."""
+        lines = self.session.listings.get(file, "").splitlines()
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+    def torch_name(self, file: str) -> str:
+        """Return what a file calls the torch module at its top; empty: it does not import it."""
+        tree = parsed(self.session.listings.get(file, ""))
+        for node in tree.body if tree is not None else ():
+            for alias in node.names if isinstance(node, ast.Import) else ():
+                if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
+                    return alias.asname or "torch"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A piece of advice, and how it can be checked."""
+
+    text: str
+    """What to do, in one or two sentences; starts with the place where there is one."""
+    causes: tuple[str, ...]
+    """Ids of the causes that it is about."""
+    trial: Trial | None = None
+    worth: int = 0
+    """What to try first: higher is better."""
+    general: bool = False
+    only_checked: bool = False
+    """Whether to show it only where its trial helped."""
+    needs_backend: bool = False
+    """Whether the trial has to go through AOTAutograd and Inductor, where the finding came from."""
+    otherwise: str = ""
+    """What to say of these causes where the trial did not help; see `rules`."""
+    extra: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,39 @@
+"""Training steps that are compiled as a whole: torch breaks at backward() and in the optimizer's wrapper."""
+
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.findings import Break
+from ctrace.inspector.model import Session
+
+BACKWARD = ("GB0123",)
+_OPTIMIZER = re.compile(r"\bOptimizer\.\w+|torch\.optim\.|\b[A-Z]\w*\.step\b.*torch/optim")
+_IN_OPTIM = re.compile(r"[/\\]torch[/\\]optim[/\\]")
+
+
+def is_backward(each: Break) -> bool:
+    """Whether compiled code runs a backward pass."""
+    return (
+        bool(set(each.gb) & set(BACKWARD))
+        or re.search(r"\.backward\(|autograd\.(?:grad|backward)\(", each.source) is not None
+    )
+
+
+def is_of_optimizer(each: Break) -> bool:
+    """Whether it is at torch's own wrapper around an optimizer: it asks for a break, or keeps Dynamo out."""
+    inside = any(_IN_OPTIM.search(frame.file) for path in each.paths for frame in path)
+    return inside or _OPTIMIZER.search(f"{each.called} {each.reason}") is not None
+
+
+def steps(session: Session) -> Iterator[list[int]]:
+    """Yield the breaks of each function that trains: those of its optimizer, its backward, and what follows these."""
+    by_function: dict[tuple[str, str], list[int]] = {}
+    for index, each in enumerate(session.breaks):
+        by_function.setdefault((each.file, each.function), []).append(index)
+    for indices in by_function.values():
+        breaks = {index: session.breaks[index] for index in indices}
+        own = [index for index, each in breaks.items() if is_backward(each) or is_of_optimizer(each)]
+        backward = [breaks[index].line for index in own if is_backward(breaks[index])]
+        after = [index for index, each in breaks.items() if backward and each.line >= min(backward)]
+        if own:
+            yield sorted({*own, *after})

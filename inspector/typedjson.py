@@ -1,0 +1,147 @@
+"""Read JSON that anybody may have written into the dataclasses that it should hold: every field, type and range."""
+
+import json
+import os
+import stat
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+MOST_BYTES = 64 << 20
+"""Of a file; ours are some KiB, and a message of the user's program may be long."""
+MOST = 10**30
+"""The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
+_T = TypeVar("_T")
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """Read a text file that is a file, not a pipe or a device that never ends, and not too long.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no file, is too long or is not UTF-8.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"longer than {most >> 20} MiB")
+    return data.decode("utf-8")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds something else, a name twice in an object, or values nested too deeply.
+    """
+    try:
+        data = json.loads(read_text(path), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return typed(dict, data, "the file")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return data
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def typed(kind: type[_T], data: Any, what: str) -> _T:
+    """Make a value of a type, such as a dataclass with its fields, of JSON.
+
+    Raises:
+        ValueError: the JSON is of another type or out of range, or lacks a field, or has one that is not known.
+    """
+    return cast("_T", _typed(kind, data, what))
+
+
+def _typed(kind: Any, data: Any, what: str) -> Any:
+    origin = get_origin(kind)
+    if origin in (types.UnionType, Union):
+        return _optional(kind, data, what)
+    if origin is tuple:
+        return _tuple(get_args(kind), _of(list, data, what), what)
+    if origin is Mapping:
+        value = get_args(kind)[1]
+        return {name: _typed(value, each, f"{what}[{name!r:.60}]") for name, each in _of(dict, data, what).items()}
+    if is_dataclass(kind):
+        return _made(kind, _of(dict, data, what), what)
+    if issubclass(kind, Enum):
+        return _member(kind, data, what)
+    return _number(kind, data, what) if kind in (int, float) else _of(kind, data, what)
+
+
+def _optional(kind: Any, data: Any, what: str) -> Any:
+    if data is None and type(None) in get_args(kind):
+        return None
+    (wanted,) = (each for each in get_args(kind) if each is not type(None))
+    return _typed(wanted, data, what)
+
+
+def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...]:
+    if items[1:] == (...,):
+        return tuple(_typed(items[0], each, f"an item of {what}") for each in data)
+    if len(items) != len(data):
+        raise ValueError(f"{what} has {len(data)} items, not {len(items)}")
+    return tuple(_typed(item, each, f"an item of {what}") for item, each in zip(items, data, strict=True))
+
+
+def _made(kind: Any, data: dict[str, Any], what: str) -> Any:
+    known = {field.name: field for field in fields(kind)}
+    if unknown := data.keys() - known:
+        raise ValueError(f"{what} has a field that is not known: {min(unknown)!r:.60}")
+    if missing := [name for name, field in known.items() if name not in data and _is_needed(field)]:
+        raise ValueError(f"{what} has no {missing[0]}")
+    hints = _hints(kind)
+    return kind(**{name: _typed(hints[name], value, name) for name, value in data.items()})
+
+
+def _is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+@lru_cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _member(kind: type[Enum], data: Any, what: str) -> Enum:
+    try:
+        return kind(_of(str, data, what))
+    except ValueError:
+        raise ValueError(f"{what} is {data!r:.60}, none of {', '.join(str(each.value) for each in kind)}") from None
+
+
+def _number(kind: type[int | float], data: Any, what: str) -> int | float:
+    """Check a number; a whole one is taken for a float too."""
+    found = _of(int, data, what) if isinstance(data, int) else _of(kind, data, what)
+    if not -MOST <= found <= MOST:  # not a number is in no range
+        raise ValueError(f"{what} is out of range")
+    return kind(found)
+
+
+def _of(kind: type[_T], data: Any, what: str) -> _T:
+    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
+        raise ValueError(f"{what} is {_kind_of(data)}")
+    return data
+
+
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def _kind_of(data: Any) -> str:
+    return _KINDS.get(type(data), "a number")

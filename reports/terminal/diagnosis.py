@@ -1,0 +1,129 @@
+"""The diagnosis on screen: what to do, best first, and the causes with their symptoms folded under them."""
+
+import re
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.diagnosis.model import Diagnosis, Finding, RootCause
+from ctrace.inspector.model import Session
+from ctrace.inspector.scenariokinds import ScenarioKind
+from ctrace.reports import format as fmt
+from ctrace.reports.comparison import basis
+from ctrace.reports.diagnosistext import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.terminal.parts import item, section
+
+_ADVICE = 320
+"""Letters of a piece of advice."""
+_EXPLAINED = 2
+"""Causes whose reason is shown where there are more than three."""
+_WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
+"""Letters of a cause's reason, by the number of causes that are shown: all have to fit one screen."""
+_PLACE = 60
+"""Columns of a place."""
+_SENTENCE_END = re.compile(r"[.:;](?= |$)")
+
+
+def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
+    """Show the best advice, each with the effect that a trial measured."""
+    if not found.advice:
+        return
+    yield section("What to do")
+    for number, each in enumerate(found.advice[:MOST_ADVICE], 1):
+        head = f"{number}. " if len(found.advice) > 1 else ""
+        lines: list[RenderableType] = [
+            _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
+        ]
+        if told := checked(each):
+            lines.append(Padding(Text(told, style="dim"), (0, 0, 0, len(head))))
+        yield item(Group(*lines))
+    left = len(found.advice) - MOST_ADVICE
+    if left > 0:
+        yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
+
+
+def _hanging(text: Text, indent: int) -> RenderableType:
+    """Indent the lines after the first."""
+    return Padding(text, (0, 0, 0, 0)) if not indent else _Hanging(text, indent)
+
+
+class _Hanging:
+    """Text whose lines after the first are indented."""
+
+    def __init__(self, text: Text, indent: int) -> None:
+        self._text = text
+        self._indent = indent
+
+    def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
+        """Fold the text to the width that is left, and indent what follows."""
+        lines = self._text.wrap(console, max(options.max_width - self._indent, 20))
+        for number, line in enumerate(lines):
+            yield Text(" " * (self._indent if number else 0)) + line
+
+
+def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
+    """Show the costliest causes, each with its line, why, and how many findings it explains."""
+    shown = [each for each in found.causes if not each.expected and not is_failure_alone(each)]
+    if shown:
+        yield section(f"Cause{'s, costliest first' if len(shown) > 1 else ''}")
+        for number, each in enumerate(shown[:MOST_CAUSES], 1):
+            letters = _WHY[min(len(shown), MOST_CAUSES)] if number <= _EXPLAINED or len(shown) <= _EXPLAINED + 1 else 0
+            yield item(_cause(number if len(shown) > 1 else 0, each, session, letters))
+        if len(shown) > MOST_CAUSES:
+            yield Text(
+                f" and {fmt.count(len(shown) - MOST_CAUSES, 'more cause')}: see ctrace explain --json", style="dim"
+            )
+    if expected := [each for each in found.causes if each.expected]:
+        yield from _expected(expected)
+
+
+def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
+    """Show a cause, with its reason in at most so many letters; 0: without."""
+    cwd = session.environment.cwd
+    head = Text.assemble((f"{number}. " if number else "", "bold"), (fmt.one_line(each.title, 150), "bold"))
+    indent = len(f"{number}. ") if number else 0
+    where = fmt.short_place(each.file, each.line, cwd, _PLACE) if each.file else ""
+    function = f" in {fmt.one_line(each.function, 40)}" if each.function else ""
+    lines: list[RenderableType] = [_hanging(head, indent)]
+    facts = " · ".join(part for part in (f"{where}{function}".strip(), symptoms(each), cost(each)) if part)
+    lines.append(Padding(Text(fmt.one_line(facts, 300), style="dim"), (0, 0, 0, indent)))
+    why = ". ".join(part for part in (_compared(each, session), each.why) if part)
+    if why and letters:
+        lines.append(Padding(Text(_bounded(why, letters)), (0, 0, 0, indent)))
+    return Group(*lines)
+
+
+def _compared(each: RootCause, session: Session) -> str:
+    """Say how results differ, and what they were held against; empty for what is no wrong result."""
+    dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
+    if not dangers:
+        return ""
+    return "; ".join(part for part in (fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison)) if part)
+
+
+def _bounded(text: str, letters: int) -> str:
+    """Keep whole sentences as far as they fit; the first one is cut only where it does not."""
+    line = fmt.one_line(text)
+    if fmt.width(line) <= letters:
+        return line
+    ends = [at.end() for at in _SENTENCE_END.finditer(line) if fmt.width(line[: at.end()]) <= letters]
+    return line[: ends[-1]].rstrip() if ends else fmt.cut(line, letters)
+
+
+def _expected(found: list[RootCause]) -> Iterator[RenderableType]:
+    """Name what recompiled and needs no change, in one line each."""
+    yield section("Expected recompilations, nothing to change")
+    for each in found[:2]:
+        yield item(Text(fmt.one_line(f"{each.title} ({symptoms(each)})", 150), style="dim"))
+    if len(found) > 2:
+        yield Text(f" and {fmt.count(len(found) - 2, 'more')}: see ctrace recompiles", style="dim")
+
+
+def gradients_note(session: Session) -> str:
+    """Say that an evaluation model ran with gradients on; empty where it did not."""
+    mine = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    if any(each.unused_grad and each.training is False for each in mine):
+        return "called in eval mode with gradients on (torch.no_grad() turns them off)"
+    return ""

@@ -1,0 +1,14 @@
+"""The bench of the checkout that the tests are in, which need not be installed."""
+
+import sys
+from pathlib import Path
+
+from tests.faults.study import Bench
+
+_ROOT = Path(__file__).resolve().parents[2]
+_BOOT = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+
+
+def bench_here(folder: Path) -> Bench:
+    """Make a bench for one try in an empty folder."""
+    return Bench((sys.executable, "-c", _BOOT), 1, 18, folder)

@@ -1,0 +1,62 @@
+"""A few tries of results against eager, with real kernels, in one process."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults import results
+from tests.faults.results import Order
+from tests.faults.study import Bench, Result
+
+RIGHT = [Order("dit", "autocast"), Order("topk_head", "bf16"), Order("conv_batchnorm_train", "fp32")]
+WRONG = [
+    Order("mlp_train", "fp32", "relu"),
+    Order("attention_causal", "bf16", "mask"),
+    Order("mlp", "fp16", "one"),
+    Order("conv_batchnorm_train", "fp32", "stale"),
+]
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(900)
+def test_no_false_alarm_and_no_fault_missed(tmp_path: Path):
+    bench = Bench((sys.executable,), len(RIGHT + WRONG), 18, tmp_path)
+    tries = list(results.run(bench, RIGHT + WRONG))
+    assert [each for each in tries if each.result is not Result.FINE] == []
+    assert len(tries) == len(RIGHT + WRONG)
+
+
+def test_orders_name_models_and_faults_that_there_are():
+    orders = results.orders()
+    assert len({each.model for each in orders if not each.fault}) >= 40
+    assert {each.model for each in orders if each.fault} <= {each.model for each in orders if not each.fault}
+
+
+@pytest.mark.parametrize(
+    ("said", "result"),
+    [
+        ({"dangers": [("unexplained", "x")]}, Result.LIE),
+        ({}, Result.FINE),
+        ({"fault": "exp"}, Result.LIE),
+        ({"fault": "exp", "dangers": [("unexplained", "x")]}, Result.FINE),
+        ({"fault": "exp", "rule": ["reference", 1.0, 4.0, ""]}, Result.FINE),
+        ({"fault": "exp", "rule": ["reference", 1.0, 6.0, ""]}, Result.LIE),
+        ({"fault": "exp", "not_compared": "random numbers"}, Result.FINE),
+        ({"problems": ["broken"]}, Result.CRASH),
+        ({"error": "RuntimeError: no"}, Result.CRASH),
+    ],
+)
+def test_what_counts(said: dict[str, object], result: Result):
+    blank = {
+        "model": "m",
+        "precision": "fp32",
+        "fault": "",
+        "backend": "",
+        "dangers": [],
+        "not_compared": "",
+        "rule": None,
+    }
+    judged = results.said_of({**blank, "put_in": ["x"], "problems": [], **said})
+    assert judged is not None
+    assert judged.result is result

@@ -1,0 +1,50 @@
+"""Hand-made runs for the rules of advice: a source file, and the lines of it that broke."""
+
+from dataclasses import replace
+from typing import Any
+
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.model import Counts, Suggestion
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial, Tried
+from ctrace.inspector.findings import Break, BreakKind, Owner
+from ctrace.inspector.model import Coverage, Graph, Session
+
+FILE = "/home/me/net.py"
+LIBRARY = "/env/lib/python3.11/site-packages/kit/net.py"
+ITEM = "call_method TensorVariable() item () {}"
+
+
+def broken(line: int, gb: str = "GB0124", *, file: str = FILE, **parts: Any) -> Break:
+    """Return a break; by default one at an `.item()`."""
+    owner = Owner.USER if file == FILE else Owner.LIBRARY
+    made = Break((gb,), BreakKind.BREAK, owner, file, line, "forward", "", "", "", 1, ("0/0",), called=ITEM)
+    return replace(made, **parts)
+
+
+def ran(text: str, *breaks: Break, file: str = FILE, **parts: Any) -> Session:
+    """Return a run of a file that broke; sources of breaks are those of their lines."""
+    lines = text.split("\n")
+    named = tuple(replace(each, source=lines[each.line - 1].strip()) for each in breaks)
+    graphs = tuple(Graph(f"{number}/0", "forward", file, 1, 1) for number in range(len(breaks) + 1))
+    return Session(breaks=named, graphs=graphs, coverage=Coverage(10, 9), listings={file: text}, **parts)
+
+
+def scene(session: Session) -> Scene:
+    return Scene(session, root_causes(session))
+
+
+def edited(candidate: Candidate) -> list[str]:
+    """Return the lines that a trial writes, without indentation."""
+    assert candidate.trial is not None
+    return [edit.text.strip() for edit in candidate.trial.edits]
+
+
+def with_trial(session: Session, trial: Trial, counts: Counts | None, *breaks: str) -> Session:
+    """Add the outcome of a trial to a run."""
+    return replace(session, trials=(*session.trials, Tried(trial, counts, 1.0, breaks)))
+
+
+def first(session: Session) -> Suggestion:
+    return diagnose(session).advice[0]

@@ -1,0 +1,131 @@
+"""Advice: what is tried, how often, and what of it is shown."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.diagnosis import advise
+from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
+from ctrace.inspector.diagnosis.model import Counts, Effect
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial, Tried
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model import Coverage, Failure, FailurePhase, Graph, Session
+from tests.sessions import MODEL, bare_break
+
+SOURCE = "import torch\n" + "\n".join(f"print({line})" for line in range(2, 12)) + "\n"
+
+
+def printing(number: int) -> Session:
+    """Make a session with so many prints, each a cause of its own that can be tried."""
+    breaks = tuple(
+        bare_break(
+            line=line, source=f"print({line})", expression=f"print({line})", construct="print", fix="Take it out."
+        )
+        for line in range(2, 2 + number)
+    )
+    graphs = tuple(Graph(f"0/{each}", "forward", MODEL, 1, 2) for each in range(number + 1))
+    return Session(graphs=graphs, breaks=breaks, coverage=Coverage(10, 8), listings={MODEL: SOURCE})
+
+
+def tried(session: Session, *results: Counts | None) -> Session:
+    done = [
+        Tried(each.trial, result, 1.0) for each, result in zip(planned(session), results, strict=True) if each.trial
+    ]
+    return replace(session, trials=tuple(done))
+
+
+def test_all_prints_are_tried_in_one_run() -> None:
+    seen: list[Trial] = []
+
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        seen.append(trial)
+        return printing(0)
+
+    (done,) = trials(printing(6), attempt)
+    assert len(seen) == 1
+    assert len(seen[0].edits) == 6
+    assert done.counts == Counts(1, 0, 0, 80.0)
+
+
+def test_at_most_three_are_tried_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(scene: Scene) -> Iterator[Candidate]:
+        for number, cause in enumerate(scene.causes):
+            yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
+
+    monkeypatch.setattr(advise, "RULES", (rule, rule))
+    session = printing(6)
+    done = list(trials(session, lambda _trial, _through_backend: session))
+    assert len({each.trial for each in done}) == len(done) == advise.MOST_TRIALS == 3
+
+
+def test_what_promises_most_is_tried_first() -> None:
+    assert [each.worth for each in planned(printing(6))] == sorted(
+        (each.worth for each in planned(printing(6))), reverse=True
+    )
+
+
+def test_a_run_that_fails_speaks_for_nothing() -> None:
+    def fails(_trial: Trial, _through_backend: bool) -> Session:
+        return Session(failure=Failure(FailurePhase.RUN, "ValueError", "no"))
+
+    def refuses(_trial: Trial, _through_backend: bool) -> Session:
+        raise TargetError("line 2 has changed", "")
+
+    for attempt, error in ((fails, "ValueError: no"), (refuses, "line 2 has changed")):
+        (done,) = trials(printing(1), attempt)
+        assert (done.counts, done.error) == (None, error)
+
+
+def test_advice_that_helped_comes_with_its_effect() -> None:
+    session = tried(printing(1), Counts(1, 0, 0, 100.0))
+    best = diagnose(session).advice[0]
+    assert best.checked is True
+    assert best.effect is not None
+    assert (best.effect.before, best.effect.after) == (counts(session), Counts(1, 0, 0, 100.0))
+
+
+def test_refuted_advice_is_not_shown() -> None:
+    session = printing(1)
+    text = planned(session)[0].text
+    for result in (counts(session), Counts(2, 2, 0, 80.0), Counts(1, 0, 0, 10.0), None):
+        advice = diagnose(tried(session, result)).advice
+        assert text not in [each.text for each in advice]
+        assert all(each.checked is not False for each in advice)
+
+
+def test_advice_that_helped_goes_before_what_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    second = Trial(settings=(("option", True),))
+
+    def rule(scene: Scene) -> Iterator[Candidate]:
+        yield Candidate("not tried", (scene.causes[0].id,))
+        yield Candidate("tried", (scene.causes[1].id,), second)
+
+    monkeypatch.setattr(advise, "RULES", (rule,))
+    line = f"{MODEL}:2"
+    session = replace(printing(2), trials=(Tried(second, Counts(2, 1, 0, 80.0), 1.0, (line,)),))
+    assert [(each.text, each.checked) for each in diagnose(session).advice] == [("tried", True), ("not tried", None)]
+
+
+def test_graphs_that_a_trial_saved_are_on_the_cause() -> None:
+    found = diagnose(tried(printing(1), Counts(1, 0, 0, 80.0)))
+    assert [each.cost.graphs for each in found.causes] == [1]
+    assert [each.cost.graphs for each in diagnose(printing(1)).causes] == [None]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "helps"),
+    [
+        (Counts(2, 1, 0, 80.0), Counts(1, 0, 0, 80.0), True),
+        (Counts(0, 1, 0, 0.0), Counts(1, 0, 0, 100.0), True),  # a function ran eagerly for the break
+        (Counts(2, 1, 0, 60.0), Counts(3, 0, 0, 100.0), True),
+        (Counts(6, 3, 0, 60.0), Counts(10, 3, 0, 90.0), False),
+        (Counts(2, 1, 0, None), Counts(3, 0, 0, None), False),
+        (Counts(2, 1, 0, 80.0), Counts(1, 0, 0, 40.0), False),
+        (Counts(2, 1, 0, 80.0), Counts(1, 2, 0, 90.0), False),
+        (Counts(2, 1, 0, 80.0), Counts(2, 1, 0, 80.0), False),
+    ],
+)
+def test_what_helps(before: Counts, after: Counts, helps: bool) -> None:
+    assert Effect(before, after).helps is helps

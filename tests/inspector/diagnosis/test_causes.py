@@ -1,0 +1,141 @@
+"""Root causes: every finding is in exactly one, what has nothing in common stays apart, and names are stable."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.model import Finding, RootKind, Symptom
+from ctrace.inspector.findings import Cause, Cost, Recompile, Skip
+from ctrace.inspector.model import Compilation, Failure, FailurePhase, Session
+from ctrace.inspector.session import load_log
+from ctrace.inspector.views.attention import State, state_of
+from tests import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
+
+DATA = Path(__file__).parents[2] / "data"
+MADE = {
+    **sessions.ALL,
+    "many": sessions.MANY,
+    "kernels": kernelsessions.KERNELS,
+    "emitted": targeted.EMITTED,
+    "user-kernels": userkernels.SESSION,
+    "fused": fusions.FUSED,
+    "guarded": guarded.GUARDED,
+    "recompiled": recompiled.SEVERAL,
+}
+
+
+def findings(session: Session) -> Iterator[Symptom]:
+    """List what a cause has to explain, independently of how causes are made."""
+    if session.failure is not None:
+        yield Symptom(Finding.FAILURE)
+    lists = (session.breaks, session.skips, session.recompiles, session.dangers)
+    whats = (Finding.BREAK, Finding.SKIP, Finding.RECOMPILE, Finding.DANGER)
+    for what, found in zip(whats, lists, strict=True):
+        yield from (Symptom(what, index) for index, _ in enumerate(found))
+    missed = [
+        index for index, each in enumerate(session.attention) if state_of(each) not in (State.FUSED, State.MATCHED)
+    ]
+    yield from (Symptom(Finding.ATTENTION, index) for index in missed)
+
+
+def check_each_once(session: Session) -> None:
+    explained = Counter(symptom for cause in root_causes(session) for symptom in cause.symptoms)
+    assert explained == Counter(findings(session))
+    ids = [cause.id for cause in root_causes(session)]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("log", sorted(DATA.glob("*.log")), ids=lambda log: log.stem)
+def test_each_finding_of_a_recorded_run_is_in_one_cause(log: Path) -> None:
+    check_each_once(load_log(log))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_each_finding_of_a_made_session_is_in_one_cause(name: str) -> None:
+    check_each_once(MADE[name])
+
+
+@pytest.mark.parametrize("log", ["break_in_with", "rewritten", "sizes", "trained"])
+def test_ids_are_the_same_in_each_load(log: str) -> None:
+    first, second = (root_causes(load_log(DATA / f"{log}.log")) for _ in range(2))
+    assert first == second
+
+
+def test_ids_stay_when_lines_move() -> None:
+    session = load_log(DATA / "rewritten.log")
+    moved = replace(session, breaks=tuple(replace(each, line=each.line + 7) for each in session.breaks))
+    assert [each.id for each in root_causes(moved)] == [each.id for each in root_causes(session)]
+
+
+def test_different_statements_are_different_causes() -> None:
+    """Their numbers in the list, or of their keys, say nothing of what they share."""
+    breaks = tuple(sessions.bare_break(line=line, source=f"f{line}(x)", expression=f"f{line}(x)") for line in range(6))
+    assert [each.symptoms for each in root_causes(Session(breaks=breaks))] == [
+        (Symptom(Finding.BREAK, index),) for index in range(6)
+    ]
+
+
+def test_a_statement_in_all_layers_is_one_cause() -> None:
+    layers = tuple(sessions.bare_break(function=f"layer{number}", times=2) for number in range(4))
+    (cause,) = root_causes(Session(breaks=layers))
+    assert len(cause.symptoms) == 4
+
+
+def test_a_function_that_a_break_left_in_eager_belongs_to_the_break() -> None:
+    skip = Skip("helper", sessions.MODEL, 31, "It has a break in a loop.", break_index=1)
+    breaks = (sessions.bare_break(), sessions.bare_break(line=30, source="g(x)", expression="g(x)"))
+    found = root_causes(Session(breaks=breaks, skips=(skip,)))
+    assert {len(each.symptoms) for each in found} == {1, 2}
+    assert next(each for each in found if len(each.symptoms) == 2).line == 30
+
+
+def recompile(number: int, *causes: Cause, function: str = "forward") -> Recompile:
+    return Recompile(f"0/{number}", function, sessions.MODEL, 8, expected=False, causes=causes)
+
+
+def test_one_value_that_goes_on_changing_is_one_cause_with_its_seconds() -> None:
+    values = [Cause("attribute_value", "self.n", str(value), str(value + 1)) for value in range(3)]
+    made = tuple(recompile(number + 1, cause) for number, cause in enumerate(values))
+    timed = tuple(Compilation(each.compilation, "forward", sessions.MODEL, 8, seconds=0.5) for each in made)
+    (cause,) = root_causes(Session(recompiles=made, compilations=timed))
+    assert (cause.kind, cause.cost.graphs, cause.cost.seconds) == (RootKind.ATTRIBUTE_VALUE, 3, 1.5)
+    assert cause.title == "self.n changed: 0 → 1 → 2 → 3"
+
+
+def test_other_values_are_other_causes() -> None:
+    first = recompile(1, Cause("attribute_value", "self.n", "0", "1"))
+    second = recompile(2, Cause("dtype", "x.dtype", "float32", "float64"))
+    assert len(root_causes(Session(recompiles=(first, second)))) == 2
+
+
+def test_a_switch_of_modes_is_one_cause_for_all_functions() -> None:
+    switched = [
+        recompile(1, Cause("training_mode", f"self.{name}.training", "True", "False"), function=name) for name in "ab"
+    ]
+    assert len(root_causes(Session(recompiles=tuple(switched)))) == 1
+
+
+def test_the_costliest_comes_first_and_a_failure_before_all() -> None:
+    breaks = (
+        sessions.bare_break(line=1, source="a(x)", expression="a(x)", cost=Cost(1, 1)),
+        sessions.bare_break(line=2, source="b(x)", expression="b(x)", cost=Cost(9, 1)),
+    )
+    session = Session(breaks=breaks)
+    assert [each.line for each in root_causes(session)] == [2, 1]
+    failure = Failure(FailurePhase.RUN, "ValueError", "no")
+    assert root_causes(replace(session, failure=failure))[0].kind is RootKind.FAILURE
+
+
+def test_a_raw_check_of_a_tensor_is_said_in_words() -> None:
+    reason = "0/0: TENSOR_MATCH: check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None)"
+    (cause,) = root_causes(Session(recompiles=(replace(recompile(1), reason=reason),)))
+    assert cause.why == "0/0: a property of the tensor `x` differs"
+
+
+def test_every_kind_is_documented() -> None:
+    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
+    assert [kind for kind in RootKind if f"`{kind}`" not in readme] == []

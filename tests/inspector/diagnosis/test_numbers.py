@@ -1,0 +1,83 @@
+"""NumPy on Python numbers, and integers in buffers: what is offered, and for what."""
+
+from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers
+from ctrace.tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
+
+NUMPY = """import numpy as np
+import torch
+
+def sizes(parts):
+    return np.lcm(parts[0], parts[1])
+
+def forward(self, x):
+    total = np.sum(self.parts)
+    return x.view(total, sizes(self.parts))
+
+def other(x):
+    return np.prod(x)
+"""
+
+
+def test_numpy_is_replaced_in_the_function_that_breaks_and_in_those_it_calls():
+    (found,) = numpy_on_numbers(scene(ran(NUMPY, broken(9))))
+    assert edited(found) == [
+        "import numpy as np; import math",
+        "return math.lcm(parts[0], parts[1])",
+        "total = sum(self.parts)",
+    ]
+    assert found.only_checked
+    assert found.text.startswith("net.py:5: use Python's math.lcm() for np.lcm()")
+
+
+def test_numpy_elsewhere_in_the_file_is_left_alone():
+    text = NUMPY.replace("np.sum(self.parts)", "8").replace("sizes(self.parts)", "1")
+    assert not list(numpy_on_numbers(scene(ran(text, broken(9)))))
+
+
+def test_functions_with_more_arguments_are_left_alone():
+    text = NUMPY.replace("np.sum(self.parts)", "np.sum(self.parts, axis=0)").replace("sizes(self.parts)", "1")
+    assert not list(numpy_on_numbers(scene(ran(text, broken(9)))))
+
+
+def test_code_of_a_library_is_named_with_its_package():
+    (found,) = numpy_on_numbers(scene(ran(NUMPY, broken(9, file=LIBRARY), file=LIBRARY)))
+    assert "(kit: patch it from your code" in found.text
+
+
+BUFFER = """import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("size", torch.tensor(size, dtype=torch.int64))
+
+    def forward(self, x):
+        n = torch.ceil(x.shape[0] / self.size).to(torch.int64)
+        return x.view(int(n), -1)
+"""
+
+
+def test_an_integer_buffer_becomes_a_number_and_its_rounding_pythons():
+    (found,) = integer_buffers(scene(ran(BUFFER, broken(10))))
+    assert edited(found) == ["import torch; import math", "self.size = size", "n = math.ceil(x.shape[0] / self.size)"]
+
+
+def test_buffers_made_of_integer_tensors_become_numbers():
+    text = BUFFER.replace(
+        'self.register_buffer("size", torch.tensor(size, dtype=torch.int64))',
+        "one = torch.tensor(size, dtype=torch.int64); self.size = torch.nn.Buffer(one - 1, persistent=False)",
+    )
+    (found,) = integer_buffers(scene(ran(text, broken(10))))
+    assert "one = size; self.size = one - 1" in edited(found)
+
+
+def test_a_buffer_that_is_written_is_left_alone():
+    for write in ("self.size += 1", "self.size.add_(1)", "self.size = x.sum()"):
+        text = BUFFER.replace("        return", f"        {write}\n        return")
+        assert not list(integer_buffers(scene(ran(text, broken(9))))), write
+
+
+def test_a_buffer_of_fractions_or_of_several_numbers_is_left_alone():
+    for value in ("torch.tensor(0.5)", "torch.tensor([1, 2])", "torch.tensor(size)", "torch.zeros(1)"):
+        text = BUFFER.replace("torch.tensor(size, dtype=torch.int64)", value)
+        assert not list(integer_buffers(scene(ran(text, broken(10))))), value

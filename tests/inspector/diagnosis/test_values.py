@@ -1,0 +1,95 @@
+"""Numbers that are read of tensors: kept, used, branched on; slices and recurrent layers."""
+
+import pytest
+
+from ctrace.inspector.diagnosis.rules import branches, values
+from ctrace.tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene, with_trial
+
+
+def written(*lines: str) -> str:
+    return "\n".join(["import torch", "", "def forward(self, x):", *(f"    {line}" for line in lines)])
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("STATS[0] = x.abs().mean().item()", "STATS[0] = x.detach().abs().mean()"),
+        ("self.last = float(torch.mean(x))", "self.last = torch.mean(x).detach()"),
+        ("self.all.append(x.mean().item())", "pass"),
+    ],
+)
+def test_a_number_that_is_only_stored_stays_a_tensor(line, becomes):
+    (found,) = values.kept_numbers(scene(ran(written(line, "return x"), broken(4))))
+    assert edited(found) == [becomes]
+
+
+def test_a_number_that_is_computed_with_is_tried_as_a_tensor():
+    run = ran(written("scale = x.sum().item()", "return x * scale"), broken(4))
+    (found,) = values.used_numbers(scene(run))
+    assert edited(found) == ["scale = x.sum()"]
+    assert found.only_checked
+    assert not list(values.kept_numbers(scene(run)))
+
+
+def test_dropping_item_is_not_offered_in_a_condition():
+    run = ran(written("if x.sum().item() > 0:", "    x = x + 1", "return x"), broken(4))
+    assert not list(values.used_numbers(scene(run)))
+
+
+LOOP = ("for _ in range(3):", "    token = x.argmax().item()", "    if token == 0:", "        break", "return x")
+
+
+def test_a_number_that_ends_a_loop_is_for_the_loop_to_stay_outside():
+    (found,) = values.branched_numbers(scene(ran(written(*LOOP), broken(5))))
+    assert found.text.startswith("net.py:5: the loop reads this value in Python and branches on it (line 6)")
+    assert ".item()" not in found.text
+
+
+def test_a_number_that_a_library_branches_on_is_kept_or_patched():
+    text = written("flag = x.any().item()", "y = 1 if flag else 2", "return y")
+    (found,) = values.branched_numbers(scene(ran(text, broken(4, file=LIBRARY), file=LIBRARY)))
+    assert "kit branches on this value (line 5)" in found.text
+
+
+def test_the_trial_shows_a_branch_that_the_function_does_not():
+    text = written("n = x.max().item()", "return part(x, n)") + "\n\ndef part(x, n):\n    return x if n > 0 else -x"
+    run = ran(text, broken(4))
+    assert not list(values.branched_numbers(scene(run)))
+    run = with_trial(run, values.SCALARS, None, "/home/me/net.py:8")
+    (found,) = values.branched_numbers(scene(run))
+    assert "(line 8)" in found.text
+
+
+def test_a_slice_by_a_tensor_is_masked():
+    text = written("longest = x.max()", "return x[:, :longest]")
+    (found,) = values.slices(scene(ran(text, broken(5, expression=":longest"))))
+    assert "torch.arange(size) < longest" in found.text
+    assert not list(
+        values.slices(scene(ran(written("return x[:, :4] * x.sum().item()"), broken(4, expression="x.sum().item()"))))
+    )
+
+
+def test_recurrent_layers_are_allowed_by_trial():
+    (found,) = values.recurrent_layers(scene(ran(written("return self.lstm(x)"), broken(4, "GB0014"))))
+    assert found.trial is not None
+    assert found.trial.settings == (("allow_rnn", True),)
+    assert not list(values.recurrent_layers(scene(ran(written("return x.item()"), broken(4)))))
+
+
+@pytest.mark.parametrize(
+    ("lines", "chosen"),
+    [
+        (("if x.sum() > 0:", "    x = x + 1", "return x"), "x = torch.where(x.sum() > 0, x + 1, x)"),
+        (("if x.sum().item() > 0:", "    y = x", "else:", "    y = -x"), "y = torch.where(x.sum() > 0, x, -x)"),
+        (("if x.sum() > 0:", "    return x", "return -x"), "return torch.where(x.sum() > 0, x, -x)"),
+    ],
+)
+def test_a_branch_whose_sides_set_one_name_becomes_a_choice(lines, chosen):
+    (found,) = branches.choices(scene(ran(written(*lines), broken(4, "GB0170"))))
+    assert edited(found) == ["if True:", chosen]
+
+
+def test_a_branch_that_does_something_else_is_no_choice():
+    for body in ("print(x)", "x = x + 1; y = 2", "self.n = x"):
+        run = ran(written("if x.sum() > 0:", f"    {body}", "return x"), broken(4, "GB0170"))
+        assert not list(branches.choices(scene(run))), body

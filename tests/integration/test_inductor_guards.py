@@ -1,0 +1,58 @@
+"""A check sees the guards, graphs and recompiles that a capture with all of Inductor sees, and generates no code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ZOO = Path(__file__).with_name("dynamic_zoo.py")
+QUICK = (
+    "sum",
+    "half_sum",
+    "half",
+    "gated",
+    "paired",
+    "overlapping",
+    "factor",
+    "repeated",
+    "counted",
+    "dynamic",
+    "tuned",
+)
+SLOW = (
+    "unet", "attention", "attention_trained", "recurrent_trained", "tokens_trained", "conv", "normalized",
+    "softmax_both", "ordered", "windows", "spectrum", "rolled", "scaled", "taken", "static",
+)  # fmt: skip
+HIDDEN = {"sum": "graphs", "half_sum": "graphs", "gated": "recompiles", "unet": "recompiles"}
+"""Models of which a capture without Inductor shows something else, and what."""
+
+
+def _compared(folder: Path, *names: str) -> dict[str, Any]:
+    output = folder / "seen.json"
+    subprocess.run([sys.executable, str(ZOO), str(output), *names], check=True, timeout=1200, cwd=folder)
+    return dict(json.loads(output.read_text()))
+
+
+def _check(name: str, seen: dict[str, Any]) -> None:
+    assert seen["checked"] == seen["whole"], name
+    assert seen["generated"] == 0, name
+    assert seen["kept"] == [False] * 4, name
+    assert seen["problems"] == [], name
+    assert seen["not_lowered"] or not seen["added"], name
+    if name in HIDDEN:
+        assert seen["left_out"][HIDDEN[name]] != seen["whole"][HIDDEN[name]], name
+
+
+@pytest.mark.integration
+def test_both_see_the_same(tmp_path: Path) -> None:
+    for name, seen in _compared(tmp_path, *QUICK).items():
+        _check(name, seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_both_see_the_same_of_a_larger_model(tmp_path: Path, name: str) -> None:
+    _check(name, _compared(tmp_path, name)[name])

@@ -1,0 +1,41 @@
+"""Hostile text in every string of a session, whatever its fields are: a new field is poisoned without anybody's doing."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+UNSEEN = "\x1b[31m\x07\r\x9b1m\x85\u202e\u2066\u200e\u061c\u2028\u2029\u200b\u2060\ufeff\U000e0041\u3164\ufe0f\ud800\0"
+"""Controls, C1, directions, separators, no width, tags, fillers, half of a pair."""
+MARKUP = "</script><b>]]>--><![CDATA[\"'\\`|&amp;&#8203;[x](http://e.example)@you #1 {{ }} %0A${{ x }}"
+COMMANDS = "\n::error::x\n  ::warning file=a::x\n##[error]x ##vso[task.logissue]x\n##teamcity[x]\r\n"
+WIDE = "漢字e\u0301\u0301\u0301한국"
+
+
+def poisons() -> dict[str, Callable[[str], str]]:
+    """Return ways to spoil a text; each gives equal texts for equal ones, so that names still name the same."""
+    return {
+        "unseen": lambda text: f"{text[:1]}{UNSEEN}{text[1:]}",
+        "markup": lambda text: f"{text}{MARKUP}",
+        "commands": lambda text: f"::error::{text}{COMMANDS}",
+        "wide": lambda text: f"{text}{WIDE}",
+        "long": lambda text: f"{text}{'x' * 5_000}{WIDE * 100}",
+    }
+
+
+def poisoned(value: Any, spoil: Callable[[str], str]) -> Any:
+    """Return a value like this one, all strings in it spoiled; enums are ours and stay."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        # A line number is checked where a log is read.
+        file, colon, line = value.rpartition(":")
+        return f"{spoil(file)}:{line}" if colon and line.isdecimal() else spoil(value)
+    if isinstance(value, Mapping):
+        return {poisoned(key, spoil): poisoned(each, spoil) for key, each in value.items()}
+    if isinstance(value, tuple | list | set | frozenset):
+        return type(value)(poisoned(each, spoil) for each in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name for each in dataclasses.fields(value) if each.init}
+        return dataclasses.replace(value, **{name: poisoned(getattr(value, name), spoil) for name in fields})
+    return value

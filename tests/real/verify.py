@@ -1,0 +1,123 @@
+"""Prove expected.yaml: count each model before and after its repair, with ctrace and with torch alone.
+
+python -m tests.real.verify [NAME ...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+MODELS = HERE / "models"
+COUNTS = ("graphs", "breaks", "recompiles")
+TIMEOUT = 280
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One model of expected.yaml."""
+
+    name: str
+    data: dict[str, Any]
+
+    @property
+    def options(self) -> list[str]:
+        """Return what `ctrace explain` is called with; Dynamo alone counts, unless a model is about Inductor."""
+        given = [str(each) for each in self.data.get("options", [])]
+        is_program = "def inputs" not in (MODELS / f"{self.name}.py").read_text(encoding="utf-8")
+        return given if is_program or "--backend" in given else ["--backend", "eager", *given]
+
+    @property
+    def repair_options(self) -> list[str]:
+        return [str(each) for each in self.data["repair"].get("options", [])]
+
+
+def expected() -> dict[str, Expected]:
+    data = yaml.safe_load((HERE / "expected.yaml").read_text(encoding="utf-8"))
+    return {name: Expected(name, each) for name, each in data.items()}
+
+
+def repaired(model: Expected) -> str:
+    """Apply the edits of a repair.
+
+    Raises:
+        ValueError: an edit's old text is not in the file exactly once.
+    """
+    text = (MODELS / f"{model.name}.py").read_text(encoding="utf-8")
+    for edit in model.data["repair"].get("edits", []):
+        if text.count(edit["old"]) != 1:
+            raise ValueError(f"{model.name}: {edit['old']!r} is there {text.count(edit['old'])} times")
+        text = text.replace(edit["old"], edit["new"])
+    return text
+
+
+def explained(file: Path, options: list[str]) -> dict[str, Any]:
+    """Return what `ctrace explain --json` counts."""
+    report = file.parent / "report.json"
+    command = [sys.executable, "-m", "ctrace", "explain", file.name, *options, "--json", "-o", report.name]
+    _run(command, file.parent)
+    found = json.loads(report.read_text(encoding="utf-8"))
+    error = found["error"]["message"] if found["error"] else None
+    return {"verdict": found["verdict"], "error": error, **{count: len(found[count]) for count in COUNTS}}
+
+
+def counted(file: Path, options: list[str]) -> dict[str, Any]:
+    """Return what torch alone counts."""
+    output = _run([sys.executable, str(HERE / "count.py"), file.name, *options], file.parent)
+    return json.loads(next(line for line in output.splitlines() if line.startswith("COUNTED ")).partition(" ")[2])
+
+
+def _run(command: list[str], folder: Path) -> str:
+    root = str(HERE.parents[1])
+    env = {**os.environ, "PYTHONPATH": root, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    return done.stdout
+
+
+def differences(model: Expected) -> Iterator[str]:
+    """Say what is not as expected.yaml has it; nothing where all of it is proven."""
+    own = (MODELS / f"{model.name}.py").read_text(encoding="utf-8")
+    yield from _of_state(model, "before", own, model.options)
+    if "repair" in model.data:
+        yield from _of_state(model, "after", repaired(model), [*model.options, *model.repair_options])
+
+
+def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Iterator[str]:
+    wanted = model.data[state]
+    by_ctrace = {**wanted, **model.data.get("ctrace_says", {}).get(state, {})}
+    by_torch = {**wanted, **model.data.get("torch_says", {}).get(state, {})}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{model.name}.py"
+        file.write_text(text, encoding="utf-8")
+        found, counts = explained(file, options), counted(file, options)
+    for what in ("verdict", *COUNTS):
+        if found[what] != by_ctrace[what]:
+            yield f"{model.name} {state}: ctrace says {what} {found[what]}, expected {by_ctrace[what]}"
+    for what in COUNTS:
+        if counts[what] != by_torch[what]:
+            yield f"{model.name} {state}: torch says {what} {counts[what]}, expected {by_torch[what]}"
+    if bool(found["error"] or counts["error"]) != (wanted["verdict"] == "failed"):
+        yield f"{model.name} {state}: raised {found['error'] or counts['error']}"
+
+
+def main(names: list[str]) -> int:
+    failed = 0
+    for name, model in expected().items():
+        if names and name not in names:
+            continue
+        wrong = list(differences(model))
+        failed += bool(wrong)
+        print("\n".join(wrong) or f"{name}: proven", flush=True)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
