@@ -26,6 +26,8 @@ from ctrace.inspector.reader import read
 from ctrace.inspector.scenariokinds import ScenarioKind
 
 aten = torch.ops.aten
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+MODES = {"max-autotune": "max-autotune", "cudagraphs": "reduce-overhead"}
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -37,12 +39,15 @@ class Autocast(torch.nn.Module):
         self.model = model
 
     def forward(self, *args: Any) -> Any:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
             return self.model(*args)
 
 
 def prepared(made: Made, precision: str) -> Made:
-    """Put a model and its inputs into a precision."""
+    """Put a model and its inputs into a precision, on the GPU if there is one."""
+    if isinstance(made.model, torch.nn.Module):
+        made.model.to(DEVICE)
+    made = Made(made.model, tuple(arg.to(DEVICE) for arg in made.args), made.train)
     if precision == "autocast":
         return Made(Autocast(made.model), made.args, made.train)
     dtype = DTYPES.get(precision)
@@ -178,7 +183,8 @@ def fault(name: str) -> Iterator[list[str]]:
         graph.eliminate_dead_code()
 
     if name == "relu":
-        with config.patch({"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"}):
+        part = "triton" if DEVICE == "cuda" else "cpp"
+        with config.patch({f"{part}.inject_relu_bug_TESTING_ONLY": "accuracy"}):
             yield ["relu"]
     elif name:
         with config.patch({"post_grad_custom_post_pass": edit}):
@@ -201,8 +207,7 @@ def tried(model: str, precision: str, name: str, backend: str) -> dict[str, Any]
     """Compile one model, and say what ctrace says of it."""
     torch.manual_seed(0)
     made = prepared({**MODELS, **FROM_TRANSFORMERS}[model](), precision)
-    mode = "max-autotune" if precision == "max-autotune" else None
-    options = Options(build=True, train=made.train, mode=mode, backend=backend or None)
+    options = Options(build=True, train=made.train, mode=MODES.get(precision), backend=backend or None)
     with tempfile.TemporaryDirectory() as folder, precise(precision), fault(name) as done:
         log = Path(folder) / "trace.log"
         with torch.set_grad_enabled(made.train):

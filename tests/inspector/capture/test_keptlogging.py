@@ -20,13 +20,18 @@ class _Heard(logging.Handler):
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
+    others = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    enabled = [each for each in others if not each.disabled]
     logger = logging.getLogger("tests.kept")
     logger.setLevel(logging.DEBUG)
     yield logger
     logging.disable(logging.NOTSET)
+    for each in enabled:  # what `dictConfig` leaves disabled, later tests in this process would not hear
+        each.disabled = False
 
 
 def _configured(_logger: logging.Logger) -> None:
+    """Disable every logger that there is, as `dictConfig` does by default."""
     logging.config.dictConfig({"version": 1, "root": {"level": "WARNING"}})
 
 
