@@ -24,6 +24,9 @@ from ctrace.inspector.capture.ways import Call
 class Watched:
     """The model's own arithmetic; afterwards it is known what a call does."""
 
+    is_other = False
+    """Whether it computes otherwise than the model; what raises then says nothing of the model."""
+
     def __init__(self) -> None:
         self.coarsest: Precision | None = None
         """The bounds of the dtype that rounds most; None: nothing was computed in floating numbers."""
@@ -72,6 +75,8 @@ class Watched:
 
 class Noisy(Watched):
     """The model's own arithmetic, each result rounded up or down at random, once more than it was."""
+
+    is_other = True
 
     def __init__(self, seed: int) -> None:
         super().__init__()

@@ -39,15 +39,23 @@ def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
 def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
     """Have Triton compile every kernel anew, so that its times can be measured, and leave the user's cache alone.
 
-    Triton and Inductor ask the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py).
+    Triton and Inductor ask the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py). A kernel
+    that this process has loaded before is kept by Inductor in memory and looks for its binary in the folder of then
+    ("Cubin file saved by TritonBundler not found", 2.11, runtime/triton_heuristics.py); so a capture begins without
+    such kernels, and what it loads is forgotten at its end together with the folder.
     """
     with ExitStack() as replaced:
+
+        def forget(codecache: ModuleType) -> None:
+            with recorder.watching("loading kernels anew"):
+                replaced.enter_context(patched(codecache.PyCodeCache, "modules_no_attr", {}))
 
         def install(_triton: ModuleType) -> None:
             folder = tempfile.TemporaryDirectory(prefix="ctrace-triton-", ignore_cleanup_errors=True)
             replaced.enter_context(_environment(_TRITON_CACHE, replaced.enter_context(folder)))
 
         when("triton", install)
+        when("torch._inductor.codecache", forget)
         yield
 
 

@@ -69,7 +69,7 @@ class Eager:
 
         Raises:
             TargetError: there is nothing to run backward.
-            EagerError: the model raised.
+            EagerError: the model raised, or cannot be computed with that arithmetic.
         """
         model = self._copy()
         if model is None:
@@ -88,6 +88,8 @@ class Eager:
                 raise
             except Exception as error:
                 failed = error
+            if arithmetic is not None and arithmetic.is_other:
+                raise EagerError from failed
             # Not where it is caught: what the model itself raises would then have this as its context.
             self._blame(failed, way)
             return None

@@ -16,6 +16,8 @@ class NoReferenceError(Exception):
 class Float64(Watched):
     """Every floating number in float64, whatever dtype the model, a cast or autocast asks for."""
 
+    is_other = True
+
     def model(self, model: Any) -> Any:
         """Widen the parameters and buffers of a copy."""
         import torch

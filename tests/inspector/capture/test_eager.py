@@ -1,10 +1,16 @@
 """Copies for eager calls: what is said where the model cannot be copied, at once or later."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.eager import Eager
+from ctrace.inspector.capture.arithmetic import Watched
+from ctrace.inspector.capture.eager import Eager, EagerError
+from ctrace.inspector.capture.float64 import Float64
+from ctrace.inspector.capture.ways import Call, Way
+from ctrace.inspector.capture.world import look
+from ctrace.inspector.scenariokinds import ScenarioKind
 
 
 class _Told:
@@ -15,6 +21,9 @@ class _Told:
 
     def problem(self, what: str) -> None:
         self.problems.append(what)
+
+    def watching(self, _what: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class _Stubborn:
@@ -38,3 +47,22 @@ def test_what_was_measured_before_is_not_denied(times: int, first: str) -> None:
     assert [each is not None for each in made] == [True] * times + [False, False]
     assert len(told.problems) == 1
     assert told.problems[0].startswith(first)
+
+
+def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_of_the_model() -> None:
+    torch = pytest.importorskip("torch")
+
+    class OnlyFloat32(torch.nn.Linear):
+        def forward(self, x: Any) -> Any:
+            if self.weight.dtype != torch.float32:
+                raise RuntimeError("expected Float32, got Double")
+            return super().forward(x)
+
+    told, model = _Told(), OnlyFloat32(2, 2)
+    eager = Eager(model, told, train=False)  # type: ignore[arg-type]
+    call = Call((torch.rand(1, 2),), {})
+    way = Way(lambda: call, ScenarioKind.BASE)
+    with pytest.raises(EagerError):
+        eager.run(call, way, look(model), arithmetic=Float64())
+    assert eager.run(call, way, look(model), arithmetic=Watched()) is not None
+    assert told.problems == []

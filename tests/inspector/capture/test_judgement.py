@@ -199,3 +199,30 @@ def test_a_gradient_smaller_than_a_rounding_of_the_largest_is_not_judged():
     assert judged(values.float(), compiled, values, [], scale=1.0, coarsest=BFLOAT16).judgement is UNDECIDED
     assert judged(values.float(), compiled, values, [], scale=1.0, coarsest=FLOAT32).judgement is WRONG
     assert judged(values.float(), compiled * 1000, values, [], scale=1.0, coarsest=BFLOAT16).judgement is WRONG
+
+
+def flags(seed: int, threshold: float = 0.1, by: float = 1e-3) -> Any:
+    return off(random(32_000), by, seed) > threshold
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flag_that_hangs_on_a_tie_which_no_call_has_met_is_not_judged(seed: int):
+    noisy = [flags(100 + 10 * seed + call) for call in range(8)]
+    result = judged(flags(seed), flags(1000 + seed), flags(0, by=0), noisy)
+    assert result.judgement in (FINE, UNDECIDED)
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [(2, UNDECIDED), (20, WRONG), (5000, WRONG)])
+def test_more_flags_than_ties_can_explain_are_wrong(wrong: int, expected: Judgement):
+    noisy = [flags(100 + call) for call in range(8)]
+    compiled = flags(0)
+    compiled[:wrong] = ~compiled[:wrong]
+    assert judged(flags(0), compiled, flags(0, by=0), noisy).judgement is expected
+
+
+def test_one_wrong_flag_is_found_where_rounding_changes_none():
+    noisy = [flags(100 + call, by=1e-9) for call in range(8)]
+    eager = flags(0, by=1e-9)
+    compiled = eager.clone()
+    compiled[7] = ~compiled[7]
+    assert judged(eager, compiled, eager, noisy).judgement is WRONG
