@@ -1,6 +1,6 @@
 """Results against eager: models that compile right must raise no alarm, and a compiler with a fault must raise one.
 
-A try compiles one model in one precision with real kernels, in one process for all of them (`resultsworker.py`), with
+A try compiles one model in one precision with real kernels, in one process for all of them (`_results_worker.py`), with
 or without a fault in the compiler. Run by hand, the module prints the table by kind of try:
 `python -m tests.faults --only "results against eager"`.
 """
@@ -74,7 +74,7 @@ def orders() -> list[Order]:
 
 def _names(table: str) -> list[str]:
     """Read the names of the models without importing torch."""
-    text = (_HERE / "resultsmodels.py").read_text()
+    text = (_HERE / "_results_models.py").read_text()
     if table == "MODELS":
         return [part.partition("(")[0] for part in text.split("@model\ndef ")[1:]]
     body = text.partition("FROM_TRANSFORMERS = {")[2].partition("\n}")[0]
@@ -110,7 +110,7 @@ def run(bench: Bench, chosen: list[Order] | None = None) -> Iterator[Try]:
     """Carry out the first tries of all."""
     order = bench.scratch / "order.json"
     order.write_text(json.dumps([asdict(each) for each in (chosen or orders())[: bench.tries]]))
-    command = [_python(bench), str(_HERE / "resultsworker.py"), str(order)]
+    command = [_python(bench), str(_HERE / "_results_worker.py"), str(order)]
     with subprocess.Popen(command, cwd=bench.scratch, stdout=subprocess.PIPE, stderr=sys.stderr, text=True) as worker:
         for line in worker.stdout or ():
             each = said_of(json.loads(line)) if line.startswith("{") else None

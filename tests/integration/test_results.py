@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.conftest import Command
 
-DIT = (Path(__file__).parents[1] / "faults" / "resultsmodels.py").read_text().partition("class DiT")[2]
+DIT = (Path(__file__).parents[1] / "faults" / "_results_models.py").read_text().partition("class DiT")[2]
 HEAD = """\
 import torch
 from torch import nn

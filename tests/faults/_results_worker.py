@@ -1,6 +1,6 @@
 """Compile models with faults put into the compiler, or none, and print what ctrace says of their results.
 
-Runs in the interpreter of the ctrace under test, all tries in one process: `python resultsworker.py ORDER.json`, where
+Runs in the interpreter of the ctrace under test, all tries in one process: `python _results_worker.py ORDER.json`, where
 the order lists `{"model", "precision", "fault", "backend"}`. Prints one JSON line for each.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from resultsmodels import FROM_TRANSFORMERS, MODELS, Made
+from _results_models import FROM_TRANSFORMERS, MODELS, Made
 from torch._inductor import config
 
 from ctrace.inspector.build import build
