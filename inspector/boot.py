@@ -1,13 +1,10 @@
-"""Start a function of `ctrace.inspector.capture` in a Python like the one that the user would have started."""
+"""Start a function of ctrace in a Python like the one that the user would have started."""
 
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[1]
-# In a checkout the packages lie beside `ctrace/`, installed inside it; either way its parent is what Python must know.
-HOME = _ROOT if (_ROOT / "ctrace").is_dir() else _ROOT.parent
+from ctrace.inspector.own import HOME
 
 # `-c` puts the working directory first on the path; nothing there may stand in for a module that ctrace imports. Nor
 # does HOME go onto the path: it may hold modules that the user's Python finds elsewhere, or not at all.
@@ -24,12 +21,12 @@ spec = spec_from_file_location("ctrace", home + "/ctrace/__init__.py", submodule
 sys.modules["ctrace"] = module_from_spec(spec)
 spec.loader.exec_module(sys.modules["ctrace"])
 import importlib
-getattr(importlib.import_module("ctrace.inspector.capture." + module), function)(loaded)
+getattr(importlib.import_module(module), function)(loaded)
 """
 
 
 def python(module: str, *arguments: str, function: str = "main") -> list[str]:
-    """Return the command that calls `ctrace.inspector.capture.<module>.<function>` in a new Python.
+    """Return the command that calls `<module>.<function>` in a new Python.
 
     The function gets the names of the modules that Python itself had imported before any of ours.
     """

@@ -73,7 +73,7 @@ def _probed() -> list[Finding]:
     if torch_version() is None:
         return []
     try:
-        answer = answer_of(python("probe"), _SECONDS)
+        answer = answer_of(python("ctrace.inspector.capture.probe"), _SECONDS)
     except TimeoutError:
         return [Finding("hooks", False, f"the probe gave no answer in {_SECONDS} s", "report it, with this output")]
     except OSError as error:

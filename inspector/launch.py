@@ -69,7 +69,7 @@ def launch(
     # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
     hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
     with Channel(order, run) as channel:
-        command = python("main", *channel.arguments)
+        command = python("ctrace.inspector.capture.main", *channel.arguments)
         with child.running(command, {**os.environ, **hidden}, stdout, stderr, channel.inherited):
             watch = _Watch(child, None if timeout is None else began + timeout, observe)
             with watch.catching_interrupts():

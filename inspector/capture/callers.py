@@ -5,7 +5,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-OURS = f"{Path(__file__).resolve().parent}/"
+from ctrace.inspector.own import CAPTURE
+
+OURS = f"{CAPTURE}/"
 
 
 def folder_of_torch() -> str:

@@ -14,6 +14,7 @@ from types import ModuleType
 from ctrace import __version__
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import Source, When
+from ctrace.inspector.own import CAPTURE, INSPECTOR
 from ctrace.inspector.schema import LOG_SCHEMA
 
 
@@ -39,7 +40,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator
             "python": platform.python_version(),
             "triton": _triton_version(),
             "cwd": str(Path.cwd()),
-            "home": str(Path(__file__).resolve().parent),
+            "home": str(CAPTURE),
             "prefixes": {**library_prefixes(), **owned},
         },
     )
@@ -69,7 +70,7 @@ def library_prefixes() -> dict[str, str]:
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {*site.getsitepackages(), site.getusersitepackages()}
     # ctrace calls the model too; in a checkout it is not an installed package.
-    folders.add(str(Path(__file__).resolve().parents[1]))
+    folders.add(str(INSPECTOR))
     return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}
 
 

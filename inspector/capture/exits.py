@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from os import getpid
-from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.own import PACKAGES
 
-_OURS = f"{Path(__file__).resolve().parents[2]}{os.sep}"
+_OURS = f"{PACKAGES}{os.sep}"
 _HARMLESS = {
     getattr(signal, name, 0)
     for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU")

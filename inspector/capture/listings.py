@@ -8,17 +8,17 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from types import CodeType
 
 from ctrace.inspector.capture.callers import folder_of_torch
 from ctrace.inspector.capture.keptlogging import kept
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.sources import When
+from ctrace.inspector.own import INSPECTOR
 
 _FRAME = re.compile(r'^ +File "(.+)", line \d+, in ', re.MULTILINE)
 _BREAK = "dynamo_graph_break_reason"
-_OURS = f"{Path(__file__).resolve().parents[1]}/"
+_OURS = f"{INSPECTOR}/"
 _LONGEST = 400_000
 """Characters; a longer file was generated, and nobody reads it."""
 

@@ -121,7 +121,7 @@ def _site(frame: FrameType | None, torch_folder: str) -> _Site:
     site = []
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith(OURS) and not file.endswith("ops.py"):
+        if file.startswith(OURS) and file != __file__:
             break
         if not file.startswith((torch_folder, OURS, "<frozen ")):
             site.append((countable(frame.f_code), frame.f_lineno))

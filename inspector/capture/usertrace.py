@@ -1,10 +1,11 @@
 """The user's part of a traceback."""
 
 import os
-from pathlib import Path
 from types import TracebackType
 
-_OURS = f"{Path(__file__).resolve().parent}{os.sep}"
+from ctrace.inspector.own import CAPTURE
+
+_OURS = f"{CAPTURE}{os.sep}"
 _RUNNERS = ("<frozen runpy>", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 
 

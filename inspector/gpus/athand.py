@@ -38,7 +38,7 @@ def at_hand() -> AtHand:
     """
     check_torch()
     try:
-        written = answer_of(python("gpufacts"), _SECONDS)
+        written = answer_of(python("ctrace.inspector.capture.gpufacts"), _SECONDS)
     except TimeoutError:
         raise SetupError(f"torch tells nothing of the GPU in {_SECONDS} s", "see ctrace doctor") from None
     except OSError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.boot import HOME
+from ctrace.inspector.own import HOME
 
 MODEL = """\
 import torch
