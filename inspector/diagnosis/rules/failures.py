@@ -155,7 +155,8 @@ def _worked_in_eager(scene: Scene) -> bool:
     """Whether the capture called the model in eager first: it does for a model file, and stops where that raises."""
     session = scene.session
     copied = not any("were not compared with eager" in each.what for each in session.problems)
-    return bool(session.scenarios) and copied
+    called = any(each.outcome is not Outcome.NOT_RUN for each in session.scenarios)
+    return called and copied
 
 
 def backend_failures(scene: Scene) -> Iterator[Candidate]:

@@ -3,7 +3,8 @@ from ctrace.inspector.diagnosis.model import Counts
 from ctrace.inspector.diagnosis.trial import Marked, Trial, Tried
 from ctrace.inspector.dimensions import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
 from ctrace.inspector.findings import Break, BreakKind, Cause, Frame, Owner, Recompile
-from ctrace.inspector.model import Failure, FailurePhase, Graph, Session
+from ctrace.inspector.model import Failure, FailurePhase, Graph, Scenario, Session
+from ctrace.inspector.scenariokinds import Outcome
 
 FILE = "/home/user/model.py"
 
@@ -295,3 +296,10 @@ def test_a_path_of_its_own_while_compiling_is_found():
 
     list(trials(Session(failure=failure, listings={FILE: text}), attempt))
     assert tried[0].edits[0].text == "    if False:"
+
+
+def test_what_raises_before_the_model_was_called_says_nothing_of_eager():
+    failure = Failure(FailurePhase.RUN, "ModuleNotFoundError", "No module named 'torch'")
+    called, not_run = Scenario("base"), Scenario("base", outcome=Outcome.NOT_RUN)
+    assert diagnose(Session(failure=failure, scenarios=(called,))).advice
+    assert not diagnose(Session(failure=failure, scenarios=(not_run,))).advice
