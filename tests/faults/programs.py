@@ -64,7 +64,6 @@ PROGRAMS = {
     "sys.exit(2**70)": Program("sys.exit(2**70)", fails=True, exits=True),
     "ends in a thread": Program(
         "import threading; t = threading.Thread(target=os._exit, args=(0,)); t.start(); t.join()",
-        fails=True,
         exits=True,
     ),
     "kills itself": Program("os.kill(os.getpid(), 9)", fails=True, exits=True),
@@ -153,7 +152,7 @@ PROGRAMS = {
         "for name in [n for n in sys.modules if 'ctrace' in n]: del sys.modules[name]", damages=True
     ),
     "replaces __main__": Program("sys.modules['__main__'] = None"),
-    "empties sys.path": Program("sys.path.clear()"),
+    "empties sys.path": Program("sys.path.clear()", damages=True),
     "empties sys.meta_path": Program("sys.meta_path.clear()", damages=True),
     "empties sys.argv": Program("sys.argv = None"),
     "replaces excepthook": Program("sys.excepthook = lambda *_: print('hook')\nraise ValueError('no')", fails=True),
