@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from ctrace.cli.console import console
 from ctrace.inspector import events as ev
 from ctrace.inspector.childprocess import cannot_start
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:

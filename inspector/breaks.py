@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ctrace.inspector.advice import Entry, advice_on_break
 from ctrace.inspector.constructs import Construct, construct_at
 from ctrace.inspector.findings import Advice, Break, BreakKind, Frame, Owner
-from ctrace.inspector.owners import owner_of
+from ctrace.inspector.owners import owner_of, user_frame_or_last
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.sites import ParsedBreak, parse_break
 from ctrace.inspector.sourcetext import text_around
@@ -51,19 +51,13 @@ def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
 
 
 def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
-    frame = user_frame(parsed.frames, raw)
+    frame = user_frame_or_last(parsed.frames, raw.prefixes)
     return parsed.gb, frame.file, frame.line, owner_of(parsed.frames[-1].file, raw.prefixes)
-
-
-def user_frame(frames: tuple[Frame, ...], raw: Raw) -> Frame:
-    """Find the innermost frame of the user's own code; a stack without one keeps its innermost frame."""
-    mine = [frame for frame in frames if owner_of(frame.file, raw.prefixes) is Owner.USER]
-    return mine[-1] if mine else frames[-1]
 
 
 def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
-    frame = user_frame(first.frames, raw)
+    frame = user_frame_or_last(first.frames, raw.prefixes)
     construct = _construct(first, frame, raw)
     owner = owner_of(first.frames[-1].file, raw.prefixes)
     known = advice_on_break(first.gb, _case(first, owner) or construct.kind)

@@ -34,14 +34,14 @@ from ctrace.inspector.places import place_of
 from ctrace.inspector.printed import Graphs, SymbolMeant
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.reader import Broken, Entry
-from ctrace.inspector.recompiles import is_limit, recompiles_of
+from ctrace.inspector.recompiles import recompiles_of
 from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
-from ctrace.inspector.setup import is_untried
 from ctrace.inspector.shapes import shapes_of
 from ctrace.inspector.skips import skips_of
 from ctrace.inspector.symbols import Symbols
 from ctrace.inspector.transformed import attention_of, passes_of
 from ctrace.inspector.usercalls import user_kernels_of
+from ctrace.inspector.versions import is_untried
 
 _DEFAULT_LIMIT = 8
 """torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
@@ -222,7 +222,7 @@ def _limit(raw: Raw) -> Limit:
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
         used.setdefault(frame, 0)
-        if compile_id in raw.metrics and is_limit(raw.metrics[compile_id]):
+        if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
             hit = True
             refused.add(frame)
         elif compile_id in raw.graphs or compile_id in raw.bytecode:

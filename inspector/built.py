@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ctrace.inspector.generated import Stage
-from ctrace.inspector.occupancy import Multiprocessor
+from ctrace.inspector.virtual import Multiprocessor
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """What Triton makes of a kernel for an NVIDIA GPU, in its order; the last is read from the binary."""

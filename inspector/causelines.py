@@ -3,11 +3,11 @@
 import re
 from dataclasses import replace
 
-from ctrace.inspector.findings import Cause, Frame, Owner
+from ctrace.inspector.findings import Cause
 from ctrace.inspector.guard_events import UnmetGuard
 from ctrace.inspector.guardwords import sources_of
 from ctrace.inspector.names import user_name
-from ctrace.inspector.owners import owner_of
+from ctrace.inspector.owners import user_frame
 from ctrace.inspector.places import Place
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.symbols import Asked, Fixed, Symbols
@@ -57,11 +57,6 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, r
     """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
     if cause.kind == "break_result" and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
-    by_use = None if cause.kind in _BY_FIRST_USE else _user_frame(guard.stack, raw)
+    by_use = None if cause.kind in _BY_FIRST_USE else user_frame(guard.stack, raw.prefixes)
     frame = by_use or (fixed.frame if fixed else None)
     return cause if frame is None else replace(cause, line=frame.line, file=frame.file)
-
-
-def _user_frame(stack: tuple[Frame, ...], raw: Raw) -> Frame | None:
-    """Find the innermost frame of the user's code."""
-    return next((frame for frame in reversed(stack) if owner_of(frame.file, raw.prefixes) is Owner.USER), None)

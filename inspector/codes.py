@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ctrace.inspector import events as ev
 from ctrace.inspector.findings import Frame
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 Key = tuple[str, str, int]
 """File, plain name and first line of a function; resume functions have those of what they resume."""

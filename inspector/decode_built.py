@@ -4,7 +4,7 @@ from ctrace.inspector.built import Built, Gpu, Ir, Refused, Timed
 from ctrace.inspector.built_events import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.fields import Fields
 from ctrace.inspector.generated import Stage
-from ctrace.inspector.occupancy import Multiprocessor
+from ctrace.inspector.virtual import Multiprocessor
 
 
 def built(graph: str, data: Fields) -> KernelBuilt:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ctrace.inspector.boot import python
 from ctrace.inspector.childprocess import cannot_start
-from ctrace.inspector.setup import NEWEST, OLDEST, is_untried, release_of, torch_version
 from ctrace.inspector.tools import answer_of
+from ctrace.inspector.versions import NEWEST, OLDEST, is_untried, release_of, torch_version
 
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")

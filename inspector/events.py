@@ -259,6 +259,11 @@ class Measured:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of `torch`, `triton` and `python`, those that are named."""
 
+    @property
+    def is_limit(self) -> bool:
+        """Whether it is Dynamo's refusal to compile a function once more."""
+        return "recompile limit exceeded" in (self.fail_reason or "")
+
 
 @dataclass(frozen=True, slots=True)
 class FusionDone:

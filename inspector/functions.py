@@ -10,7 +10,7 @@ from ctrace.inspector.model import Coverage, Function, Graph, Scenario
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.places import place_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 import re
 
-from ctrace.inspector.breaks import user_frame
 from ctrace.inspector.constructs import construct_at
 from ctrace.inspector.dimensions import Condition
 from ctrace.inspector.findings import Frame
+from ctrace.inspector.owners import user_frame_or_last
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.sites import frames_in
 from ctrace.inspector.sourcetext import text_around
+from ctrace.inspector.stacks import frames_in
 
 _UNKNOWN = re.compile(
     r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.+?) \("
@@ -33,7 +33,7 @@ def _needed(raw: Raw, text: str) -> Condition | None:
     frames = frames_in(traceback["frames"]) if traceback else ()
     if not frames:
         return Condition(unknown["text"], f"Torch has to know whether {unknown['text']}.", "condition")
-    frame = user_frame(frames, raw)
+    frame = user_frame_or_last(frames, raw.prefixes)
     condition = _condition(raw, frame)
     why = f"Torch has to know whether {condition or unknown['text']}, which depends on data."
     return Condition(condition or unknown["text"], why, "condition", frame.file, frame.line, condition)

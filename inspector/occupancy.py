@@ -7,6 +7,8 @@ It is a limit: how many blocks really run at a time also depends on how many the
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ctrace.inspector.virtual import Multiprocessor
+
 _BLOCKS = {
     (7, 0): 32, (7, 2): 32, (7, 5): 16, (8, 0): 32, (8, 6): 16, (8, 7): 16, (8, 9): 24, (9, 0): 32,
     (10, 0): 32, (10, 3): 32, (12, 0): 24, (12, 1): 24,
@@ -27,17 +29,6 @@ class Limit(StrEnum):
     SHARED = "shared memory"
     THREADS = "threads"
     BLOCKS = "blocks"
-
-
-@dataclass(frozen=True, slots=True)
-class Multiprocessor:
-    """What one multiprocessor of a GPU has; memory in bytes."""
-
-    capability: tuple[int, int]
-    registers: int
-    threads: int
-    shared: int
-    warp: int = 32
 
 
 @dataclass(frozen=True, slots=True)

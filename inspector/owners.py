@@ -1,9 +1,9 @@
 """Who owns a file: the user, a library, or torch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ctrace.inspector.findings import Owner
+from ctrace.inspector.findings import Frame, Owner
 
 # For a log that torch alone wrote, which does not say where its folders are.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")
@@ -20,3 +20,13 @@ def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
     if _TORCH.search(file):
         return Owner.TORCH
     return Owner.LIBRARY if _LIBRARY.search(file) else Owner.USER
+
+
+def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | None:
+    """Find the innermost frame of the user's own code; None: there is none."""
+    return next((frame for frame in reversed(stack) if owner_of(frame.file, prefixes) is Owner.USER), None)
+
+
+def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame:
+    """Find the innermost frame of the user's own code; a stack without one gives its innermost frame."""
+    return user_frame(stack, prefixes) or stack[-1]

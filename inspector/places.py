@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from ctrace.inspector.findings import Owner
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 _WRAPPER = ("inner", "_dynamo/external_utils.py")
 """The frame that Dynamo puts around a module of torch's own (2.13, _dynamo/external_utils.py:67)."""

@@ -8,7 +8,6 @@ from ctrace.inspector.causecases import Facts, case_of, cause_key
 from ctrace.inspector.causelines import fixing, placed
 from ctrace.inspector.causes import cause_of
 from ctrace.inspector.dynamic import dynamic_sizes
-from ctrace.inspector.events import Measured
 from ctrace.inspector.expected import why_expected
 from ctrace.inspector.findings import Advice, Cause, Recompile
 from ctrace.inspector.guard_events import EntryHeld, GuardsFailed, UnmetGuard
@@ -21,11 +20,6 @@ from ctrace.inspector.symbols import Asked, Fixed, Symbols
 
 _ALIKE = 3
 """Causes of one kind with the same values that are listed; the rest is counted."""
-
-
-def is_limit(measured: Measured) -> bool:
-    """Whether a failed compilation is Dynamo's refusal to compile a function once more."""
-    return "recompile limit exceeded" in (measured.fail_reason or "")
 
 
 def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:

@@ -14,9 +14,9 @@ from ctrace.inspector.launch import Output, launch
 from ctrace.inspector.order import Options, Order
 from ctrace.inspector.saving import Saving
 from ctrace.inspector.settings import Settings, settings_at
-from ctrace.inspector.setup import check_torch, check_triton
 from ctrace.inspector.store import Run, Store
 from ctrace.inspector.target import ProgramTarget, Resolved
+from ctrace.inspector.versions import check_torch, check_triton
 
 if TYPE_CHECKING:
     from ctrace.inspector.events import Event

@@ -5,16 +5,14 @@ the gb id, the user's traceback and Dynamo's own.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ctrace.inspector.findings import Frame
+from ctrace.inspector.stacks import frames_in
 
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.*)')
-_RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _HEADER = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)")
-_CARETS = re.compile(r"    (?P<before> *)(?P<carets>[~^]+)$")
 _DISABLED = frozenset(("GB0098", "GB0099"))
 _LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
 
@@ -51,12 +49,6 @@ class ParsedBreak:
         return not _DISABLED.isdisjoint(self.gb)
 
 
-def resumed(name: str) -> tuple[str, int | None]:
-    """Split a resume function's name into the function it resumes and the line; any other name stays as it is."""
-    match = _RESUME.fullmatch(name)
-    return (match["name"], int(match["line"])) if match else (name, None)
-
-
 def parse_break(text: str) -> ParsedBreak:
     """Read one break reason; parts that are not there are empty."""
     told, _, dynamo = text.partition("\nUser code traceback:\n")
@@ -90,20 +82,6 @@ def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
     explanation, *hints = re.split(r"\n  Hint: ", body)
     clean = tuple(" ".join(hint.split()) for hint in hints)
     return title, " ".join(explanation.split()), clean, context.partition("\n\n")[0].strip()
-
-
-def frames_in(text: str) -> tuple[Frame, ...]:
-    """Read a traceback as Python formats it."""
-    frames: list[Frame] = []
-    for line in text.splitlines():
-        if match := _FRAME.match(line):
-            frames.append(Frame(match["file"], int(match["line"]), resumed(match["name"])[0]))
-        elif frames and not frames[-1].source and line.startswith("    "):
-            frames[-1] = replace(frames[-1], source=line.strip())
-        elif frames and (carets := _CARETS.match(line)):
-            begin = len(carets["before"])
-            frames[-1] = replace(frames[-1], span=(begin, begin + len(carets["carets"])))
-    return tuple(frames)
 
 
 def _header_frame(text: str) -> tuple[Frame, ...]:

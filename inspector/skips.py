@@ -11,8 +11,7 @@ from ctrace.inspector.findings import Break, Frame, Owner, Skip
 from ctrace.inspector.model import Failure
 from ctrace.inspector.owners import owner_of
 from ctrace.inspector.raw import Raw
-from ctrace.inspector.recompiles import is_limit
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 _ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
 """Rules that leave tensor work in eager."""
@@ -40,7 +39,7 @@ def _given_up(
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
         ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
-        if is_limit(measured) or ended_run or start is None or not start.stack:
+        if measured.is_limit or ended_run or start is None or not start.stack:
             continue
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ctrace.inspector.breaks import user_frame
 from ctrace.inspector.conditions import bounds_of, in_words, symbols_in
 from ctrace.inspector.findings import Frame
 from ctrace.inspector.names import user_name
+from ctrace.inspector.owners import user_frame_or_last
 from ctrace.inspector.raw import Raw
 from ctrace.inspector.shape_events import (
     CodeLine,
@@ -19,7 +19,7 @@ from ctrace.inspector.shape_events import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
 """What fixes a symbol is told once, as that."""
@@ -177,7 +177,7 @@ class Symbols:
         frames = tuple(
             Frame(files.get(each.file, "?"), each.line, resumed(each.name)[0], each.text.strip()) for each in stack
         )
-        return user_frame(frames, self._raw) if frames else None
+        return user_frame_or_last(frames, self._raw.prefixes) if frames else None
 
 
 def _asked(functions: tuple[str, ...]) -> Asked:

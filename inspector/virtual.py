@@ -1,9 +1,20 @@
-"""What a run with `--target` cannot know, and where the program asked what the device is."""
+"""A GPU as far as kernels depend on it, what a run with `--target` cannot know, and what the program asked of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ctrace.inspector.generated import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Multiprocessor:
+    """What one multiprocessor of a GPU has; memory in bytes."""
+
+    capability: tuple[int, int]
+    registers: int
+    threads: int
+    shared: int
+    warp: int = 32
 
 
 class Basis(StrEnum):

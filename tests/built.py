@@ -5,7 +5,7 @@ from dataclasses import replace
 from ctrace.inspector.built import Built, Gpu, Ir, Timed
 from ctrace.inspector.generated import Argument, Kernel, Launch, Stage
 from ctrace.inspector.model import Session
-from ctrace.inspector.occupancy import Multiprocessor
+from ctrace.inspector.virtual import Multiprocessor
 from tests import sessions
 
 H100_PART = Multiprocessor(capability=(9, 0), registers=65536, threads=2048, shared=233472)

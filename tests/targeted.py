@@ -5,8 +5,7 @@ from dataclasses import replace
 from ctrace.inspector.built import Built, Gpu, Ir
 from ctrace.inspector.generated import OutputCode, Stage
 from ctrace.inspector.model import Session
-from ctrace.inspector.occupancy import Multiprocessor
-from ctrace.inspector.virtual import Candidate, DeviceQuestion, Undecided
+from ctrace.inspector.virtual import Candidate, DeviceQuestion, Multiprocessor, Undecided
 from tests.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 

@@ -11,8 +11,8 @@ from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.document import NAMES, canonical, is_name, shown
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import Listed, same_device
-from ctrace.inspector.setup import check_torch
 from ctrace.inspector.tools import answer_of
+from ctrace.inspector.versions import check_torch
 
 _SECONDS = 120
 _FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "rates", "vector_rates", "sources"))

@@ -11,7 +11,7 @@ from ctrace.inspector.bytecode import Code, Rewritten
 from ctrace.inspector.rewrites.opcodes import goes_on, index_at
 from ctrace.inspector.rewrites.respelling import Part, respelled
 from ctrace.inspector.rewrites.stackforms import Call, Form, Function, Name
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 CALLED = "__resume_at_"
 """How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""

@@ -11,7 +11,7 @@ from ctrace.inspector.rewrites.resumes import BOXED, Resume, called_resume, resu
 from ctrace.inspector.rewrites.scene import Scene
 from ctrace.inspector.rewrites.stackforms import ListOf, Name, Value, output_number, root_of, written
 from ctrace.inspector.rewrites.stackwalk import Step
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 _LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EXTEND", "LIST_APPEND", "POP_TOP"))
 

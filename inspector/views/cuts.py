@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.bytecode import Code, Rewritten
 from ctrace.inspector.model import Session
-from ctrace.inspector.sites import resumed
+from ctrace.inspector.stacks import resumed
 
 _RESUME = re.compile(r"__resume_at_(?P<offset>\d+)_\d+")
 _Point = tuple[str, str, int]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.occupancy import Limit, Multiprocessor, occupancy
+from ctrace.inspector.occupancy import Limit, occupancy
+from ctrace.inspector.virtual import Multiprocessor
 from tests.built import H100_PART
 
 DRIVER = (

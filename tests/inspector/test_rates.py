@@ -6,8 +6,8 @@ import pytest
 
 from ctrace.inspector.built import Gpu
 from ctrace.inspector.gpus.table import gpu_named
-from ctrace.inspector.occupancy import Multiprocessor
 from ctrace.inspector.rates import matrix_rate, most_operations, peaks_by, vector_rate
+from ctrace.inspector.virtual import Multiprocessor
 from tests.built import H100
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.findings import Frame
-from ctrace.inspector.sites import Outcome, parse_break, resumed
+from ctrace.inspector.sites import Outcome, parse_break
+from ctrace.inspector.stacks import resumed
 from tests.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing
 
 IN_A_LOOP = """\

@@ -12,7 +12,7 @@ from ctrace.inspector.build import build
 from ctrace.inspector.model import Session
 from ctrace.inspector.passes import Attention
 from ctrace.inspector.reader import read
-from ctrace.inspector.setup import NEWEST, release_of
+from ctrace.inspector.versions import NEWEST, release_of
 from ctrace.inspector.views.attention import State, state_of
 from tests.attention import CALLS, SPELLINGS
 from tests.integration.conftest import ROOT
