@@ -3,13 +3,13 @@
 import io
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from rich.console import Console, RenderableType
 
 from ctrace.reports.terminal.parts import render
+from tests.places import TESTS
 
-_FOLDER = Path(__file__).parent / "golden"
+_FOLDER = TESTS / "golden"
 WIDTHS = (80, 140)
 
 

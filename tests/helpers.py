@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 from hypothesis import settings
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from ctrace.inspector.build import build
 from ctrace.inspector.model import Failure, Session
 from ctrace.inspector.reader import Broken, Entry, parse, read
+from tests.places import DATA
 
-DATA = Path(__file__).parent / "data"
-SCRIPTS = Path(__file__).parent / "scripts"
 PROJECT = "/home/user/project"
 MODEL = f"{PROJECT}/model.py"
 SITE = "/venv/lib/python3.11/site-packages"

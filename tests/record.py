@@ -28,7 +28,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").exists())
 sys.path.insert(0, str(ROOT))
 
 from ctrace.inspector.decode import decode  # noqa: E402

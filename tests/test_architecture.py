@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.places import ROOT
+
 LAYERS = {"cli": 3, "reports": 2, "inspector": 1}  # a layer may import itself and what is lower
 HEAVY = {"torch", "triton"}
 CAPTURE = "ctrace.inspector.capture"

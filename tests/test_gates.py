@@ -1,14 +1,13 @@
 """What other projects hook in, and what this one holds itself to."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ctrace.inspector.gate.policyfile import load_policy
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 NOT_GATED = {"sample_models/skipped_loop.py"}
 """Nothing of it compiles, on purpose."""
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import ctrace
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 

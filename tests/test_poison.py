@@ -16,9 +16,9 @@ from ctrace.inspector.session import load_log
 from tests import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.inprocess import Ran, ctrace
 from tests.obeyed import obeyed
+from tests.places import DATA
 from tests.poison import COMMANDS, MARKUP, UNSEEN, poisoned, poisons
 
-DATA = Path(__file__).parent / "data"
 MADE = {
     **sessions.ALL,
     "kernels": kernelsessions.KERNELS,

@@ -15,8 +15,8 @@ from ctrace.inspector.model import Session, Target
 from ctrace.inspector.store import Store
 from ctrace.inspector.virtual import Undecided
 from tests import built
+from tests.places import DATA
 
-DATA = Path(__file__).resolve().parents[1] / "data"
 ADD, MUL, MM = "triton_poi_fused_add_0", "triton_poi_fused_mul_1", "extern_kernels.mm"
 PTX = """\
 .version 8.7

@@ -2,15 +2,14 @@
 
 import ast
 import sys
-from pathlib import Path
 
 import pytest
 
 from ctrace.cli.console import complain, guarded_streams, say
 from tests.obeyed import obeyed
+from tests.places import ROOT
 from tests.poison import COMMANDS, UNSEEN
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 WRITERS = {"cli/console.py", "cli/main.py", "cli/progress.py", "cli/show.py"}
 """Modules that may write to a stream or make a console; all others go through them."""
 

@@ -1,7 +1,5 @@
 """What narrows a view: a value that nothing has is refused, before a run is made wherever that can be known."""
 
-from pathlib import Path
-
 import pytest
 
 from ctrace.cli import capturing
@@ -9,8 +7,8 @@ from ctrace.inspector.model import Session
 from ctrace.inspector.session import load_log
 from tests import guarded, sessions
 from tests.inprocess import ctrace
+from tests.places import DATA
 
-DATA = Path(__file__).parent.parent / "data"
 EARLY = (
     "guards --graph nope", "guards --line nope", "bytecode --graph nope",
     "graphs --graph nope", "graphs --stage nope", "graphs --line nope", "graphs --diff nope..forward",

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.places import DATA
 
-LOG = str(Path(__file__).resolve().parents[1] / "data" / "trained.log")
+LOG = str(DATA / "trained.log")
 
 
 @pytest.mark.parametrize(

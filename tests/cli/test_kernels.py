@@ -8,8 +8,9 @@ import pytest
 from ctrace.cli.kernelviews import Asked
 from ctrace.inspector.errors import TargetError
 from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.places import DATA
 
-LOG = str(Path(__file__).resolve().parents[1] / "data" / "trained.log")
+LOG = str(DATA / "trained.log")
 
 
 @pytest.mark.parametrize(

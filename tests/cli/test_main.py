@@ -10,8 +10,8 @@ import pytest
 
 from ctrace.inspector.model import Target
 from ctrace.inspector.store import Store
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
     "explain",
     "breaks",

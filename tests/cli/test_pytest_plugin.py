@@ -3,9 +3,8 @@
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.places import ROOT
 
 
 def test_importing_it_brings_in_nothing_of_ours_and_nothing_heavy() -> None:

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from tests.faults.study import Bench
+from tests.places import ROOT
 
-_ROOT = Path(__file__).resolve().parents[2]
-_BOOT = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+_BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
 
 
 def bench_here(folder: Path) -> Bench:

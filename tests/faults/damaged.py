@@ -23,8 +23,8 @@ from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.recompiles import recompiles_screen
 from tests.faults.study import Bench, Result, Study, Try
 from tests.golden import drawn
+from tests.places import DATA
 
-DATA = Path(__file__).parents[1] / "data"
 _HOSTILE: tuple[Any, ...] = (None, True, -1, 10**30, 1e999, "", "\x1b[31m", "\ud800", [], {}, [[[]]], {"": None})
 
 

@@ -21,9 +21,10 @@ from typing import Any
 from tests.faults.study import Bench, Result, Study, Try
 from tests.inprocess import ctrace
 from tests.obeyed import obeyed
+from tests.places import DATA
 from tests.poison import COMMANDS, MARKUP, UNSEEN, WIDE
 
-LOG = Path(__file__).parent.parent / "data" / "no_ops.log"
+LOG = DATA / "no_ops.log"
 GOOD = "20260101-000000-good"
 BUG = 70
 RUN_FILE, ORDER_FILE = "run.json", "order.json"

@@ -17,8 +17,8 @@ from ctrace.inspector import spawned
 from ctrace.inspector.childprocess import ChildProcess
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.spawned import Grouped, Watched, started
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
 DAEMON = """\
 import os, time

@@ -1,12 +1,11 @@
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
 from ctrace.inspector.counting import count, named
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 HAND_MADE = re.compile(r"""["'](?:s|es|ies)["'] if |else ["'](?:s|es|ies)["']""")
 
 

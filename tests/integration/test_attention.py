@@ -49,7 +49,7 @@ class Run:
 def test_what_is_said_is_what_torch_did(names: tuple[str, ...], device: str, tmp_path: Path) -> None:
     """One test, since all spellings are compiled in one process."""
     log = tmp_path / "trace.log"
-    command = [sys.executable, str(ROOT / "tests" / "attention_run.py"), str(log), device, *names]
+    command = [sys.executable, str(Path(__file__).with_name("attention_run.py")), str(log), device, *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     run = Run(device, names, log, done.stdout)

@@ -1,12 +1,11 @@
 """The fixture `ctrace` in somebody's tests."""
 
-from pathlib import Path
-
 import pytest
+
+from tests.places import ROOT
 
 pytest_plugins = "pytester"
 
-ROOT = Path(__file__).resolve().parents[2]
 
 MODELS = """
 import torch

@@ -2,14 +2,14 @@
 
 import json
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.conftest import Command
+from tests.places import TESTS
 
-DIT = (Path(__file__).parents[1] / "faults" / "_results_models.py").read_text().partition("class DiT")[2]
+DIT = (TESTS / "faults" / "_results_models.py").read_text().partition("class DiT")[2]
 HEAD = """\
 import torch
 from torch import nn

@@ -2,17 +2,15 @@
 
 import platform
 import runpy
-from pathlib import Path
 
 import pytest
 
 import ctrace
 from ctrace.inspector.model import Session
+from tests.places import SCRIPTS
 from tests.shapes import ELSEWHERE, RECOMPILES, SHAPES, cached_of, shape_of
 
 pytestmark = pytest.mark.integration
-
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def _run(name: str) -> Session:

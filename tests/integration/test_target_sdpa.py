@@ -2,18 +2,18 @@
 
 import json
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ctrace.inspector.capture.virtual.sdpachoice import CUDNN, EFFICIENT, FLASH, MATH, Call, chosen
+from tests.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
-TABLE = (Path(__file__).parents[1] / "data" / "sdp_h100.txt").read_text().splitlines()
+TABLE = (DATA / "sdp_h100.txt").read_text().splitlines()
 """What torch 2.11 chose on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
-FORMS = (Path(__file__).parents[1] / "data" / "sdp_h100_forms.jsonl").read_text().splitlines()
+FORMS = (DATA / "sdp_h100_forms.jsonl").read_text().splitlines()
 """The same of more forms of a call, as JSON: what it was asked, and the choice."""
 
 

@@ -12,7 +12,6 @@ from ctrace.inspector.model import FailurePhase, Session, Verdict
 from ctrace.inspector.order import Options
 from ctrace.inspector.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 _SAME = (
     "breaks",
     "skips",

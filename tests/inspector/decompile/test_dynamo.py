@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 
 
 @pytest.mark.integration

@@ -14,8 +14,8 @@ from ctrace.inspector.model import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.session import load_log
 from ctrace.inspector.views.attention import State, state_of
 from tests import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
+from tests.places import DATA, ROOT
 
-DATA = Path(__file__).parents[2] / "data"
 MADE = {
     **sessions.ALL,
     "many": sessions.MANY,
@@ -137,5 +137,5 @@ def test_a_raw_check_of_a_tensor_is_said_in_words() -> None:
 
 
 def test_every_kind_is_documented() -> None:
-    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [kind for kind in RootKind if f"`{kind}`" not in readme] == []

@@ -19,6 +19,7 @@ from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.model import Failure, FailurePhase, Session, Target
 from ctrace.inspector.order import Options
 from ctrace.inspector.store import KEEP, Store
+from tests.places import ROOT
 
 GIB = 1 << 30
 CRASH = Session(failure=Failure(FailurePhase.CRASH, "SIGSEGV", "crashed"))
@@ -234,7 +235,7 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_ends_even_those_that_do_not_listen(tmp_path: Path, jobs: Callable[[str], list[Job]]) -> None:
     targets = [job.target for job in jobs("abc")]
-    root = Path(__file__).resolve().parents[3]
+    root = ROOT
     parent = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, *targets],
         cwd=tmp_path,

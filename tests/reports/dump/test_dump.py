@@ -15,8 +15,9 @@ from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.dump.dumping import dump
 from ctrace.reports.terminal.dump import dump_screen
 from tests.golden import WIDTHS, assert_golden, drawn
+from tests.places import DATA
 
-CODE = Path(__file__).parents[2] / "data" / "code"
+CODE = DATA / "code"
 SAMPLES = sorted(each.stem for each in CODE.glob("*.txt"))
 HOSTILE = "a'''\nimport os\n\x1b[31m\u202e\"\"\"|`<b>"
 

@@ -1,7 +1,6 @@
 """What a check found as JUnit XML."""
 
 from datetime import datetime
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -12,10 +11,11 @@ from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.junit import render_junit
 from tests import outcomes
 from tests.golden import assert_golden
+from tests.places import DATA
 from tests.reports.gate.texts import ANY, full_of
 
 WHEN = datetime(2026, 1, 31, 12, 30, 5)
-SCHEMA = xmlschema.XMLSchema(str(Path(__file__).parents[2] / "data" / "junit.xsd"))
+SCHEMA = xmlschema.XMLSchema(str(DATA / "junit.xsd"))
 
 
 def _report(outcome: Outcome) -> str:

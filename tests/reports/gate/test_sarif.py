@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -17,9 +16,10 @@ from ctrace.reports.gate.sarif import render_sarif
 from ctrace.reports.gate.sarifrules import gb_rule
 from tests import outcomes
 from tests.golden import assert_golden
+from tests.places import DATA
 from tests.reports.gate.texts import ANY, full_of
 
-_SCHEMA = json.loads((Path(__file__).parents[2] / "data" / "sarif.json").read_text(encoding="utf-8"))
+_SCHEMA = json.loads((DATA / "sarif.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(_SCHEMA)
 
 

@@ -12,8 +12,7 @@ from ctrace.inspector.session import load_log
 from ctrace.reports.terminal.explain import explain_screen
 from tests import sessions
 from tests.golden import WIDTHS, assert_golden, drawn
-
-DATA = Path(__file__).parents[2] / "data"
+from tests.places import DATA
 
 
 def _screen(session: Session, width: int, *, colours: bool = False, verbose: bool = False) -> str:

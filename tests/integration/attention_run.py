@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(next(each for each in Path(__file__).resolve().parents if (each / "pyproject.toml").exists())))
 
 import torch
 from torch._dynamo.utils import counters
