@@ -14,7 +14,7 @@ from torch._dynamo.utils import counters
 from ctrace.inspector.capture.codegen import Codegen
 from ctrace.inspector.capture.patch import patched
 from ctrace.inspector.capture.session import capturing
-from tests.attention import CALLS, SPELLINGS, Called, Spelling
+from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 
 
 def counted(spelling: Spelling | Called, device: str) -> int:

@@ -14,7 +14,7 @@ from ctrace.inspector.passes import Attention
 from ctrace.inspector.reader import read
 from ctrace.inspector.versions import NEWEST, release_of
 from ctrace.inspector.views.attention import State, state_of
-from tests.attention import CALLS, SPELLINGS
+from tests.integration.attention import CALLS, SPELLINGS
 from tests.integration.conftest import ROOT
 
 NAMES = (*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS))
@@ -87,7 +87,7 @@ def _check_by_hand(run: Run, name: str) -> None:
         assert found.why is not None
         assert found.why.code == code
         assert code != "rank" or found.why.rank == len(spelling.shapes[0])
-        assert all(line.startswith(str(ROOT / "tests" / "attention.py")) for line in found.why.lines)
+        assert all(line.startswith(str(ROOT / "tests" / "integration" / "attention.py")) for line in found.why.lines)
 
 
 def _check_call(run: Run, name: str) -> None:
