@@ -7,7 +7,8 @@ from functools import cache
 import pytest
 
 from ctrace.inspector.model import Coverage, Session
-from tests.helpers import DATA, PROJECT, SCRIPTS, recorded
+from tests.helpers import DATA, PROJECT, recorded
+from tests.places import SCRIPTS
 from tests.shapes import RECOMPILES, SHAPES
 
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))
