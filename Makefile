@@ -20,7 +20,7 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types bench clean
+.PHONY: help demo check test lint format types bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,10 @@ help:  ## List the targets
 
 demo: $(READY)  ## Explain a small attention model
 	$(BIN)/ctrace explain sample_models/attention.py
+
+check: lint types  ## Lint, types, architecture and the fast tests: before each commit
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py \
+		tests/cli tests/inspector tests/reports $(ARGS)
 
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)

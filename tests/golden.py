@@ -24,5 +24,6 @@ def assert_golden(name: str, text: str) -> None:
     """Fail, showing both, when `text` is not what tests/golden/<name> holds."""
     path = _FOLDER / name
     if os.environ.get("CTRACE_UPDATE_GOLDEN"):
+        assert not os.environ.get("CI"), "goldens are rewritten where somebody reads them, not in CI"
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{path} differs; look at both, then CTRACE_UPDATE_GOLDEN=1"
