@@ -6,6 +6,7 @@ import typer
 
 from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run
+from ctrace.inspector.errors import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,11 +107,9 @@ def _lines(session: "Session", compiled: "Compiled") -> set[int]:
 
 
 def _suggested(asked: str, known: list[str]) -> str:
-    import difflib
 
     plain = {name.rpartition(".")[2]: name for name in known}
-    near = difflib.get_close_matches(asked, [*known, *plain], 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known[:8])}"
+    return did_you_mean(asked, [*known, *plain], f"there are: {', '.join(known[:8])}")
 
 
 def _refuse(option: str, asked: str, todo: str) -> None:

@@ -1,5 +1,6 @@
 """The errors that ctrace raises on purpose, and the exit codes they end in."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -38,6 +39,18 @@ class TargetError(CtraceError):
     """The target, its inputs or an option that describes them is wrong."""
 
 
+class SelectionError(TargetError):
+    """What a view was asked for by one of its options is not in the run.
+
+    Args:
+        option: what narrows the view: `graph`, `kernel`; the command line spells it with dashes.
+        what: the value that was asked for, a colon, and what is wrong with it.
+    """
+
+    def __init__(self, option: str, what: str, todo: str) -> None:
+        super().__init__(f"--{option} {what}", todo)
+
+
 class RunError(CtraceError):
     """A saved run is missing, unreadable or written by a newer ctrace, or cannot be written."""
 
@@ -60,3 +73,17 @@ class SetupError(CtraceError):
 
 class DumpError(CtraceError):
     """The folder of a dump holds something else, or cannot be written."""
+
+
+_MOST_NAMES = 8
+
+
+def did_you_mean(asked: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return what to do about an unknown name: the nearest known one, else `otherwise`, else what there is."""
+    from difflib import get_close_matches  # slow to import, and only needed when something is wrong
+
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(asked[:100], names, 1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return otherwise or f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}"

@@ -8,7 +8,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, did_you_mean
 
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
@@ -88,8 +88,7 @@ def parse_input(text: str) -> Input:
 def _dtype(name: str, text: str) -> str:
     if name in DTYPES:
         return name
-    near = difflib.get_close_matches(name, DTYPES, 1)
-    todo = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(DTYPES)}"
+    todo = did_you_mean(name, DTYPES, f"known ones: {', '.join(DTYPES)}")
     raise TargetError(f"--input {text!r}: there is no dtype {name!r}", todo)
 
 
@@ -130,8 +129,7 @@ def _chosen(what: str, value: str, text: str) -> str:
     known = CHOICES[what]
     if value in known:
         return value
-    near = difflib.get_close_matches(value, known, 1)
-    todo = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(known)}"
+    todo = did_you_mean(value, known, f"known ones: {', '.join(known)}")
     raise TargetError(f"--vary {text!r}: {what} cannot be {value!r}", todo)
 
 

@@ -1,13 +1,12 @@
 """What a project tells ctrace once: the table `[tool.ctrace]` of the nearest pyproject.toml."""
 
-import difflib
 import tomllib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.errors import SettingsError
+from ctrace.inspector.errors import SettingsError, did_you_mean
 from ctrace.inspector.typedjson import read_text
 
 _KNOWN = ("owned", "gpus")
@@ -39,8 +38,7 @@ def settings_at(folder: Path) -> Settings:
     table = _table(file)
     for key in table:
         if key not in _KNOWN:
-            near = difflib.get_close_matches(key, _KNOWN, 1)
-            todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_KNOWN)}"
+            todo = did_you_mean(key, _KNOWN, f"there are: {', '.join(_KNOWN)}")
             raise SettingsError(f"{file}: [tool.ctrace] knows no key {key}", todo)
     places = (place for each in _texts(table, "owned", "mylib", file) for place in _owned(each, file))
     gpus = (_gpus(each, file) for each in _texts(table, "gpus", "gpus.yaml", file))

@@ -1,6 +1,5 @@
 """Runs on disk: `.ctrace/<run>/` holds `run.json` (what was run and how it ended), `order.json` and `trace.log`."""
 
-import difflib
 import os
 import shlex
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.ended import Failure, Target
-from ctrace.inspector.errors import RunError
+from ctrace.inspector.errors import RunError, did_you_mean
 from ctrace.inspector.filelock import unused
 from ctrace.inspector.files import write_json, write_text
 from ctrace.inspector.savedinfo import NewerSchemaError, read_info
@@ -179,8 +178,7 @@ class Store:
                 if holds((folder / _INFO).is_file):
                     return _load(folder)
             self.refuse_deleted(name)
-            near = difflib.get_close_matches(name, [run.name for run in self.runs()], 1)
-            todo = f"did you mean {near[0]}?" if near else "ctrace runs lists them"
+            todo = did_you_mean(name, [run.name for run in self.runs()], "ctrace runs lists them")
             raise RunError(f"there is no run {name}", todo)
         runs = [run for run in self.runs() if not run.is_active]
         if not runs:

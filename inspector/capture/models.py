@@ -1,6 +1,5 @@
 """Load the model that a target names, and its inputs."""
 
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -18,7 +17,7 @@ from ctrace.inspector.capture.provoke import provoked
 from ctrace.inspector.capture.tensors import make_inputs
 from ctrace.inspector.capture.variations import varied
 from ctrace.inspector.capture.ways import Call, Way
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.inputs import parse_vary
 from ctrace.inspector.order import Order
 from ctrace.inspector.scenariokinds import ScenarioKind
@@ -103,8 +102,7 @@ def _attribute(owner: Any, name: str, where: str) -> Any:
         return getattr(owner, name)
     except AttributeError:
         names = [known for known in dir(owner) if not known.startswith("_")]
-        near = difflib.get_close_matches(name, names, 1)
-        todo = f"did you mean {near[0]}?" if near else f"it has: {', '.join(names[:8]) or 'nothing'}"
+        todo = did_you_mean(name, names, f"it has: {', '.join(names[:8]) or 'nothing'}")
         raise TargetError(f"there is no {name} in {where}", todo) from None
 
 

@@ -1,6 +1,5 @@
 """Call a model in every scenario: compiled, twice, and each time in eager before, to hold the results together."""
 
-import difflib
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,7 +14,7 @@ from ctrace.inspector.capture.models import Loaded
 from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.recorder import Recorder
 from ctrace.inspector.capture.ways import Way, plan, training
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.order import Options
 from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
@@ -193,8 +192,7 @@ def _check_names(options: Options) -> None:
 
 def _check_name(option: str, name: str, known: list[str]) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
-        todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(known))}"
+        todo = did_you_mean(name, known, f"there are: {', '.join(sorted(known))}")
         raise TargetError(f"{option} {name}: torch.compile knows no such one", todo)
 
 

@@ -1,13 +1,12 @@
 """From a policy to the captures that a check makes: models, each in its scenarios and for its targets."""
 
-import difflib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctrace.inspector.compatible import check_options
-from ctrace.inspector.errors import CtraceError, PolicyError, TargetError
+from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
 from ctrace.inspector.gate.files import Named, expanded, named_by
 from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.gate.policy import CPU, Count, Limits, ModelRule, Policy
@@ -89,8 +88,7 @@ def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong
 def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
     for name in rule.scenarios or policy.scenarios:
         if name not in policy.scenarios:
-            near = difflib.get_close_matches(name, policy.scenarios, 1)
-            todo = f"did you mean {near[0]}?" if near else f"there are: {', '.join(policy.scenarios) or 'none'}"
+            todo = did_you_mean(name, policy.scenarios, f"there are: {', '.join(policy.scenarios) or 'none'}")
             raise PolicyError(f"{_where(policy, rule)}: the policy has no scenario {name}", todo)
         yield name, policy.scenarios[name]
 

@@ -1,11 +1,10 @@
 """A YAML file of GPUs: read safely, and checked to be one table of tables with known keys."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.files import check_regular
 
 Entries = dict[str, dict[str, Any]]
@@ -62,8 +61,7 @@ def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str) -> Non
 def near(word: str, known: Iterable[str]) -> str:
     """Say which known word is meant, or which there are."""
     names = list(known)
-    found = difflib.get_close_matches(word.lower()[:100], names, 1)
-    return f"did you mean {found[0]}?" if found else f"there are: {', '.join(names)}"
+    return did_you_mean(word.lower(), names, f"there are: {', '.join(names)}")
 
 
 def shown(value: object) -> str:

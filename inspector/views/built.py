@@ -2,14 +2,13 @@
 
 import base64
 import binascii
-import difflib
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ctrace.inspector.built import BINARY, IR_STAGES, Built, Gpu, Ir, Timed
 from ctrace.inspector.disassembling import disassembled
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.generated import Kernel, Launch, Stage
 from ctrace.inspector.model import Session
 from ctrace.inspector.occupancy import Occupancy, occupancy
@@ -165,18 +164,18 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     """
     graphs = dict.fromkeys(each.graph for each in session.built)
     if session.built and graph is not None and graph not in graphs:
-        raise TargetError(f"--graph {graph}: no Triton kernel of it was built", _near(graph, tuple(graphs)))
+        raise SelectionError("graph", f"{graph}: no Triton kernel of it was built", _near(graph, tuple(graphs)))
     built = [each for each in session.built if graph in (None, each.graph)]
     stages = tuple(dict.fromkeys((*IR_STAGES, *(name for each in built for name in stages_of(each)))))
     if stage not in stages:
-        raise TargetError(f"--ir {stage}: there is no such stage", _near(stage, stages))
+        raise SelectionError("ir", f"{stage}: there is no such stage", _near(stage, stages))
     if not built:
-        raise TargetError(f"--ir {stage}: this run built no Triton kernel", NOT_BUILT)
+        raise SelectionError("ir", f"{stage}: this run built no Triton kernel", NOT_BUILT)
     names = dict.fromkeys(each.kernel for each in built)
     name = None if kernel is None else _full(kernel, tuple(names), stage)
     wanted = [each for each in built if name in (None, each.kernel) and stage in stages_of(each)]
     if not wanted:
-        raise TargetError(f"--ir {stage}: it was not kept of this kernel", "the problems of the run may say why")
+        raise SelectionError("ir", f"{stage}: it was not kept of this kernel", "the problems of the run may say why")
     used, texts = _used(session), _texts(wanted, stage)
     return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
 
@@ -191,10 +190,10 @@ def _full(part: str, names: tuple[str, ...], stage: str) -> str:
     if len(hits) == 1:
         return hits[0]
     if hits:
-        raise TargetError(
-            f"--ir {stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}"
+        raise SelectionError(
+            "ir", f"{stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}"
         )
-    raise TargetError(f"--ir {stage}: no kernel {part} was built", _near(part, names))
+    raise SelectionError("ir", f"{stage}: no kernel {part} was built", _near(part, names))
 
 
 def stages_of(built: Built) -> tuple[str, ...]:
@@ -212,8 +211,7 @@ def _texts(built: list[Built], stage: str) -> list[str | None]:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+    return did_you_mean(name, known, f"there are: {', '.join(known)}")
 
 
 def text_of(ir: Ir) -> str | None:

@@ -12,7 +12,7 @@ def first_lines(session: Session) -> tuple[str, ...]:
     lines = [_evidence(each.what, each.unknown) for each in session.cut_off[:_MOST]]
     lines += [_evidence(each.what) for each in _doubts(session)[:_MOST]]
     left = len(session.cut_off[_MOST:]) + len(_doubts(session)[_MOST:])
-    lines += [f"And {left} more: see --json."] if left > 0 else []
+    lines += [f"And {left} more, in the JSON report."] if left > 0 else []
     lines += _scenarios(session)
     if session.is_endless:
         lines.append(_evidence(NO_END_MARK))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.generated import Stage
 from ctrace.inspector.graphs.ops import is_view, operations
@@ -36,14 +36,14 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
         ids = list(dict.fromkeys(each.graph for each in found))
         found = tuple(each for each in found if each.graph == graph)
         if not found:
-            raise TargetError(f"--graph {graph}: Inductor's scheduler saw no such graph", instead(graph, ids))
+            raise SelectionError("graph", f"{graph}: Inductor's scheduler saw no such graph", instead(graph, ids))
     if stage is not None:
         known = list(dict.fromkeys(str(each.stage) for each in found))
         wanted = stage.strip().lower()
         found = tuple(each for each in found if each.stage == wanted)
         if not found:
             where = f"graph {graph}" if graph else "this run"
-            raise TargetError(f"--stage {stage}: {where} has no such part", instead(wanted, known))
+            raise SelectionError("stage", f"{stage}: {where} has no such part", instead(wanted, known))
     return found
 
 

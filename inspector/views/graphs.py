@@ -1,11 +1,10 @@
 """The graphs of a run at every stage, read from torch's text when they are asked for."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.generated import Stage as Part
 from ctrace.inspector.graphs.fx import FxGraph
 from ctrace.inspector.graphs.parse import parse
@@ -110,8 +109,7 @@ class Compiled:
 
 def instead(wanted: str, known: list[str]) -> str:
     """Say what could have been meant by a name that is not there."""
-    near = difflib.get_close_matches(wanted, known, 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return did_you_mean(wanted, known, f"there are: {', '.join(known) or 'none'}")
 
 
 def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]:
@@ -123,7 +121,7 @@ def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]
     known = {each.id: each for each in session.compilations}
     ids = [each for each in session.printed if each in known]
     if graph is not None and graph not in ids:
-        raise TargetError(f"--graph {graph}: this run has no such graph", instead(graph, ids))
+        raise SelectionError("graph", f"{graph}: this run has no such graph", instead(graph, ids))
     chosen = ids if graph is None else [graph]
     return tuple(_compiled(known[each], session.printed[each]) for each in chosen)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.findings import Frame, Owner
 from ctrace.inspector.guards import Guard, GuardCost, GuardTree, LeftOut
 from ctrace.inspector.guardtext import completed, count, latency_of, parse, with_frames
@@ -94,7 +94,7 @@ def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
         asked = getattr(choice, option)
         if asked and not any(map(Choice(**{option: asked}).takes, guards)):
             todo = suggestion(asked.upper() if option == "kind" else asked, names)
-            raise TargetError(f"--{option} {asked}: no guard of this run is about it", todo)
+            raise SelectionError(option, f"{asked}: no guard of this run is about it", todo)
     if not any(map(choice.takes, guards)):
         raise TargetError("no guard of this run meets all that is asked for", "leave one of --name, --kind, --line out")
 

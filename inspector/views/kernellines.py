@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.fusion import Node
 from ctrace.inspector.generated import Launch
 from ctrace.inspector.graphs.ops import is_view, op_name
@@ -67,7 +67,7 @@ def wanted(text: str) -> Wanted:
     file, _, numbers = text.rpartition(":")
     first, _, last = numbers.partition("-")
     if not (first.isdecimal() and (last or first).isdecimal() and len(numbers) < 20):
-        raise TargetError(f"--line {text}: there is no line number", "write FILE:LINE, FILE:LINE-LINE or LINE")
+        raise SelectionError("line", f"{text}: there is no line number", "write FILE:LINE, FILE:LINE-LINE or LINE")
     return Wanted(text, file, int(first), int(last or first))
 
 
@@ -102,7 +102,7 @@ def check_file(session: Session, asked: Wanted) -> None:
     if not any(is_file(file, asked.file) for file in known):
         name = asked.file.rpartition("/")[2]
         names = [file.rpartition("/")[2] for file in known]
-        raise TargetError(f"--line {asked.text}: this run knows no such file", suggestion(name, names))
+        raise SelectionError("line", f"{asked.text}: this run knows no such file", suggestion(name, names))
 
 
 def _files(session: Session) -> Iterator[str]:

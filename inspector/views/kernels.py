@@ -1,10 +1,9 @@
 """Kernels of a run by graph part: what each moves and computes, what it writes, and what it was fused from."""
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.fusion import Buffer, Fusion, Node
 from ctrace.inspector.generated import Kernel, Launch, Stage
 from ctrace.inspector.model import Session
@@ -96,8 +95,8 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
         TargetError: no kernel is of that graph, or of that stage.
     """
     keys = list(dict.fromkeys((kernel.graph, kernel.stage) for kernel in session.kernels))
-    _check("--graph", graph, [key[0] for key in keys])
-    _check("--stage", stage, [str(key[1]) for key in keys if graph in (None, key[0])])
+    _check("graph", graph, [key[0] for key in keys])
+    _check("stage", stage, [str(key[1]) for key in keys if graph in (None, key[0])])
     chosen = [key for key in keys if graph in (None, key[0]) and stage in (None, str(key[1]))]
     return tuple(_part(session, *key) for key in chosen)
 
@@ -110,14 +109,13 @@ def rows(session: Session) -> tuple[Row, ...]:
 
 def _check(option: str, asked: str | None, known: Sequence[str]) -> None:
     if asked is not None and asked not in known:
-        raise TargetError(f"{option} {asked}: this run has no kernels of it", suggestion(asked, known))
+        raise SelectionError(option, f"{asked}: this run has no kernels of it", did_you_mean(asked, known))
 
 
 def suggestion(asked: str, known: Iterable[str]) -> str:
     """Say which of some names may be meant, or what there is."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(asked, names, 1)
-    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names[:8]) or 'none'}"
+    return did_you_mean(asked, names, f"there are: {', '.join(names[:8]) or 'none'}")
 
 
 def _part(session: Session, graph: str, stage: Stage) -> Part:
@@ -205,6 +203,6 @@ def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
     if len(matches) != 1:
         what = "several kernels have that in their name" if matches else "no kernel has that in its name"
         todo = f"name one: {', '.join(matches[:8])}" if matches else suggestion(name, list(labels.values()))
-        raise TargetError(f"--kernel {name}: {what}", todo)
+        raise SelectionError("kernel", f"{name}: {what}", todo)
     kept = (replace(part, rows=tuple(row for row in part.rows if row.kernel.name == matches[0])) for part in found)
     return tuple(part for part in kept if part.rows)

@@ -1,11 +1,10 @@
 """What became of sizes, by function: the newest graph, what differed before, and which sizes each dimension took."""
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctrace.inspector.dimensions import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model import Session
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALISED, DimKind.ZERO_ONE))
@@ -84,9 +83,8 @@ def by_function(
         groups.setdefault(shaped.compilation.partition("/")[0], []).append(shaped)
     names = dict.fromkeys(group[-1].function for group in groups.values())
     if function is not None and function not in names:
-        near = difflib.get_close_matches(function, names, 1)
-        todo = f"did you mean {near[0]}?" if near else f"compiled ones: {', '.join(names) or 'none'}"
-        raise TargetError(f"--function {function}: nothing was compiled of that name", todo)
+        todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")
+        raise SelectionError("function", f"{function}: nothing was compiled of that name", todo)
     chosen = (group for group in groups.values() if function in (None, group[-1].function))
     return tuple(_function(group, everything=everything) for group in chosen)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.graphs.fx import CALLS, At, FxGraph, FxNode, Kind
 from ctrace.inspector.graphs.ops import is_aten, is_random, is_view, op_name
 from ctrace.inspector.printed import GraphStage
@@ -126,7 +126,7 @@ def check_form(wanted: str) -> None:
     """
     if _DOTS not in wanted and wanted.replace("-", "_") not in _AROUND:
         known = ", ".join(_AROUND)
-        raise TargetError(f"--diff {wanted}: two stages are needed", f"write before..after, or one of: {known}")
+        raise SelectionError("diff", f"{wanted}: two stages are needed", f"write before..after, or one of: {known}")
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:
@@ -145,7 +145,9 @@ def stage_diff(each: Compiled, before: Staged, after: Staged) -> StageDiff:
     one, other = before.graph, after.graph
     if one is None or other is None:
         label = before.label if one is None else after.label
-        raise TargetError(f"--diff: the stage {label} cannot be read", f"ctrace graphs --stage {label} shows its text")
+        raise SelectionError(
+            "diff", f"the stage {label} cannot be read", f"ctrace graphs --stage {label} shows its text"
+        )
     if before.is_traced != after.is_traced:
         return StageDiff(before, after, lowered=_lowered(one, other))
     backward = each.first(GraphStage.BACKWARD) if before.stage is GraphStage.JOINT else None
