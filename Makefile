@@ -20,7 +20,7 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types bench clean
+.PHONY: help demo test lint format types bench schemas clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ bench: $(READY)  ## Run the benchmarks, one after the other
 		echo "== $$script"; \
 		$(BIN)/python "$$script"; \
 	done
+
+schemas: $(READY)  ## Write the JSON Schemas of --json from the code
+	$(BIN)/python tools/schemas.py
 
 clean:  ## Remove what the other targets made; saved runs in .ctrace stay
 	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
