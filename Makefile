@@ -20,10 +20,10 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types bench schemas clean
+.PHONY: help demo test lint format types bench schemas reference screens docs clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make test ARGS="-m \"not integration\""      pass arguments to pytest'
 	@echo '  make test TORCH=2.11.0 TRITON=3.6.0        use another torch, in .venv-2.11.0'
@@ -57,6 +57,16 @@ bench: $(READY)  ## Run the benchmarks, one after the other
 
 schemas: $(READY)  ## Write the JSON Schemas of --json from the code
 	$(BIN)/python tools/schemas.py
+
+reference: $(READY)  ## Write the reference of commands and JSON from the code
+	$(BIN)/python tools/docs.py reference
+
+screens: $(READY)  ## Run the commands whose screens README and docs show, and update them
+	$(BIN)/python tools/docs.py screens
+
+docs: $(READY) reference  ## Build the site in build/site; a broken link is an error
+	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
 
 clean:  ## Remove what the other targets made; saved runs in .ctrace stay
 	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
