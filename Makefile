@@ -59,18 +59,22 @@ schemas: $(READY)  ## Write the JSON Schemas of --json from the code
 	$(BIN)/python tools/schemas.py
 
 reference: $(READY)  ## Write the reference of commands and JSON from the code
-	$(BIN)/python tools/docs.py reference
+	$(BIN)/python tools/pages.py reference
 
 screens: $(READY)  ## Run the commands whose screens README and docs show, and update them
-	$(BIN)/python tools/docs.py screens
+	$(BIN)/python tools/pages.py screens
 
-docs: $(READY) reference  ## Build the site in build/site; a broken link is an error
-	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e '.[docs]'
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/.docs reference  ## Build the site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
 
 clean:  ## Remove what the other targets made; saved runs in .ctrace stay
 	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e '.[docs]'
+	@touch $@
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \

@@ -223,6 +223,19 @@ def _of_hint(hint: Any) -> dict[str, Any]:
     raise TypeError(f"{hint} cannot be written as JSON")
 
 
+def closed(schema: Any) -> Any:
+    """Return a schema that refuses properties it does not name; the shipped ones allow them, as names may be added."""
+    match schema:
+        case dict():
+            found = {name: closed(each) for name, each in schema.items()}
+            if isinstance(schema.get("properties"), dict) and "type" in schema:
+                found.setdefault("additionalProperties", False)
+            return found
+        case list():
+            return [closed(each) for each in schema]
+    return schema
+
+
 def texts() -> dict[str, str]:
     """Return the text of each schema file by name."""
     return {f"{name}.json": json.dumps(schema_of(name), indent=1, ensure_ascii=False) + "\n" for name in COMMANDS}

@@ -1,19 +1,22 @@
 """The JSON Schemas that ctrace ships: generated from the code, and true of what the commands print."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import schemas
+import shapes
 import typer.main
 
 from ctrace.cli import doctor, graphviews, kernelviews, runs
 from ctrace.cli.main import _app
 from ctrace.inspector.doctor import Finding
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.findings import Owner
 from ctrace.inspector.gpus.table import gpus
 from ctrace.inspector.model import Session, Target
 from ctrace.inspector.store import Run
@@ -112,23 +115,10 @@ WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
 ]
 
 
-def closed(schema: Any) -> Any:
-    """Return a schema whose objects have no more properties than it names."""
-    match schema:
-        case dict():
-            found = {name: closed(each) for name, each in schema.items()}
-            if isinstance(schema.get("properties"), dict) and "type" in schema:
-                found.setdefault("additionalProperties", False)
-            return found
-        case list():
-            return [closed(each) for each in schema]
-    return schema
-
-
 @pytest.fixture(scope="module")
 def validators() -> dict[str, jsonschema.Draft202012Validator]:
     read = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FILES}
-    return {name: jsonschema.Draft202012Validator(closed(schema)) for name, schema in read.items()}
+    return {name: jsonschema.Draft202012Validator(schemas.closed(schema)) for name, schema in read.items()}
 
 
 Validators = dict[str, jsonschema.Draft202012Validator]
@@ -143,6 +133,51 @@ def test_the_files_are_generated_from_the_code() -> None:
     on_disk = {path.name: path.read_text(encoding="utf-8") for path in FILES}
     stale = [name for name, text in schemas.texts().items() if on_disk.get(name) != text]
     assert (stale, set(on_disk) - set(schemas.texts())) == ([], set()), "run `make schemas`, and commit what it writes"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """What the toy writer writes."""
+
+    name: str
+    kind: Owner
+    size: int | None = None
+    """In bytes."""
+    pair: tuple[int, str] | None = None
+
+
+def _toy(each: Toy, some: Sequence[Toy]) -> dict[str, Any]:
+    if each.size is None:
+        return {"name": each.name, "size": None, "small": True}
+    head = {"name": each.name or None, "size": each.size}
+    return {**head, "kind": str(each.kind), "pair": each.pair and list(each.pair), "others": [one.name for one in some]}
+
+
+def _beyond(each: Toy) -> dict[str, Any]:
+    return {"name": (lambda: each.name)()}
+
+
+def test_a_writer_is_followed_through_its_branches() -> None:
+    shape = schemas._schema(shapes.Writers().returned(_toy))
+    assert shape["required"] == ["name", "size"]
+    assert shape["properties"] == {
+        "name": {"type": ["string", "null"]},
+        "size": {"type": ["null", "integer"]},
+        "small": {"const": True},
+        "kind": {"enum": ["user", "library", "torch"]},
+        "pair": {
+            "type": ["array", "null"],
+            "prefixItems": [{"type": "integer"}, {"type": "string"}],
+            "items": False,
+            "minItems": 2,
+        },
+        "others": {"type": "array", "items": {"type": "string"}},
+    }
+
+
+def test_a_writer_that_cannot_be_followed_is_refused() -> None:
+    with pytest.raises(shapes.UnknownSyntaxError, match=r"_beyond: .*lambda.*; teach tools"):
+        shapes.Writers().returned(_beyond)
 
 
 def test_every_command_with_json_has_one() -> None:
