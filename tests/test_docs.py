@@ -2,13 +2,10 @@
 
 import ast
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jsonschema
@@ -27,6 +24,8 @@ PAGES = {str(path.relative_to(ROOT)): path for path in pages.every_page() if pat
 FENCE = re.compile(
     r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+VIEWS = ("explain", "breaks", "recompiles", "guards", "shapes", "bytecode", "graphs", "fusion", "kernels")
+FLAGS = {"--all", "--by-line", "--rounds", "--nodes", "--passes", "-v"}
 COMMANDS = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
 
 
@@ -120,49 +119,33 @@ def test_json_names_are_those_of_the_schema() -> None:
 
 
 @pytest.mark.integration
-def test_getting_started_runs(tmp_path: Path) -> None:
-    """Runs the page's model file with the page's commands, then every view that the pages name without a target."""
+def test_getting_started_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs the page's model file with the page's command, then every view that a page names without a target."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CTRACE_DIR", raising=False)
     page = PAGES["docs/start.md"].read_text()
     for title, body in blocks(page, "python"):
         (tmp_path / str(title)).write_text(body)
     explain = ["explain", "model.py", "--fast"]
     assert explain in list(commands(page))
-    shown = _ctrace(tmp_path, *explain)
-    assert shown.startswith("PARTIAL  model.py\n")
-    views = sorted(
-        {tuple(words) for path in PAGES.values() for words in commands(path.read_text()) if _is_plain(words)}
-    )
-    assert {("breaks",), ("recompiles",), ("shapes",), ("graphs",)} <= set(views)
-    for words in views:
-        assert _ctrace(tmp_path, *words) != "", words
-    for name in sorted({words[0] for words in views}):
-        jsonschema.validate(
-            json.loads(_ctrace(tmp_path, name, "--json")),
-            schemas.closed(schemas.schema_of(name)),
-            jsonschema.Draft202012Validator,
-        )
+    assert _shown(explain, capsys).startswith("PARTIAL  model.py\n")
+    named = {tuple(words) for path in PAGES.values() for words in commands(path.read_text()) if _shows_last_run(words)}
+    assert named >= {(view,) for view in VIEWS}
+    for words in sorted(named):
+        assert _shown(words, capsys) != "", words
+    for view in VIEWS:
+        data = json.loads(_shown((view, "--json"), capsys))
+        jsonschema.validate(data, schemas.closed(schemas.schema_of(view)), jsonschema.Draft202012Validator)
 
 
-def _is_plain(words: list[str]) -> bool:
-    """Whether a command shows the last run, whatever it is of."""
-    flags = all(
-        word in ("--all", "--by-line", "--rounds", "--nodes", "--passes", "-v", "--json", "--ops") for word in words[1:]
-    )
-    return (
-        words[0] in {"explain", "breaks", "recompiles", "guards", "shapes", "bytecode", "graphs", "fusion", "kernels"}
-        and flags
-    )
+def _shows_last_run(words: Sequence[str]) -> bool:
+    return words[0] in VIEWS and set(words[1:]) <= FLAGS
 
 
-def _ctrace(folder: Path, *words: str) -> str:
-    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
-    done = subprocess.run(
-        [sys.executable, "-c", boot, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "80"},
-    )
-    assert done.returncode == 0, f"{words}: {done.stderr}"
-    return done.stdout
+def _shown(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command in this process, which saves the start of a second one."""
+    capsys.readouterr()
+    _app(words, standalone_mode=False)
+    return capsys.readouterr().out
