@@ -20,10 +20,10 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check test lint format types bench clean
+.PHONY: help demo check test lint format types bench schemas reference screens docs clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make test ARGS="-m \"not integration\""      pass arguments to pytest'
 	@echo '  make test TORCH=2.11.0 TRITON=3.6.0        use another torch, in .venv-2.11.0'
@@ -59,9 +59,26 @@ bench: $(READY)  ## Run the benchmarks, one after the other
 		$(BIN)/python "$$script"; \
 	done
 
+schemas: $(READY)  ## Write the JSON Schemas of --json from the code
+	$(BIN)/python tools/schemas.py
+
+reference: $(READY)  ## Write the reference of commands and JSON from the code
+	$(BIN)/python tools/pages.py reference
+
+screens: $(READY)  ## Run the commands whose screens README and docs show, and update them
+	$(BIN)/python tools/pages.py screens
+
+docs: $(VENV)/.docs reference  ## Build the site in build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
+
 clean:  ## Remove what the other targets made; saved runs in .ctrace stay
 	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e '.[docs]'
+	@touch $@
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \

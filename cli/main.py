@@ -22,6 +22,7 @@ from ctrace.cli import (
     recompiles,
     run,
     runs,
+    schema,
     shapes,
     targets,
 )
@@ -60,6 +61,7 @@ _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "al
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)
 _add(runs.runs, runs.EXAMPLES)
 _add(targets.targets, targets.EXAMPLES)
+_add(schema.schema, schema.EXAMPLES)
 _add(doctor.doctor, doctor.EXAMPLES)
 
 

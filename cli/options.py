@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, with the names that the README documents.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; `ctrace schema COMMAND` describes it.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the report to FILE.")]
 Verbose = Annotated[

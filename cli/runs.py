@@ -14,7 +14,7 @@ Examples:
   ctrace runs                      list them, the last one at the bottom
   ctrace runs --prune 3            keep only the last three
   ctrace runs --keep NAME          one that stays; --unkeep lets it go
-  ctrace runs --rename NAME before and it stays
+  ctrace runs --rename NAME before  and it stays
   ctrace explain NAME              show one again
 """
 

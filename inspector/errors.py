@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit codes of the `ctrace` command; the README documents them."""
+    """Exit codes of the `ctrace` command; docs/reference/exit-codes.md documents them."""
 
     DONE = 0
     WORSE = 1

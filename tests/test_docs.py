@@ -1,0 +1,151 @@
+"""README and docs/ say what is so: commands, options, files, links and generated pages."""
+
+import ast
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jsonschema
+import pages
+import pytest
+import schemas
+import typer.main
+import yaml
+
+from ctrace.cli.main import _app
+from ctrace.cli.run import separated
+from ctrace.inspector.gate.policyfile import load_policy
+
+ROOT = pages.ROOT
+PAGES = {str(path.relative_to(ROOT)): path for path in pages.every_page() if path.name != "schemas.md"}
+FENCE = re.compile(
+    r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+VIEWS = ("explain", "breaks", "recompiles", "guards", "shapes", "bytecode", "graphs", "fusion", "kernels")
+FLAGS = {"--all", "--by-line", "--rounds", "--nodes", "--passes", "-v"}
+COMMANDS = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
+
+
+def blocks(text: str, language: str) -> list[tuple[str | None, str]]:
+    return [(found["title"], found["body"]) for found in FENCE.finditer(text) if found["language"] == language]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield every command that a page names, in blocks and in words: those for a shell, and those in backticks."""
+    lines = [line for _, body in blocks(text, "sh") for line in body.splitlines()]
+    lines += [
+        line.removeprefix("$ ") for _, body in blocks(text, "text") for line in body.splitlines() if line[:2] == "$ "
+    ]
+    lines += re.findall(r"`(ctrace [a-z][^`\n]*)`", FENCE.sub("", text))
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["ctrace"] and words[1:2]:
+            yield words[1:]
+
+
+NAMED = sorted({(page, shlex.join(words)) for page, path in PAGES.items() for words in commands(path.read_text())})
+
+
+@pytest.mark.parametrize(("page", "command"), NAMED)
+def test_commands_and_their_options_exist(page: str, command: str) -> None:
+    """Typer parses each as it would on a command line; nothing is run."""
+    name, *words = separated(shlex.split(command))
+    assert name in COMMANDS, page
+    COMMANDS[name].make_context(name, words)
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    named = {words[0] for words in commands(PAGES["README.md"].read_text())}
+    assert set(COMMANDS) - named <= {"run", "runs", "targets"}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README.md"].read_text().splitlines()) <= 200
+
+
+def test_the_reference_is_generated_from_the_code() -> None:
+    path = pages.REFERENCE / "commands.md"
+    assert path.read_text() == pages.commands_page(), "run `make reference`, and commit what it writes"
+    assert set(re.findall(r"^## (\w+)$", pages.schemas_page(), re.MULTILINE)) == set(schemas.COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """`make docs` checks those between pages with their anchors; this one checks README, too."""
+    path = PAGES[page]
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", FENCE.sub("", path.read_text()))
+    generated = {"schemas.md"}
+    assert [each for each in links if Path(each).name not in generated and not (path.parent / each).exists()] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = re.findall(r"- ((?:\w+/)?[\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
+    assert sorted([*nav, "README.md"]) == sorted(
+        [*(page.removeprefix("docs/") for page in PAGES), "reference/schemas.md"]
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_in_other_languages_can_be_read(page: str) -> None:
+    text = PAGES[page].read_text()
+    for _, body in blocks(text, "python"):
+        ast.parse(body)
+    for _, body in blocks(text, "toml"):
+        tomllib.loads(body)
+    for _, body in blocks(text, "yaml"):
+        yaml.safe_load(body)
+    for _, body in blocks(text, "json"):
+        json.loads(body)
+
+
+def test_the_policy_is_one(tmp_path: Path) -> None:
+    ((title, body),) = [each for each in blocks(PAGES["docs/guide/ci.md"].read_text(), "yaml") if each[0]]
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mask.py").touch()
+    (tmp_path / str(title)).write_text(body)
+    policy = load_policy(tmp_path / str(title))
+    assert [each.gb for each in policy.allow] == ["GB0170"]
+
+
+def test_json_names_are_those_of_the_schema() -> None:
+    page = PAGES["docs/reference/json.md"].read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `ctrace explain --json`")]
+    named = re.findall(r"`(\w+)`", row)
+    properties = schemas.schema_of("explain")["$defs"]["report"]["properties"]
+    assert set(named) == set(properties)
+
+
+@pytest.mark.integration
+def test_getting_started_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs the page's model file with the page's command, then every view that a page names without a target."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CTRACE_DIR", raising=False)
+    page = PAGES["docs/start.md"].read_text()
+    for title, body in blocks(page, "python"):
+        (tmp_path / str(title)).write_text(body)
+    explain = ["explain", "model.py", "--fast"]
+    assert explain in list(commands(page))
+    assert _shown(explain, capsys).startswith("PARTIAL  model.py\n")
+    named = {tuple(words) for path in PAGES.values() for words in commands(path.read_text()) if _shows_last_run(words)}
+    assert named >= {(view,) for view in VIEWS}
+    for words in sorted(named):
+        assert _shown(words, capsys) != "", words
+    for view in VIEWS:
+        data = json.loads(_shown((view, "--json"), capsys))
+        jsonschema.validate(data, schemas.closed(schemas.schema_of(view)), jsonschema.Draft202012Validator)
+
+
+def _shows_last_run(words: Sequence[str]) -> bool:
+    return words[0] in VIEWS and set(words[1:]) <= FLAGS
+
+
+def _shown(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command in this process, which saves the start of a second one."""
+    capsys.readouterr()
+    _app(words, standalone_mode=False)
+    return capsys.readouterr().out

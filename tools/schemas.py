@@ -1,0 +1,257 @@
+"""Write a JSON Schema of what each command prints with `--json`: `make schemas`.
+
+They are generated from the functions that write the reports (see `shapes.py`): a name, a type or an enum value that
+changes in the code changes here. `reports/schemas/` is shipped, and `ctrace schema` prints what is in it.
+"""
+
+import enum
+import json
+import sys
+import types
+import typing
+from collections import abc
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shapes import ANYTHING, Array, Constant, Either, Object, Reference, Row, Shape, Value, Writers, options, refers
+
+from ctrace import __version__
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+FOLDER = Path(__file__).resolve().parent.parent / "reports" / "schemas"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of a command's output: `module:function` that writes it, and with which options it is printed."""
+
+    writer: str
+    options: str = ""
+    each: bool = False
+    """Whether the output is a list of what the function returns."""
+    single: int | None = None
+    """For several GPUs: the form that each GPU's report has."""
+
+
+_SEVERAL_GPUS = "ctrace.reports.json_sidebyside:render_side_by_side_json"
+_GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json_graphs", "ctrace.reports.json_kernels", "ctrace.reports.json_lessons"
+
+COMMANDS: dict[str, tuple[Form, ...]] = {
+    "explain": (Form("ctrace.reports.json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
+    "run": (Form("ctrace.reports.json:render_json"),),
+    "breaks": (Form("ctrace.reports.json:render_breaks_json"), Form(f"{_LESSONS}:render_lesson_json", "--explain")),
+    "recompiles": (
+        Form("ctrace.reports.json_recompiles:render_recompiles_json"),
+        Form(f"{_LESSONS}:render_cause_lesson_json", "--explain"),
+    ),
+    "guards": (Form("ctrace.reports.json_guards:render_guards_json"),),
+    "shapes": (Form("ctrace.reports.json_shapes:render_shapes_json"),),
+    "bytecode": (Form("ctrace.reports.json_bytecode:render_bytecode_json"),),
+    "graphs": (
+        Form(f"{_GRAPHS}:render_graphs_json"),
+        Form(f"{_GRAPHS}:render_stage_json", "--stage"),
+        Form(f"{_GRAPHS}:render_line_json", "--line"),
+        Form(f"{_GRAPHS}:render_diff_json", "--diff"),
+        Form(f"{_GRAPHS}:render_passes_json", "--passes"),
+    ),
+    "fusion": (
+        Form("ctrace.reports.json_fusion:render_fusion_json"),
+        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+    ),
+    "kernels": (
+        Form(f"{_KERNELS}:render_kernels_json"),
+        Form(f"{_KERNELS}:render_line_json", "--line"),
+        Form(f"{_KERNELS}:render_wrappers_json", "--wrapper"),
+        Form(f"{_KERNELS}:render_ir_json", "--ir"),
+        Form(f"{_KERNELS}:render_dump_json", "--dump"),
+        Form(_SEVERAL_GPUS, "--target A,B", single=0),
+    ),
+    "check": (Form("ctrace.reports.gate.json:render_check_json"),),
+    "runs": (Form("ctrace.cli.runs:_data", each=True),),
+    "targets": (
+        Form("ctrace.reports.json_targets:_data", "NAME"),
+        Form("ctrace.reports.json_targets:_data", each=True),
+    ),
+    "doctor": (Form("ctrace.cli.doctor:_data", each=True),),
+}
+
+
+def schema_of(command: str) -> dict[str, Any]:
+    """Return the JSON Schema of what a command prints with `--json`."""
+    writers = Writers()
+    forms = COMMANDS[command]
+    shapes: list[Shape] = []
+    for form in forms:
+        function = refers(form.writer)
+        if form.single is not None:
+            shapes.append(writers.returned(function, each=shapes[form.single]))
+        else:
+            shapes.append(Array(writers.reference(function)) if form.each else writers.returned(function))
+    written = [_schema(each) for each in shapes]
+    for form, each in zip(forms, written, strict=True):
+        if form.options:
+            each["title"] = f"ctrace {command} {form.options} --json"
+    head = {"$schema": DRAFT, "$id": f"ctrace-{__version__}-{command}.json", "title": f"ctrace {command} --json"}
+    every = {name: {**_described(writers.docs[name]), **_schema(shape)} for name, shape in writers.definitions.items()}
+    body: dict[str, Any] = written[0] if len(written) == 1 else {"anyOf": written}
+    if set(body) == {"$ref"}:
+        body = every[str(body["$ref"]).rpartition("/")[2]]
+    defined = {name: every[name] for name in sorted(_referred(body, every))}
+    return {**head, **body, **({"$defs": defined} if defined else {})}
+
+
+def _referred(schema: Any, every: dict[str, Any]) -> set[str]:
+    """Return the definitions that a schema refers to, and those that they refer to."""
+    found: set[str] = set()
+    left = [schema]
+    while left:
+        match left.pop():
+            case {"$ref": str(path)}:
+                name = path.rpartition("/")[2]
+                left += [] if name in found else [every[name]]
+                found.add(name)
+            case dict(one):
+                left += one.values()
+            case list(several):
+                left += several
+    return found
+
+
+def _described(text: str) -> dict[str, str]:
+    return {"description": text} if text else {}
+
+
+def _schema(shape: Shape) -> dict[str, Any]:
+    match shape:
+        case Constant(value):
+            return {"type": "null"} if value is None else {"const": value}
+        case Reference(name):
+            return {"$ref": f"#/$defs/{name}"}
+        case Array(item):
+            return {"type": "array", "items": _schema(item)}
+        case Row(items):
+            return _row([_schema(each) for each in items])
+        case Object():
+            return _object(shape)
+        case Value(hint):
+            found = options(shape)
+            return _of_hint(hint) if found in ((shape,), (Value(hint),)) else _any_of(found)
+        case Either():
+            return _any_of(options(shape))
+
+
+def _row(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return (
+        {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
+        if items
+        else {"type": "array", "maxItems": 0}
+    )
+
+
+def _object(shape: Object) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "object"}
+    if shape.properties:
+        found["properties"] = {
+            name: {**_schema(each.shape), **_described(each.doc)} for name, each in shape.properties.items()
+        }
+        found["required"] = [name for name, each in shape.properties.items() if each.required]
+    if shape.rest is not None:
+        found["additionalProperties"] = _schema(shape.rest)
+        if shape.names is not None:
+            found["propertyNames"] = _schema(shape.names)
+    elif not shape.properties:
+        found["maxProperties"] = 0
+    return found
+
+
+def _any_of(shapes: tuple[Shape, ...]) -> dict[str, Any]:
+    """Return a schema of several, short: types of scalars in one list, constants and enums in one."""
+    schemas: list[dict[str, Any]] = []
+    for each in (_schema(one) for one in shapes):
+        if each not in schemas:
+            schemas.append(each)
+    if {} in schemas:
+        return {}
+    values = [each for each in schemas if set(each) <= {"const", "enum"}]
+    scalars = [each for each in schemas if set(each) == {"type"} and not isinstance(each["type"], dict)]
+    types_ = list(dict.fromkeys(one for each in scalars for one in _listed(each["type"])))
+    if "number" in types_:
+        types_ = [each for each in types_ if each != "integer"]
+    others = [each for each in schemas if each not in values and each not in scalars]
+    named = list(dict.fromkeys(one for each in values for one in each.get("enum", [each.get("const")])))
+    if named and types_ == ["null"]:
+        named, types_ = [*named, None], []
+    if "string" in types_:
+        named = [each for each in named if not isinstance(each, str)]
+    found: list[dict[str, Any]] = [{"enum": named}] if named else []
+    found += [{"type": types_[0] if len(types_) == 1 else types_}] if types_ else []
+    found += others
+    if len(others) == 1 and len(found) == 2 and types_ and not named and isinstance(others[0].get("type"), str):
+        return {**others[0], "type": [others[0]["type"], *types_]}
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _listed(type_: str | list[str]) -> list[str]:
+    return [type_] if isinstance(type_, str) else type_
+
+
+_SCALARS: dict[Any, Any] = {bool: "boolean", int: "integer", float: ["number", "null"], str: "string"}
+"""JSON has no number that is not finite; such a one is written as null."""
+
+
+def _of_hint(hint: Any) -> dict[str, Any]:
+    """Return the schema of a Python type."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint in (Any, object):
+        return {}
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if hint in (None, types.NoneType):
+        return {"type": "null"}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return {"enum": [each.value for each in hint]}
+    if origin is tuple and arguments and Ellipsis not in arguments:
+        return _row([_schema(Value(each)) for each in arguments])
+    if isinstance(origin or hint, type) and issubclass(origin or hint, abc.Mapping):
+        key, value = (*arguments, Any, Any)[:2]
+        return _object(Object({}, Value(value), None if key in (str, Any) else Value(key)))
+    if isinstance(origin or hint, type) and issubclass(origin or hint, abc.Iterable):
+        return {"type": "array", "items": _schema(Value(arguments[0]) if arguments else ANYTHING)}
+    raise TypeError(f"{hint} cannot be written as JSON")
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema that refuses properties it does not name; the shipped ones allow them, as names may be added."""
+    match schema:
+        case dict():
+            found = {name: closed(each) for name, each in schema.items()}
+            if isinstance(schema.get("properties"), dict) and "type" in schema:
+                found.setdefault("additionalProperties", False)
+            return found
+        case list():
+            return [closed(each) for each in schema]
+    return schema
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each schema file by name."""
+    return {f"{name}.json": json.dumps(schema_of(name), indent=1, ensure_ascii=False) + "\n" for name in COMMANDS}
+
+
+def main() -> None:
+    """Write the schemas; files of commands that are gone are deleted."""
+    FOLDER.mkdir(exist_ok=True)
+    found = texts()
+    for path in FOLDER.glob("*.json"):
+        if path.name not in found:
+            path.unlink()
+    for name, text in found.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{len(found)} schemas in {FOLDER}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
