@@ -112,7 +112,7 @@ class RootCause:
     expected: str = ""
     """Why nothing needs to change, where that is so."""
     detail: str = ""
-    """What the values were, for a recompilation: "took 4, 8, 16"."""
+    """Torch's own reason for a recompilation, where that is about another cache entry than the nearest."""
 
 
 _SAME_COVERAGE = 0.5

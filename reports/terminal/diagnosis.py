@@ -23,6 +23,8 @@ _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
 """Letters of a cause's reason, by the number of causes that are shown: all have to fit one screen."""
 _PLACE = 60
 """Columns of a place."""
+_DETAIL = 150
+"""Letters of what torch itself reports, where that is about another cache entry."""
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 
@@ -92,6 +94,8 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     why = ". ".join(part for part in (_compared(each, session), each.why) if part)
     if why and letters:
         lines.append(Padding(Text(_bounded(why, letters)), (0, 0, 0, indent)))
+    if each.detail and letters:
+        lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
     return Group(*lines)
 
 

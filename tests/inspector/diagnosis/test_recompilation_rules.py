@@ -1,9 +1,13 @@
+from dataclasses import replace
+
+import pytest
+
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.model import Counts
 from ctrace.inspector.diagnosis.trial import Marked, Trial, Tried
 from ctrace.inspector.dimensions import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
 from ctrace.inspector.findings import Break, BreakKind, Cause, Frame, Owner, Recompile
-from ctrace.inspector.model import Failure, FailurePhase, Graph, Session
+from ctrace.inspector.model import Failure, FailurePhase, Graph, Scenario, Session
 
 FILE = "/home/user/model.py"
 
@@ -79,7 +83,7 @@ def test_one_token_is_no_last_batch():
 def test_a_last_batch_is_dropped_or_marked():
     short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
     assert "drop_last=True" in first(session(short))
-    assert "mark_dynamic(x, 0)" in first(session(short))
+    assert "mark_dynamic(batch, 0)" in first(session(short))
     single = recompile(Cause("zero_one", "x.size(0)", "8", "1"))
     assert "drop_last=True" in first(session(single))
     assert "mark_dynamic" not in first(session(single))
@@ -89,6 +93,22 @@ def test_inputs_that_disagree_are_no_last_batch():
     causes = Cause("size", "x.size(0)", "8", "3", is_open=True), Cause("size", "y.size(1)", "5", "6", is_open=True)
     assert "drop_last" not in first(session(recompile(*causes)))
     assert "drop_last" not in first(session(recompile(Cause("size", "x.size(0)", "3", "8", is_open=True))))
+
+
+def test_a_batch_is_called_what_the_user_calls_it():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    assert "mark_dynamic(x, 0)" in first(session(short, listings={FILE: "def forward(self, x):\n    return x"}))
+    assert "mark_dynamic(x, 0)" not in first(session(short, listings={FILE: "def forward(self, y):\n    return y"}))
+
+
+def test_a_smaller_batch_that_others_follow_is_no_last_batch():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    after = recompile(Cause("dtype", "x.dtype", "float32", "float64"), entry=2, nearest=1)
+    assert "drop_last" not in first(session(short, after))
+    calls = tuple(Scenario(name, 2) for name in ("inputs", "small", "large"))
+    small = replace(short, scenario="small", call=0)
+    assert "drop_last" not in first(session(small, scenarios=calls))
+    assert "drop_last" in first(session(small, scenarios=calls[:2]))
 
 
 def test_a_list_that_grows_is_named():
@@ -271,12 +291,52 @@ def test_a_violated_mark_is_dropped():
 
     done = tuple(trials(violated(), attempt))
     assert [(edit.line, edit.text) for edit in tried[0].edits] == [(9, "    pass")]
-    from dataclasses import replace
-
     advice = diagnose(replace(violated(), trials=done)).advice[0]
     assert advice.checked
     assert "model.py:2: `for row in range(x.shape[1]):`" in advice.text
     assert "model.py:9" in advice.text
+
+
+RESHAPED = """\
+def forward(self, x):
+    return x.reshape({}, -1, 8)
+
+
+def inputs():
+    x = torch.ones(4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    return (x,)
+"""
+
+
+def reshaped(size):
+    text = RESHAPED.format(size)
+    fixed = Condition("", "", "operation", FILE, 2, text.split("\n")[1].strip())
+    batch = dim(0, 4, DimKind.SPECIALISED, Policy.MARKED_DYNAMIC, fixed=fixed)
+    failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
+    failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
+    return Session(failure=failure, shapes=(failed,), listings={FILE: text})
+
+
+@pytest.mark.parametrize("size", ["self.batch", "4"])
+def test_a_size_is_taken_from_the_tensor_where_that_was_seen_to_work(size):
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return Session(graphs=(Graph("0/0", "forward", FILE, 1, 1),))
+
+    done = tuple(trials(reshaped(size), attempt))
+    assert tried[0].edits[0].text.strip() == "return x.reshape(x.shape[0], -1, 8)"
+    advice = diagnose(replace(reshaped(size), trials=done)).advice[0]
+    assert advice.checked
+    assert f"`x.shape[0]` for `{size}`" in advice.text
+    assert "x.shape[0]` for" not in first(reshaped(size))
+
+
+def test_what_was_checked_of_a_mark_is_its_removal():
+    text = first(reshaped("other"))
+    assert "allows 4 only: drop the mark of x.size(0) (model.py:7)." in text
 
 
 def test_what_raises_in_eager_is_put_right_first():
