@@ -116,9 +116,9 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     if scene.session.failure is not None:
         # A run that raised counts too little: what no longer raises is better, whatever it counts.
         return _Judged(candidate, True, effect)
-    if not effect.helps or _is_moved(effect, scene, tried):
-        return _Judged(candidate, False, effect)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
+    if not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
+        return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
 
 

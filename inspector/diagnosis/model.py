@@ -159,6 +159,12 @@ class Effect:
         first = self.before.graphs == 0 < self.after.graphs
         return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self._covers(less=False))
 
+    @property
+    def saves(self) -> bool:
+        """Whether a graph or a recompilation is gone, or more is compiled: one of several breaks at a line is not it."""
+        graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
+        return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
+
     def _covers(self, *, less: bool) -> bool:
         """Whether clearly less, or clearly more, of the ops are in graphs."""
         before, after = self.before.coverage, self.after.coverage

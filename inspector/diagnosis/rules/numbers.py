@@ -113,9 +113,10 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
     if edits:
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
         rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
+        it, its = ("it", "its value") if len(buffers) == 1 else ("them", "their values")
         said = (
             f"{_place(file, made[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
-            f"{in_library(file)}: nothing changes it, and Python needs its value, which a buffer keeps from it."
+            f"{in_library(file)}: nothing changes {it}, and Python needs {its}."
         )
         yield Candidate(said, ids, Trial(edits=edits), worth=87, only_checked=not scene.is_users(file))
 

@@ -253,6 +253,24 @@ def test_an_optimizer_alone_is_compiled_as_it_should_be():
     assert not found.advice
 
 
+def test_a_backward_of_what_a_compiled_call_returns_is_no_training_step():
+    source = "compiled(x).backward()"
+    inside = Frame("/env/torch/nn/parallel/distributed.py", 1757, "_pre_forward", "self.logger.log()")
+    own = broken(5, source)
+    wrapper = replace(own, owner=Owner.TORCH, paths=((*own.paths[0], inside),))
+    assert diagnose(Session(breaks=(own,))).causes[0].kind == "training_step"
+    assert diagnose(Session(breaks=(wrapper,))).causes[0].kind != "training_step"
+
+
+def test_a_whole_step_is_named_before_torchs_own_wrapper():
+    breaks = (
+        replace(broken(5, "optimizer.zero_grad()", called="torch.optim.Optimizer.zero_grad"), owner=Owner.TORCH),
+        broken(7, "loss.backward()", "GB0123"),
+    )
+    assert "not the whole training step" in first(Session(breaks=breaks))
+    assert first(Session(breaks=breaks[:1])) == ""
+
+
 MARKED = """\
 def forward(x):
     for row in range(x.shape[1]):
