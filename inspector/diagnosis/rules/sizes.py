@@ -30,13 +30,13 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
-        place = at(cause)
-        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "a loop"
-        own = scene.is_users(fixed.fixed.file)
-        other = ", write it with torch._higher_order_ops.scan, or compile only what it calls" if own else ""
+        place = f"{at(cause)}: " if at(cause) else ""
+        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
+        pad = f"pad {plain_name(guard.subject)} to a few lengths"
+        own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
+        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is a library's"
         text = (
-            f"{place}: {loop} is unrolled, once for each {plain_name(guard.subject)} ({_took(scene, cause)}): pad to a "
-            f"few lengths{other}. mark_dynamic raises here."
+            f"{place}{how}: it is unrolled, once for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         )
         yield Candidate(text, (cause.id,), worth=70)
 
