@@ -161,7 +161,7 @@ class Effect:
 
     @property
     def saves(self) -> bool:
-        """Whether a graph or a recompilation is gone, or more is compiled; one of two breaks at a line does not count."""
+        """Whether a graph or a recompilation is gone, or more is compiled; one break less at a line is not enough."""
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
         return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 

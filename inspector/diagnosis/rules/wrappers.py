@@ -59,6 +59,6 @@ def library_code(scene: Scene) -> Iterator[Candidate]:
         if package and not package.startswith("torch "):
             text = (
                 f"{at(cause)}: this is code of {package}: look for an option or argument that avoids it, or a "
-                "newer version; else call that part under torch.compiler.disable, and raise it there."
+                "newer version; else call that part under torch.compiler.disable, and report it there."
             )
             yield Candidate(text, (cause.id,), general=True)
