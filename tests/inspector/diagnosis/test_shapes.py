@@ -27,6 +27,11 @@ def test_experts_see_all_rows():
     )
 
 
+def test_the_method_of_a_library_to_replace_is_named():
+    *_, spoken = shapes.data_dependent_shapes(scene(ran(EXPERTS, broken(7, "GB0036", file=LIBRARY), file=LIBRARY)))
+    assert "(kit: replace Experts.forward from your code, or report it there)" in spoken.text
+
+
 def test_a_mask_without_experts_is_multiplied_by():
     run = ran("import torch\ndef forward(x):\n    return x[x > 0]", broken(3, "GB0036"))
     assert all(
