@@ -78,7 +78,8 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
                 f" and {fmt.count(len(shown) - MOST_CAUSES, 'more cause')}: see ctrace explain --json", style="dim"
             )
     if expected := [each for each in found.causes if each.expected]:
-        yield from _expected(expected)
+        advised = {id_ for advice in found.advice for id_ in advice.causes}
+        yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
 
 
 def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
@@ -116,9 +117,9 @@ def _bounded(text: str, letters: int) -> str:
     return line[: ends[-1]].rstrip() if ends else fmt.cut(line, letters)
 
 
-def _expected(found: list[RootCause]) -> Iterator[RenderableType]:
-    """Name what recompiled and needs no change, in one line each."""
-    yield section("Expected recompilations, nothing to change")
+def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:
+    """Name what recompiled and need not change, in one line each."""
+    yield section("Expected recompilations" if has_advice else "Expected recompilations, nothing to change")
     for each in found[:2]:
         yield item(Text(fmt.one_line(f"{each.title} ({symptoms(each)})", 150), style="dim"))
     if len(found) > 2:

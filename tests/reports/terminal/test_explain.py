@@ -129,6 +129,14 @@ def test_torchs_own_reason_is_shown_beside_the_nearest_entry() -> None:
     assert "torch reports" not in _screen(Session(recompiles=(replace(made, nearest="0/1", reason=""),)), 80)
 
 
+def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None:
+    batch = Cause("size", "x.size(0)", "8", "3", is_open=True)
+    made = Recompile("0/1", "forward", sessions.MODEL, 8, True, (batch,), why_expected="Once.", nearest="0/0")
+    assert "nothing to change" not in _screen(Session(recompiles=(made,)), 80)
+    mode = replace(made, causes=(Cause("training_mode", "self.training", "True", "False"),))
+    assert "nothing to change" in _screen(Session(recompiles=(mode,)), 80)
+
+
 def test_a_fast_run_says_what_it_left_out() -> None:
     session = Session(environment=Environment(fast=True))
     shown = " ".join(_screen(session, 80).split())
