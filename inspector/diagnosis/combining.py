@@ -35,10 +35,17 @@ def _parts(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]
         has_raised = tried is not None and tried.counts is None
         if not each.short or each.trial is None or has_raised or set(each.causes) <= covered:
             continue
-        if all(is_disjoint(each.trial.edits, known.edits) for known in taken):
+        if any(_includes(known, each.trial) for known in taken):
+            covered |= set(each.causes)
+        elif all(is_disjoint(each.trial.edits, known.edits) for known in taken):
             covered |= set(each.causes)
             taken.append(each.trial)
             yield each
+
+
+def _includes(whole: Trial, part: Trial) -> bool:
+    """Whether a trial sets all that another one does, which changes nothing but settings."""
+    return bool(part.settings) and set(part.settings) <= set(whole.settings) and not (part.edits or part.ignored)
 
 
 def _merged(trials: list[Trial]) -> Trial:

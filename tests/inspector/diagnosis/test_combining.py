@@ -5,7 +5,7 @@ from dataclasses import replace
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.combining import combined
 from ctrace.inspector.diagnosis.model import Counts
-from ctrace.inspector.diagnosis.rules import numbers, options, values
+from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
 from ctrace.tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 TEXT = """\
@@ -44,6 +44,15 @@ def test_what_raised_is_not_combined():
     assert list(combined(scene(run), candidates(run)))
     raised = with_trial(run, values.SCALARS, None)
     assert not list(combined(scene(raised), candidates(raised)))
+
+
+def test_a_setting_is_named_once():
+    run = ran("import torch\ndef forward(x):\n    y = x.nonzero()\n    return y[: x.max().item()]", *SIZES)
+    offered = [*shapes.data_dependent_shapes(scene(run)), *values.numbers(scene(run))]
+    assert not list(combined(scene(run), offered))
+
+
+SIZES = (broken(3, "GB0036"), broken(4))
 
 
 def candidates(run):
