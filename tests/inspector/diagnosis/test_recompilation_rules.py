@@ -221,6 +221,17 @@ def test_a_flag_is_no_reason_for_a_change():
     assert "both values" not in first(session(recompile(Cause("argument_value", "n", "1", "2"))))
 
 
+def test_what_a_break_hands_on_is_not_for_the_user_to_change():
+    fix = "Cast to one dtype before the call."
+    assert fix in first(session(recompile(Cause("dtype", "x.dtype", "int64", "float32", fix=fix))))
+    assert not first(session(recompile(Cause("dtype", "___stack0.dtype", "int64", "float32", fix=fix))))
+
+
+def test_advice_to_change_nothing_has_no_place():
+    fix = "Nothing, for it is one graph, once."
+    assert first(session(recompile(Cause("zero_one", "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
+
+
 def test_only_inputs_that_are_one_are_cloned():
     assert "pass y.clone()" in first(session(recompile(Cause("aliasing", "x is y", "False", "True"))))
     assert "clone" not in first(session(recompile(Cause("aliasing", "None is None", "False", "True"))))
