@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.combining import combined
+from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.model import Counts
 from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
+from ctrace.inspector.diagnosis.trial import LineEdit
 from ctrace.tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 TEXT = """\
@@ -68,6 +70,12 @@ def test_one_change_that_is_as_good_comes_first():
     text = diagnose(replace(run, trials=known)).advice[0].text
     assert single.trial.edits
     assert not text.startswith("Together")
+
+
+def test_changes_of_one_line_are_not_combined():
+    edit = LineEdit(FILE, 3, "pass")
+    assert not is_disjoint([edit], [LineEdit(FILE, 3, "return")])
+    assert is_disjoint([edit], [LineEdit(FILE, 4, "pass"), LineEdit(LIBRARY, 3, "pass")])
 
 
 LIBRARY_TEXT = """\
