@@ -28,8 +28,12 @@ def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
         ids = tuple(each.id for each in found)
         said = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
         yield Candidate(said, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
+    of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
-        yield Candidate(f"{at(cause)}: {_mask(scene, cause)}{_patch(scene, cause)}.", (cause.id,))
+        words = f"{_mask(scene, cause)}{_patch(scene, cause)}"
+        of_function.setdefault((cause.file, cause.function, words), []).append(cause)
+    for (_, _, words), mine in of_function.items():
+        yield Candidate(f"{at(mine[0])}: {words}.", tuple(cause.id for cause in mine))
 
 
 def _mask(scene: Scene, cause: RootCause) -> str:

@@ -32,6 +32,12 @@ def test_the_method_of_a_library_to_replace_is_named():
     assert "(kit: replace Experts.forward from your code, or report it there)" in spoken.text
 
 
+def test_one_function_gets_one_advice():
+    breaks = (broken(6, "GB0036", expression="a"), broken(7, "GB0036", expression="b"))
+    _, spoken = shapes.data_dependent_shapes(scene(ran(EXPERTS, *breaks)))
+    assert len(spoken.causes) == 2
+
+
 def test_a_mask_without_experts_is_multiplied_by():
     run = ran("import torch\ndef forward(x):\n    return x[x > 0]", broken(3, "GB0036"))
     assert all(
