@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.model import Diagnosis
+from ctrace.inspector.diagnosis.model import Diagnosis, RootCause
 from ctrace.inspector.model import Session
 from ctrace.inspector.views.breaks import ranked
 from ctrace.inspector.views.completeness import first_lines, other_problems
@@ -103,9 +103,15 @@ def _causes(found: Diagnosis, cwd: str) -> Iterator[str]:
     yield "\n| cause | place | findings | costs | why |\n|---|---|---|---|---|"
     for each in shown[:MOST_CAUSES]:
         where = code(fmt.place(each.file, each.line, cwd)) if each.file else text("not known")
-        yield row(prose(each.title), where, text(symptoms(each)), text(cost(each)), prose(each.expected or each.why))
+        yield row(prose(each.title), where, text(symptoms(each)), text(cost(each)), prose(_why(each)))
     if (left := len(shown) - MOST_CAUSES) > 0:
         yield f"\nAnd {fmt.count(left, 'more cause')}: see `ctrace explain --json`."
+
+
+def _why(each: RootCause) -> str:
+    """Return a cause's reason, and torch's own where that is about another cache entry."""
+    parts = (each.why, each.detail) if each.detail else (each.why,)
+    return each.expected or " · ".join(part for part in parts if part)
 
 
 def _dangers(session: Session) -> Iterator[str]:

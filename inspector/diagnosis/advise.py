@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.combining import combined
 from ctrace.inspector.diagnosis.model import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.diagnosis.rules import RULES
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
@@ -63,6 +64,8 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
         for each in candidates
         if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
     ]
+    if len(done) == MOST_TRIALS - 1 and (together := [each for each in combined(scene, candidates) if each in left]):
+        return together[0]
     return max(left, key=lambda candidate: candidate.worth, default=None)
 
 
@@ -78,7 +81,9 @@ def _scene(session: Session) -> Scene:
 
 
 def _candidates(scene: Scene) -> list[Candidate]:
-    return [each for rule in RULES for each in rule(scene)]
+    """Return what the rules offer, and once something was tried, all of it together."""
+    found = [each for rule in RULES for each in rule(scene)]
+    return [*found, *(combined(scene, found) if scene.session.trials else ())]
 
 
 def _tried(each: Candidate, attempt: Attempt) -> Tried:
@@ -116,9 +121,9 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     if scene.session.failure is not None:
         # A run that raised counts too little: what no longer raises is better, whatever it counts.
         return _Judged(candidate, True, effect)
-    if not effect.helps or _is_moved(effect, scene, tried):
-        return _Judged(candidate, False, effect)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
+    if not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
+        return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
 
 
@@ -151,7 +156,8 @@ def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[S
             continue
         covered |= set(found.causes)
         made.append(Suggestion(found.text, found.causes, each.holds, each.effect, found.general))
-    return sorted(made, key=lambda each: _rank(each, rank))
+    changes = [each for each in made if not each.text.startswith("Nothing")]
+    return sorted(changes or made, key=lambda each: _rank(each, rank))
 
 
 def _gain(each: _Judged | Suggestion) -> int:

@@ -209,7 +209,7 @@ def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, 
         level = 0
     elif cause.kind is RootKind.WRONG_RESULT:
         level = 1
-    elif cause.expected or cause.kind is RootKind.DISABLED:
+    elif cause.expected:
         level = 4
     else:
         level = 3 if kinds <= {Finding.ATTENTION} else 2

@@ -43,6 +43,21 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
+def is_disjoint(first: Iterable[LineEdit], second: Iterable[LineEdit]) -> bool:
+    """Whether two changes can be made together: they edit no line that both know."""
+    lines = {(edit.file, edit.line) for edit in first}
+    return not any((edit.file, edit.line) in lines for edit in second)
+
+
+def qualified_name(text: str, line: int) -> str:
+    """Name the function or method that a line lies in: `Experts.forward`; empty: it lies in none."""
+    tree = parsed(text)
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
+    is_function = bool(found) and not isinstance(found[-1], ast.ClassDef)
+    return ".".join(node.name for node in found) if is_function else ""
+
+
 def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the functions that a line lies in, outermost first."""
     tree = parsed(text)

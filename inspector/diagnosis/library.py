@@ -21,4 +21,4 @@ def package_of(file: str) -> str:
 def in_library(file: str) -> str:
     """Say how to change a line of a package, in brackets; empty: it is the user's own file."""
     package = package_of(file)
-    return f" ({package}: patch it from your code, or raise it there)" if package else ""
+    return f" ({package}: patch it from your code, or report it there)" if package else ""

@@ -112,7 +112,7 @@ class RootCause:
     expected: str = ""
     """Why nothing needs to change, where that is so."""
     detail: str = ""
-    """What the values were, for a recompilation: "took 4, 8, 16"."""
+    """Torch's own reason for a recompilation, where that is about another cache entry than the nearest."""
 
 
 _SAME_COVERAGE = 0.5
@@ -158,6 +158,12 @@ class Effect:
             return False
         first = self.before.graphs == 0 < self.after.graphs
         return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self._covers(less=False))
+
+    @property
+    def saves(self) -> bool:
+        """Whether a graph or a recompilation is gone, or more is compiled; one break less at a line is not enough."""
+        graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
+        return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 
     def _covers(self, *, less: bool) -> bool:
         """Whether clearly less, or clearly more, of the ops are in graphs."""

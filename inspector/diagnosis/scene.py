@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ctrace.inspector.diagnosis.model import Finding, RootCause
 from ctrace.inspector.diagnosis.trial import Trial, Tried
@@ -79,6 +79,5 @@ class Candidate:
     """Whether to show it only where its trial helped."""
     needs_backend: bool = False
     """Whether the trial has to go through AOTAutograd and Inductor, where the finding came from."""
-    otherwise: str = ""
-    """What to say of these causes where the trial did not help; see `rules`."""
-    extra: dict[str, str] = field(default_factory=dict)
+    short: str = ""
+    """The change in a few words, for advice that combines several; empty: it is not combined."""

@@ -3,20 +3,30 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.findings import Break
+from ctrace.inspector.findings import Break, Frame
 from ctrace.inspector.model import Session
 
 BACKWARD = ("GB0123",)
 _OPTIMIZER = re.compile(r"\bOptimizer\.\w+|torch\.optim\.|\b[A-Z]\w*\.step\b.*torch/optim")
+_AUTOGRAD = re.compile(r"[/\\]torch[/\\](?:_tensor\.py|autograd[/\\])")
 _IN_OPTIM = re.compile(r"[/\\]torch[/\\]optim[/\\]")
 
 
 def is_backward(each: Break) -> bool:
-    """Whether compiled code runs a backward pass."""
-    return (
-        bool(set(each.gb) & set(BACKWARD))
-        or re.search(r"\.backward\(|autograd\.(?:grad|backward)\(", each.source) is not None
-    )
+    """Whether compiled code runs a backward pass.
+
+    `compiled(x).backward()` names one too where the break is within the compiled call.
+    """
+    if set(each.gb) & set(BACKWARD):
+        return True
+    named = re.search(r"\.backward\(|autograd\.(?:grad|backward)\(", each.source) is not None
+    return named and all(_leads_to_backward(path[-1], each) for path in each.paths if path)
+
+
+def _leads_to_backward(frame: Frame, each: Break) -> bool:
+    """Whether a break's innermost frame is at the user's line, or in torch's autograd."""
+    at_line = (frame.file, frame.line) == (each.file, each.line)
+    return at_line or "backward" in frame.function or _AUTOGRAD.search(frame.file) is not None
 
 
 def is_of_optimizer(each: Break) -> bool:

@@ -23,6 +23,8 @@ _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
 """Letters of a cause's reason, by the number of causes that are shown: all have to fit one screen."""
 _PLACE = 60
 """Columns of a place."""
+_DETAIL = 150
+"""Letters of what torch itself reports, where that is about another cache entry."""
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 
@@ -76,7 +78,8 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
                 f" and {fmt.count(len(shown) - MOST_CAUSES, 'more cause')}: see ctrace explain --json", style="dim"
             )
     if expected := [each for each in found.causes if each.expected]:
-        yield from _expected(expected)
+        advised = {id_ for advice in found.advice for id_ in advice.causes}
+        yield from _expected(expected, has_advice=any(each.id in advised for each in expected))
 
 
 def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
@@ -92,6 +95,8 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     why = ". ".join(part for part in (_compared(each, session), each.why) if part)
     if why and letters:
         lines.append(Padding(Text(_bounded(why, letters)), (0, 0, 0, indent)))
+    if each.detail and letters:
+        lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
     return Group(*lines)
 
 
@@ -112,9 +117,9 @@ def _bounded(text: str, letters: int) -> str:
     return line[: ends[-1]].rstrip() if ends else fmt.cut(line, letters)
 
 
-def _expected(found: list[RootCause]) -> Iterator[RenderableType]:
-    """Name what recompiled and needs no change, in one line each."""
-    yield section("Expected recompilations, nothing to change")
+def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:
+    """Name what recompiled and need not change, in one line each."""
+    yield section("Expected recompilations" if has_advice else "Expected recompilations, nothing to change")
     for each in found[:2]:
         yield item(Text(fmt.one_line(f"{each.title} ({symptoms(each)})", 150), style="dim"))
     if len(found) > 2:

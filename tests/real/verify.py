@@ -1,6 +1,8 @@
 """Prove expected.yaml: count each model before and after its repair, with ctrace and with torch alone.
 
-python -m tests.real.verify [NAME ...]
+python -m tests.real.verify [--advice] [NAME ...]
+
+With --advice, apply the first line of "What to do" in place of the repair, and say what it is worth; see advice.py.
 """
 
 import json
@@ -32,12 +34,34 @@ class Expected:
     def options(self) -> list[str]:
         """Return what `ctrace explain` is called with; Dynamo alone counts, unless a model is about Inductor."""
         given = [str(each) for each in self.data.get("options", [])]
-        is_program = "def inputs" not in (MODELS / f"{self.name}.py").read_text(encoding="utf-8")
+        is_program = "def inputs" not in self.text
         return given if is_program or "--backend" in given else ["--backend", "eager", *given]
+
+    @property
+    def text(self) -> str:
+        return (MODELS / f"{self.name}.py").read_text(encoding="utf-8")
 
     @property
     def repair_options(self) -> list[str]:
         return [str(each) for each in self.data["repair"].get("options", [])]
+
+    @property
+    def advice(self) -> dict[str, Any]:
+        """Return what ctrace advises first: its words, and what they mean for the file."""
+        found: dict[str, Any] = self.data["advice"]
+        return found
+
+    @property
+    def advised(self) -> tuple[list[dict[str, str]], list[str]]:
+        """Return the edits and options of the advice, which may be those of the repair."""
+        change = self.data["repair"] if self.advice.get("is_repair") else self.advice
+        return change.get("edits", []), [str(each) for each in change.get("options", [])]
+
+    @property
+    def advice_after(self) -> dict[str, Any]:
+        """Return what torch counts once the advice is applied."""
+        by_torch: dict[str, Any] = {**self.data.get("after", {}), **self.data.get("torch_says", {}).get("after", {})}
+        return by_torch if self.advice.get("is_repair") else self.advice["after"]
 
 
 def expected() -> dict[str, Expected]:
@@ -46,15 +70,19 @@ def expected() -> dict[str, Expected]:
 
 
 def repaired(model: Expected) -> str:
-    """Apply the edits of a repair.
+    """Apply the edits of a repair."""
+    return changed(model.name, model.text, model.data["repair"].get("edits", []))
+
+
+def changed(name: str, text: str, edits: list[dict[str, str]]) -> str:
+    """Apply edits to a model's text.
 
     Raises:
-        ValueError: an edit's old text is not in the file exactly once.
+        ValueError: an edit's old text is not there exactly once.
     """
-    text = (MODELS / f"{model.name}.py").read_text(encoding="utf-8")
-    for edit in model.data["repair"].get("edits", []):
+    for edit in edits:
         if text.count(edit["old"]) != 1:
-            raise ValueError(f"{model.name}: {edit['old']!r} is there {text.count(edit['old'])} times")
+            raise ValueError(f"{name}: {edit['old']!r} is there {text.count(edit['old'])} times")
         text = text.replace(edit["old"], edit["new"])
     return text
 
@@ -62,8 +90,7 @@ def repaired(model: Expected) -> str:
 def explained(file: Path, options: list[str]) -> dict[str, Any]:
     """Return what `ctrace explain --json` counts."""
     report = file.parent / "report.json"
-    command = [sys.executable, "-m", "ctrace", "explain", file.name, *options, "--json", "-o", report.name]
-    _run(command, file.parent)
+    run_ctrace(["explain", file.name, *options, "--json", "-o", report.name], file.parent)
     found = json.loads(report.read_text(encoding="utf-8"))
     error = found["error"]["message"] if found["error"] else None
     return {"verdict": found["verdict"], "error": error, **{count: len(found[count]) for count in COUNTS}}
@@ -75,17 +102,21 @@ def counted(file: Path, options: list[str]) -> dict[str, Any]:
     return json.loads(next(line for line in output.splitlines() if line.startswith("COUNTED ")).partition(" ")[2])
 
 
-def _run(command: list[str], folder: Path) -> str:
+def run_ctrace(arguments: list[str], folder: Path, **variables: str) -> str:
+    """Return what ctrace prints."""
+    return _run([sys.executable, "-m", "ctrace", *arguments], folder, **variables)
+
+
+def _run(command: list[str], folder: Path, **variables: str) -> str:
     root = str(HERE.parents[1])
-    env = {**os.environ, "PYTHONPATH": root, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    env = {**os.environ, "PYTHONPATH": root, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **variables}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return done.stdout
 
 
 def differences(model: Expected) -> Iterator[str]:
     """Say what is not as expected.yaml has it; nothing where all of it is proven."""
-    own = (MODELS / f"{model.name}.py").read_text(encoding="utf-8")
-    yield from _of_state(model, "before", own, model.options)
+    yield from _of_state(model, "before", model.text, model.options)
     if "repair" in model.data:
         yield from _of_state(model, "after", repaired(model), [*model.options, *model.repair_options])
 
@@ -108,11 +139,28 @@ def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Ite
         yield f"{model.name} {state}: raised {found['error'] or counts['error']}"
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = [each for each in arguments if each != "--advice"]
+    chosen = {name: model for name, model in expected().items() if not names or name in names}
+    return _prove_advice(chosen) if "--advice" in arguments else _prove(chosen)
+
+
+def _prove_advice(models: dict[str, Expected]) -> int:
+    from tests.real import advice
+
+    outcomes, failed = [], 0
+    for model in models.values():
+        outcomes.append(advice.outcome(model))
+        wrong = list(advice.differences(model, outcomes[-1]))
+        failed += bool(wrong)
+        print("\n".join(wrong) or f"{model.name}: proven", flush=True)
+    print("\n".join(advice.table(outcomes)))
+    return int(bool(failed))
+
+
+def _prove(models: dict[str, Expected]) -> int:
     failed = 0
-    for name, model in expected().items():
-        if names and name not in names:
-            continue
+    for name, model in models.items():
         wrong = list(differences(model))
         failed += bool(wrong)
         print("\n".join(wrong) or f"{name}: proven", flush=True)

@@ -1,5 +1,6 @@
 """Generation: a prompt and single tokens need a graph each, and a cache that grows costs more."""
 
+import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
@@ -8,6 +9,7 @@ from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.findings import Cause
 
+_CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2
 """Recompilations that show that a list grows in each call."""
 
@@ -31,18 +33,15 @@ def _growth(scene: Scene, cause: RootCause) -> Growth | None:
 
 
 def _fixed_size(scene: Scene, growth: Growth, has_switch: bool) -> str:
-    both = "Prefill and decode need a graph each; the" if has_switch else "The"
     is_one = any(each.kind == "size" and each.is_open for each in _size_causes(scene))
-    cost = "one more, which then takes all lengths" if is_one else "one for each length"
+    cost = "one more graph, which then takes all lengths" if is_one else "a graph for each length"
     how = (
-        'StaticCache, or cache_implementation="static" in generate()'
-        if _is_transformers(scene)
-        else "preallocate it (as StaticCache of transformers does) and write each step into its place"
+        'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
+        if _is_of_transformers(scene)
+        else "Preallocate the cache at its largest size, and write each step into its place"
     )
-    return (
-        f"{both} cache that grows ({growth.name} {growth.was} → {growth.now}) costs {cost}. "
-        f"A cache of fixed size saves that: {how}."
-    )
+    rest = " Prefill and decode need a graph each in any case." if has_switch else ""
+    return f"{how}. The one here grows ({growth.name} {growth.was} → {growth.now}), which costs {cost}.{rest}"
 
 
 def _size_causes(scene: Scene) -> Iterator[Cause]:
@@ -50,9 +49,9 @@ def _size_causes(scene: Scene) -> Iterator[Cause]:
         yield from (each for each in scene.guards(cause) if sized(each))
 
 
-def _is_transformers(scene: Scene) -> bool:
-    files = [each.file for each in scene.session.compilations]
-    return any("/transformers/" in file.replace("\\", "/") for file in files)
+def _is_of_transformers(scene: Scene) -> bool:
+    """Whether a compiled function was guarded on the type of a cache of transformers, wherever the model is from."""
+    return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
 
 
 def _change(scene: Scene, cause: RootCause) -> str:

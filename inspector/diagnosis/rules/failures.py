@@ -1,8 +1,10 @@
 """A run that raised: the line that it is about, whether eager works, and the smallest change that avoids it."""
 
+import ast
 import re
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
 from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
@@ -13,6 +15,7 @@ from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)
+_RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
@@ -52,6 +55,7 @@ def _scenario(scene: Scene) -> str:
 def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
     """Offer to drop a mark that the code does not keep, or to change the line that forbids it."""
     for tensor, dim in _forbidden(scene):
+        yield from _size_of_tensor(scene, tensor, dim, cause)
         marks = list(_marks(scene, tensor, dim))
         places = [f"{_base(file)}:{number}" for file, number, _ in marks]
         drop = f"drop the mark of {tensor.name}.size({dim.index})" + (f" ({', '.join(places)})" if places else "")
@@ -82,8 +86,50 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     if fixed.kind == "number":
         return f"{place}: {code} needs this size as a Python number: {drop}, or take that out of the line."
     if dim.kind is DimKind.SPECIALISED:
-        return f"{place}: {code} allows {dim.size} only: take the size from the tensor there, {size}; or {drop}."
+        return f"{place}: {code} allows {dim.size} only: {drop}. To keep it, the line has to take {size}."
     return f"{place}: {code} does not hold for every size: change it, or {drop}."
+
+
+def _size_of_tensor(scene: Scene, tensor: ShapedTensor, dim: Dimension, cause: RootCause) -> Iterator[Candidate]:
+    """Offer the tensor's own size for the number that a line reshapes to; the trial writes it there."""
+    fixed = dim.fixed
+    if fixed is None or fixed.file is None or fixed.line is None or not scene.is_users(fixed.file):
+        return
+    text = scene.session.listings.get(fixed.file, "")
+    holders = functions_at(text, fixed.line)
+    known = {argument.arg for argument in holders[-1].args.args} if holders else set()
+    number = _number_at(text, fixed.line, dim)
+    if number is None or tensor.name not in known:
+        return
+    size = f"{tensor.name}.shape[{dim.index}]"
+    said = (
+        f"{_base(fixed.file)}:{fixed.line}: take the size from the tensor, `{size}` for `{source_of(text, number)}`: "
+        f"the number allows {dim.size} only, and this dimension is marked dynamic."
+    )
+    edits = line_edits(fixed.file, text, [(number, size)])
+    if edits:
+        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=101, only_checked=True)
+
+
+def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
+    """Return what a reshape at a line takes for a dimension: a number, or an attribute that may be one."""
+    statement = statement_at(text, line)
+    for node in ast.walk(statement) if statement is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(attr=method), args=arguments) if method in _RESHAPES:
+                sizes = arguments[0].elts if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple) else arguments
+                fits = [each for each in sizes if covers(each, line) and _may_be(each, dim.size)]
+                return fits[0] if fits else None
+    return None
+
+
+def _may_be(node: ast.expr, size: str) -> bool:
+    match node:
+        case ast.Constant(value=int(value)):
+            return str(value) == size
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+    return False
 
 
 def _marks(scene: Scene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:

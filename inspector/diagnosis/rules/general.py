@@ -11,6 +11,8 @@ from ctrace.inspector.views.attention import answer_of
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints of torch's that are for its own authors."""
+_INTERNAL = "__"
+"""How torch's names for values begin that a break hands on: `___stack0`, `__resume_frame_values[1]`."""
 
 
 def known_fixes(scene: Scene) -> Iterator[Candidate]:
@@ -21,7 +23,8 @@ def known_fixes(scene: Scene) -> Iterator[Candidate]:
         text = _known(scene, cause)
         if text and not ("mark_dynamic(" in text and marking_was_refuted(scene)):
             place = at(cause)
-            prefix = f"{place}: " if place and not text.startswith(place) else ""
+            has_place = not place or text.startswith((place, "Nothing"))
+            prefix = "" if has_place else f"{place}: "
             yield Candidate(f"{prefix}{text}", (cause.id,), general=not _is_about_this(scene, cause))
 
 
@@ -33,7 +36,7 @@ def _known(scene: Scene, cause: RootCause) -> str:
         if skip.fix and skip.break_index is None:
             return skip.fix
     for guard in scene.guards(cause):
-        if guard.fix and guard.kind == cause.kind:
+        if guard.fix and guard.kind == cause.kind and not guard.subject.startswith(_INTERNAL):
             return guard.fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:

@@ -27,7 +27,8 @@ def printing(scene: Scene) -> Iterator[Candidate]:
     more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
     what, also = _written(scene, causes[0]), f" The same at {others}{more}." if others else ""
     text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
-    yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80)
+    short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
+    yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
 
 
 def _written(scene: Scene, cause: RootCause) -> str:

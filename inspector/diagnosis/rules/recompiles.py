@@ -64,9 +64,10 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
         name = names[0]
         neutral = "ones where nothing is masked" if "mask" in name else "one that changes nothing where there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
+        always = f"{place}always pass" if place else "Always pass"
         text = (
-            f"{place}always pass {', '.join(names[:3])} ({neutral}): called with a tensor and without, the model needs "
-            "a graph for each."
+            f"{always} {', '.join(names[:3])} ({neutral}): called with a tensor and without, the model needs a graph "
+            "for each."
         )
         yield Candidate(text, (cause.id,), worth=55)
 
@@ -107,7 +108,7 @@ def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])
         text = (
-            f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor: one tensor for two inputs "
-            "has a graph of its own."
+            f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor, unless one has to see "
+            "what is written to the other: one tensor for two inputs has a graph of its own."
         )
         yield Candidate(text, (cause.id,), worth=50)

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.edits import covers, functions_at
+from ctrace.inspector.diagnosis.edits import covers, functions_at, qualified_name
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
@@ -26,9 +26,14 @@ def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
     for cause in found[:1]:
         ids = tuple(each.id for each in found)
-        yield Candidate(f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}.", ids, _SHAPES, 75, only_checked=True)
+        said = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
+        yield Candidate(said, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
+    of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
-        yield Candidate(f"{at(cause)}: {_mask(scene, cause)}{_patch(cause)}.", (cause.id,))
+        words = f"{_mask(scene, cause)}{_patch(scene, cause)}"
+        of_function.setdefault((cause.file, cause.function, words), []).append(cause)
+    for (_, _, words), mine in of_function.items():
+        yield Candidate(f"{at(mine[0])}: {words}.", tuple(cause.id for cause in mine))
 
 
 def _mask(scene: Scene, cause: RootCause) -> str:
@@ -37,8 +42,13 @@ def _mask(scene: Scene, cause: RootCause) -> str:
     return "keep all rows and multiply by the mask (or torch.where), so that no size depends on data"
 
 
-def _patch(cause: RootCause) -> str:
-    return in_library(cause.file) if cause.file else ""
+def _patch(scene: Scene, cause: RootCause) -> str:
+    """Name what to replace where the code is a package's; empty: it is the user's own file."""
+    package = package_of(cause.file) if cause.file else ""
+    if not package:
+        return ""
+    name = qualified_name(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
+    return f" ({package}: replace {name} from your code, or report it there)" if name else in_library(cause.file or "")
 
 
 def _routes(text: str, line: int) -> bool:

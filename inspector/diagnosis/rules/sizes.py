@@ -12,6 +12,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.diagnosis.trial import Marked, Trial
 from ctrace.inspector.dimensions import Dimension, DimKind
 from ctrace.inspector.findings import Cause
+from ctrace.inspector.scenariokinds import ScenarioKind
 from ctrace.inspector.sourcetext import parsed
 from ctrace.inspector.views.marks import marks
 from ctrace.inspector.views.shapes import by_function
@@ -29,13 +30,13 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
-        place = at(cause)
-        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "a loop"
-        own = scene.is_users(fixed.fixed.file)
-        other = ", write it with torch._higher_order_ops.scan, or compile only what it calls" if own else ""
+        place = f"{at(cause)}: " if at(cause) else ""
+        loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
+        pad = f"pad {plain_name(guard.subject)} to a few lengths"
+        own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
+        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is a library's"
         text = (
-            f"{place}: {loop} is unrolled, once for each {plain_name(guard.subject)} ({_took(scene, cause)}): pad to a "
-            f"few lengths{other}. mark_dynamic raises here."
+            f"{place}{how}: it is unrolled, once for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         )
         yield Candidate(text, (cause.id,), worth=70)
 
@@ -110,10 +111,12 @@ def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
 
 
 def last_batches(scene: Scene) -> Iterator[Candidate]:
-    """Offer to drop a last batch that is short: only the first dimension of what the calls give gets smaller."""
+    """Offer to drop a last batch that is short: only the first dimension gets smaller, once, and nothing follows."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind in _SHAPES]
         if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
+            continue
+        if not _comes_last(scene, cause):
             continue
         first = guards[0]
         what = f"{plain_name(first.subject)} {first.was} → {first.now}"
@@ -123,19 +126,32 @@ def last_batches(scene: Scene) -> Iterator[Candidate]:
                 "DataLoader; otherwise pad it to 2 and cut the result."
             )
         else:
-            subject, dim = sized(first) or ("", 0)
-            mark = f"torch._dynamo.mark_dynamic({_markable(subject)}, {dim})"
             text = (
                 f"{what}: a smaller batch costs one more graph, once. For a short last batch, use drop_last=True in "
-                f"the DataLoader; or call {mark} before the first call."
+                f"the DataLoader; or call torch._dynamo.mark_dynamic({_passed(scene, cause, first)}, 0) on each batch "
+                "before it goes to the model."
             )
         yield Candidate(text, (cause.id,), worth=40)
 
 
-def _markable(name: str) -> str:
-    """Name a tensor as the caller may: what torch's own layers call their input is whatever the caller gives."""
-    plain = plain_name(name)
-    return plain if plain.isidentifier() else "x"
+def _passed(scene: Scene, cause: RootCause, guard: Cause) -> str:
+    """Name a tensor as its caller may: what torch's own layers call `input` is whatever the user passes."""
+    subject, _ = sized(guard) or ("", 0)
+    name, file = plain_name(subject), scene.recompiles(cause)[0].file
+    return name if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")) else "batch"
+
+
+def _comes_last(scene: Scene, cause: RootCause) -> bool:
+    """Whether no call after the smaller one compiled its function again, and no scenario is called after it.
+
+    What a program calls is not recorded: a call that fits a graph leaves no trace.
+    """
+    mine = scene.recompiles(cause)
+    frames = {each.compilation.partition("/")[0] for each in mine}
+    of_frames = [each for each in scene.session.recompiles if each.compilation.partition("/")[0] in frames]
+    named = [each.name for each in scene.session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    is_last = all(each.scenario is None or each.scenario in named[-1:] for each in mine)
+    return len(of_frames) == len(frames) and is_last
 
 
 def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:

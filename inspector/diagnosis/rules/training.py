@@ -11,13 +11,15 @@ _SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)
 
 
 def whole_steps(scene: Scene) -> Iterator[Candidate]:
-    """Offer to compile the model in place of the step that trains it."""
+    """Offer to compile the model in place of the step that trains it.
+
+    Not by `model.compile()`: of a bare torch.nn.Sequential it captures no graph (torch 2.13).
+    """
     for cause in scene.causes:
         if cause.kind is RootKind.TRAINING_STEP and not cause.expected:
             text = (
-                f"{at(cause)}: compile the model (and the loss), not the whole training step: model.compile() or "
-                f"torch.compile(model) in place of {cause.function or 'the step'}; leave backward() and the optimizer "
-                "outside."
+                f"{at(cause)}: compile the model (and the loss), not the whole training step: torch.compile(model) in "
+                f"place of {cause.function or 'the step'}; leave backward() and the optimizer outside."
             )
             yield Candidate(text, (cause.id,), worth=85)
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at, break_kind
@@ -26,7 +26,7 @@ def numbers(scene: Scene) -> Iterator[Candidate]:
         mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
         switch = "set torch._dynamo.config.capture_scalar_outputs = True"
         text = f"{named(found)} {switch}: the number then stays in the graph{mask}."
-        yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True)
+        yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
 
 
 def _is_number(each: Break) -> bool:
@@ -74,8 +74,33 @@ def branched_numbers(scene: Scene) -> Iterator[Candidate]:
         for each in filter(_is_number, scene.breaks(cause)):
             line = _branch_on(scene, each)
             if line is not None:
+                yield from _constant(scene, cause, each, line)
                 yield Candidate(_of_branch(scene, cause, each, line), (cause.id,))
                 break
+
+
+def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
+    """Offer False for a question that a library asks of all values, `mask.any().item()`; the trial puts it there."""
+    text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
+    statement = statement_at(text, each.line)
+    call = _read_of(statement, each.line) if statement is not None and package else None
+    if call is None or not _asks_all(call[1]):
+        return
+    edits = line_edits(each.file, text, [(call[0], "False")])
+    asked = shortened(source_of(text, call[0]))
+    said = (
+        f"{at_break(each)}: put False in place of `{asked}` if no call of yours needs the other case ({package}: patch "
+        f"it from your code): Python branches on it at line {line}. Else keep the break."
+    )
+    if edits:
+        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
+
+
+def _asks_all(tensor: ast.expr) -> bool:
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="any" | "all")):
+            return True
+    return False
 
 
 def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
@@ -158,7 +183,9 @@ def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
     for cause in scene.causes:
         if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
             text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."
-            yield Candidate(text, (cause.id,), Trial(settings=(("allow_rnn", True),)), worth=90, only_checked=True)
+            short = "set torch._dynamo.config.allow_rnn = True"
+            trial = Trial(settings=(("allow_rnn", True),))
+            yield Candidate(text, (cause.id,), trial, worth=90, only_checked=True, short=short)
 
 
 def named(causes: list[RootCause]) -> str:

@@ -33,11 +33,13 @@ _KNOWN = (
 def torchs_own(scene: Scene) -> Iterator[Candidate]:
     """Say what to do about breaks in torch's own code that are there on purpose."""
     for cause in scene.causes:
+        if cause.expected:
+            continue
         breaks = [each for each in scene.breaks(cause) if each.owner is Owner.TORCH or _in_torch(each)]
         found = next((text for each in breaks for words, text in _KNOWN if _mentions(each, words)), None)
         if found is not None:
             place = at(cause) if scene.is_users(cause.file) else ""
-            yield Candidate(f"{place}: {found}" if place else found, (cause.id,))
+            yield Candidate(f"{place}: {found[:1].lower()}{found[1:]}" if place else found, (cause.id,))
 
 
 def _in_torch(each: Break) -> bool:
@@ -57,6 +59,6 @@ def library_code(scene: Scene) -> Iterator[Candidate]:
         if package and not package.startswith("torch "):
             text = (
                 f"{at(cause)}: this is code of {package}: look for an option or argument that avoids it, or a "
-                "newer version; else call that part under torch.compiler.disable, and raise it there."
+                "newer version; else call that part under torch.compiler.disable, and report it there."
             )
             yield Candidate(text, (cause.id,), general=True)

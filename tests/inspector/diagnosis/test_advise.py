@@ -129,3 +129,13 @@ def test_graphs_that_a_trial_saved_are_on_the_cause() -> None:
 )
 def test_what_helps(before: Counts, after: Counts, helps: bool) -> None:
     assert Effect(before, after).helps is helps
+
+
+def test_what_needs_no_change_is_left_out_beside_what_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(scene: Scene) -> Iterator[Candidate]:
+        for number, cause in enumerate(scene.causes):
+            yield Candidate("Change this." if number else "Nothing to change there.", (cause.id,))
+
+    monkeypatch.setattr(advise, "RULES", (rule,))
+    assert [each.text for each in diagnose(printing(2)).advice] == ["Change this."]
+    assert [each.text for each in diagnose(printing(1)).advice] == ["Nothing to change there."]

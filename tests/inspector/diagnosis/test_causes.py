@@ -9,7 +9,7 @@ import pytest
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.model import Finding, RootKind, Symptom
-from ctrace.inspector.findings import Cause, Cost, Recompile, Skip
+from ctrace.inspector.findings import BreakKind, Cause, Cost, Recompile, Skip
 from ctrace.inspector.model import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.session import load_log
 from ctrace.inspector.views.attention import State, state_of
@@ -128,6 +128,16 @@ def test_the_costliest_comes_first_and_a_failure_before_all() -> None:
     assert [each.line for each in root_causes(session)] == [2, 1]
     failure = Failure(FailurePhase.RUN, "ValueError", "no")
     assert root_causes(replace(session, failure=failure))[0].kind is RootKind.FAILURE
+
+
+def test_a_call_disabled_on_purpose_ranks_by_its_cost() -> None:
+    breaks = (
+        sessions.bare_break(line=1, source="a(x)", expression="a(x)", cost=Cost(1, 1)),
+        sessions.bare_break(
+            line=2, source="b(x)", expression="b(x)", called="b", kind=BreakKind.DISABLED, cost=Cost(9, 1)
+        ),
+    )
+    assert [each.line for each in root_causes(Session(breaks=breaks))] == [2, 1]
 
 
 def test_a_raw_check_of_a_tensor_is_said_in_words() -> None:

@@ -55,3 +55,11 @@ def test_no_more_is_tried_once_nothing_is_left():
 def test_breaks_are_joined_by_what_they_share_alone():
     run = ran(TEXT, broken(3), broken(4, "GB0059", expression="print(a)"), broken(5))
     assert len(root_causes(run)) == 3
+
+
+def test_one_break_less_of_several_at_a_line_is_no_help():
+    run = ran(TEXT, broken(3), broken(3, "GB0036"), broken(5))
+    left = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3", f"{FILE}:5")
+    assert not any(each.checked for each in diagnose(left).advice)
+    gone = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3")
+    assert any(each.checked for each in diagnose(gone).advice)

@@ -1,8 +1,13 @@
+from dataclasses import replace
+
+import pytest
+
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.model import Counts
 from ctrace.inspector.diagnosis.trial import Marked, Trial, Tried
 from ctrace.inspector.dimensions import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
 from ctrace.inspector.findings import Break, BreakKind, Cause, Frame, Owner, Recompile
+from ctrace.inspector.guards import GuardText
 from ctrace.inspector.model import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.scenariokinds import Outcome
 
@@ -45,9 +50,12 @@ def test_a_cache_that_grows_asks_for_one_of_fixed_size():
     prefill = recompile(Cause("zero_one", "ids.size(1)", "4", "1"))
     longer = recompile(Cause("size", "past.layers[0].keys.size(2)", "4", "5", is_open=True), entry=2, nearest=1)
     found = session(prefill, longer, shapes=(cache(0, 0, 4), cache(1, 4), cache(2, 5)))
-    assert "StaticCache" in first(found)
+    assert first(found).startswith("Preallocate the cache")
     assert "Prefill and decode" in first(found)
     assert len(diagnose(found).causes) == 1
+    manager = "+- GuardManager: source=L['past'], accessed_by=X, type=<class '{}'>, tag_safe=(False, False)"
+    for kind, words in (("transformers.cache_utils.DynamicCache", "StaticCache"), ("net.Cache", "Preallocate")):
+        assert words in first(replace(found, guards={"0/0": GuardText(manager.format(kind))}))
 
 
 def test_caches_that_are_plain_arguments_count_too():
@@ -55,7 +63,7 @@ def test_caches_that_are_plain_arguments_count_too():
         return shaped(entry, tensor("L['x']", 2, 1, 8), tensor("L['k']", 2, length, 8), tensor("L['v']", 2, length, 8))
 
     grown = recompile(Cause("size", "k.size(1)", "4", "5", is_open=True), Cause("size", "v.size(1)", "4", "5"))
-    assert "preallocate" in first(session(grown, shapes=(step(0, 4), step(1, 5))))
+    assert "Preallocate" in first(session(grown, shapes=(step(0, 4), step(1, 5))))
 
 
 def test_a_longer_batch_is_no_cache():
@@ -80,7 +88,7 @@ def test_one_token_is_no_last_batch():
 def test_a_last_batch_is_dropped_or_marked():
     short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
     assert "drop_last=True" in first(session(short))
-    assert "mark_dynamic(x, 0)" in first(session(short))
+    assert "mark_dynamic(batch, 0)" in first(session(short))
     single = recompile(Cause("zero_one", "x.size(0)", "8", "1"))
     assert "drop_last=True" in first(session(single))
     assert "mark_dynamic" not in first(session(single))
@@ -90,6 +98,22 @@ def test_inputs_that_disagree_are_no_last_batch():
     causes = Cause("size", "x.size(0)", "8", "3", is_open=True), Cause("size", "y.size(1)", "5", "6", is_open=True)
     assert "drop_last" not in first(session(recompile(*causes)))
     assert "drop_last" not in first(session(recompile(Cause("size", "x.size(0)", "3", "8", is_open=True))))
+
+
+def test_a_batch_is_called_what_the_user_calls_it():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    assert "mark_dynamic(x, 0)" in first(session(short, listings={FILE: "def forward(self, x):\n    return x"}))
+    assert "mark_dynamic(x, 0)" not in first(session(short, listings={FILE: "def forward(self, y):\n    return y"}))
+
+
+def test_a_smaller_batch_that_others_follow_is_no_last_batch():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    after = recompile(Cause("dtype", "x.dtype", "float32", "float64"), entry=2, nearest=1)
+    assert "drop_last" not in first(session(short, after))
+    calls = tuple(Scenario(name, 2) for name in ("inputs", "small", "large"))
+    small = replace(short, scenario="small", call=0)
+    assert "drop_last" not in first(session(small, scenarios=calls))
+    assert "drop_last" in first(session(small, scenarios=calls[:2]))
 
 
 def test_a_list_that_grows_is_named():
@@ -110,8 +134,8 @@ def looped(source):
 
 def test_an_unrolled_loop_is_named_by_its_line():
     text = first(looped("for t in range(x.shape[1]):"))
-    assert text.startswith("model.py:7: `for t in range(x.shape[1])` is unrolled")
-    assert "scan" in text
+    assert text.startswith("model.py:7: write `for t in range(x.shape[1])` with torch._higher_order_ops.scan")
+    assert "it is unrolled, once for each length (4, 5)" in text
     assert "unrolled" not in first(looped("y = math.log(x.shape[1])"))
 
 
@@ -180,13 +204,13 @@ def test_flags_of_single_submodules_are_switched_together():
 
 
 def test_an_argument_that_is_left_out_is_always_passed():
-    assert "always pass mask" in first(session(recompile(Cause("none", "mask", "None", "not None"))))
-    assert "always pass" not in first(session(recompile(Cause("none", "self.cache", "None", "not None"))))
+    assert "lways pass mask" in first(session(recompile(Cause("none", "mask", "None", "not None"))))
+    assert "lways pass" not in first(session(recompile(Cause("none", "self.cache", "None", "not None"))))
     calls = (
         shaped(0, tensor("L['kwargs']['ids']", 2, 6), tensor("L['kwargs']['attention_mask']", 2, 6)),
         shaped(1, tensor("L['kwargs']['ids']", 2, 6)),
     )
-    assert "always pass attention_mask" in first(
+    assert "lways pass attention_mask" in first(
         session(recompile(Cause("length", "len(kwargs)", "2", "1")), shapes=calls)
     )
 
@@ -196,6 +220,17 @@ def test_a_flag_is_no_reason_for_a_change():
     assert text.startswith("Nothing to change where both values of half")
     assert "torch.where" not in text
     assert "both values" not in first(session(recompile(Cause("argument_value", "n", "1", "2"))))
+
+
+def test_what_a_break_hands_on_is_not_for_the_user_to_change():
+    fix = "Cast to one dtype before the call."
+    assert fix in first(session(recompile(Cause("dtype", "x.dtype", "int64", "float32", fix=fix))))
+    assert not first(session(recompile(Cause("dtype", "___stack0.dtype", "int64", "float32", fix=fix))))
+
+
+def test_advice_to_change_nothing_has_no_place():
+    fix = "Nothing, for it is one graph, once."
+    assert first(session(recompile(Cause("zero_one", "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
 
 
 def test_only_inputs_that_are_one_are_cloned():
@@ -232,6 +267,24 @@ def test_an_optimizer_alone_is_compiled_as_it_should_be():
     found = diagnose(Session(breaks=(broken(5, "optimizer.step()", called="Optimizer.step"),)))
     assert found.causes[0].expected
     assert not found.advice
+
+
+def test_a_backward_of_what_a_compiled_call_returns_is_no_training_step():
+    source = "compiled(x).backward()"
+    inside = Frame("/env/torch/nn/parallel/distributed.py", 1757, "_pre_forward", "self.logger.log()")
+    own = broken(5, source)
+    wrapper = replace(own, owner=Owner.TORCH, paths=((*own.paths[0], inside),))
+    assert diagnose(Session(breaks=(own,))).causes[0].kind == "training_step"
+    assert diagnose(Session(breaks=(wrapper,))).causes[0].kind != "training_step"
+
+
+def test_a_whole_step_is_named_before_torchs_own_wrapper():
+    breaks = (
+        replace(broken(5, "optimizer.zero_grad()", called="torch.optim.Optimizer.zero_grad"), owner=Owner.TORCH),
+        broken(7, "loss.backward()", "GB0123"),
+    )
+    assert "not the whole training step" in first(Session(breaks=breaks))
+    assert first(Session(breaks=breaks[:1])) == ""
 
 
 MARKED = """\
@@ -272,12 +325,52 @@ def test_a_violated_mark_is_dropped():
 
     done = tuple(trials(violated(), attempt))
     assert [(edit.line, edit.text) for edit in tried[0].edits] == [(9, "    pass")]
-    from dataclasses import replace
-
     advice = diagnose(replace(violated(), trials=done)).advice[0]
     assert advice.checked
     assert "model.py:2: `for row in range(x.shape[1]):`" in advice.text
     assert "model.py:9" in advice.text
+
+
+RESHAPED = """\
+def forward(self, x):
+    return x.reshape({}, -1, 8)
+
+
+def inputs():
+    x = torch.ones(4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    return (x,)
+"""
+
+
+def reshaped(size):
+    text = RESHAPED.format(size)
+    fixed = Condition("", "", "operation", FILE, 2, text.split("\n")[1].strip())
+    batch = dim(0, 4, DimKind.SPECIALISED, Policy.MARKED_DYNAMIC, fixed=fixed)
+    failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
+    failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
+    return Session(failure=failure, shapes=(failed,), listings={FILE: text})
+
+
+@pytest.mark.parametrize("size", ["self.batch", "4"])
+def test_a_size_is_taken_from_the_tensor_where_that_was_seen_to_work(size):
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return Session(graphs=(Graph("0/0", "forward", FILE, 1, 1),))
+
+    done = tuple(trials(reshaped(size), attempt))
+    assert tried[0].edits[0].text.strip() == "return x.reshape(x.shape[0], -1, 8)"
+    advice = diagnose(replace(reshaped(size), trials=done)).advice[0]
+    assert advice.checked
+    assert f"`x.shape[0]` for `{size}`" in advice.text
+    assert "x.shape[0]` for" not in first(reshaped(size))
+
+
+def test_what_was_checked_of_a_mark_is_its_removal():
+    text = first(reshaped("other"))
+    assert "allows 4 only: drop the mark of x.size(0) (model.py:7)." in text
 
 
 def test_what_raises_in_eager_is_put_right_first():

@@ -27,6 +27,17 @@ def test_experts_see_all_rows():
     )
 
 
+def test_the_method_of_a_library_to_replace_is_named():
+    *_, spoken = shapes.data_dependent_shapes(scene(ran(EXPERTS, broken(7, "GB0036", file=LIBRARY), file=LIBRARY)))
+    assert "(kit: replace Experts.forward from your code, or report it there)" in spoken.text
+
+
+def test_one_function_gets_one_advice():
+    breaks = (broken(6, "GB0036", expression="a"), broken(7, "GB0036", expression="b"))
+    _, spoken = shapes.data_dependent_shapes(scene(ran(EXPERTS, *breaks)))
+    assert len(spoken.causes) == 2
+
+
 def test_a_mask_without_experts_is_multiplied_by():
     run = ran("import torch\ndef forward(x):\n    return x[x > 0]", broken(3, "GB0036"))
     assert all(
@@ -81,7 +92,7 @@ def test_nobody_is_sent_to_edit_torch():
         2, "GB0055", owner=Owner.TORCH, called="call_function args: UserDefinedObjectVariable(ScriptObject)"
     )
     (found,) = wrappers.torchs_own(scene(ran("def forward(x):\n    return f(x)", quantized)))
-    assert "Leave this model in eager" in found.text
+    assert found.text.startswith("net.py:2: leave this model in eager")
     assert not list(wrappers.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
 
 

@@ -47,8 +47,14 @@ def test_a_number_that_ends_a_loop_is_for_the_loop_to_stay_outside():
 
 def test_a_number_that_a_library_branches_on_is_kept_or_patched():
     text = written("flag = x.any().item()", "y = 1 if flag else 2", "return y")
-    (found,) = values.branched_numbers(scene(ran(text, broken(4, file=LIBRARY), file=LIBRARY)))
-    assert "kit branches on this value (line 5)" in found.text
+    constant, kept = values.branched_numbers(scene(ran(text, broken(4, file=LIBRARY), file=LIBRARY)))
+    assert edited(constant) == ["flag = False"]
+    assert "put False in place of `x.any().item()` if no call of yours needs the other case" in constant.text
+    assert constant.only_checked
+    assert "kit branches on this value (line 5)" in kept.text
+    number = text.replace("any", "max")
+    (kept,) = values.branched_numbers(scene(ran(number, broken(4, file=LIBRARY), file=LIBRARY)))
+    assert kept.trial is None
 
 
 def test_the_trial_shows_a_branch_that_the_function_does_not():

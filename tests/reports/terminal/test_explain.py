@@ -117,6 +117,25 @@ def test_titles_keep_the_case_of_identifiers() -> None:
     assert " self.n changed: 1 → 2" in _screen(session, 80)
 
 
+def test_torchs_own_reason_is_shown_beside_the_nearest_entry() -> None:
+    cause = Cause("size", "x.size(0)", "8", "4")
+    reason = "0/1: tensor 'x' size mismatch at index 2. expected 16, actual 17"
+    made = Recompile(
+        "0/2", "forward", sessions.MODEL, 8, expected=False, causes=(cause,), reason=reason, nearest="0/0"
+    )  # fmt: skip
+    screen = " ".join(_screen(Session(recompiles=(made,)), 80).split())
+    assert "torch reports: tensor 'x' size mismatch at index 2. expected 16, actual 17" in screen
+    assert "torch reports" not in _screen(Session(recompiles=(replace(made, nearest="0/1", reason=""),)), 80)
+
+
+def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None:
+    batch = Cause("size", "x.size(0)", "8", "3", is_open=True)
+    made = Recompile("0/1", "forward", sessions.MODEL, 8, True, (batch,), why_expected="Once.", nearest="0/0")
+    assert "nothing to change" not in _screen(Session(recompiles=(made,)), 80)
+    mode = replace(made, causes=(Cause("training_mode", "self.training", "True", "False"),))
+    assert "nothing to change" in _screen(Session(recompiles=(mode,)), 80)
+
+
 def test_a_fast_run_says_what_it_left_out() -> None:
     session = Session(environment=Environment(fast=True))
     shown = " ".join(_screen(session, 80).split())

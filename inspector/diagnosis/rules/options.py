@@ -1,0 +1,57 @@
+"""Statements of a library that run only where an option of it is set."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits
+from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.rules.values import at_break
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.trial import Trial
+
+_STATE = frozenset(("training",))
+"""Attributes that are no option."""
+
+
+def optional_statements(scene: Scene) -> Iterator[Candidate]:
+    """Offer to switch off the option that a statement depends on; the trial takes the statement out."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
+            branch = _branch_at(text, each.line) if package and not scene.is_users(each.file) else None
+            option = _option(branch.test) if branch is not None else None
+            edits = line_edits(each.file, text, [(branch.test, "False")]) if branch is not None and option else ()
+            if edits:
+                change = f"pass {option} to the model or its config"
+                said = (
+                    f"{at_break(each)}: {change} if you can do without: `{each.source}` of {package} then does not run."
+                )
+                trial = Trial(edits=edits)
+                yield Candidate(said, (cause.id,), trial, worth=74, only_checked=True, short=change)
+                break
+
+
+def _branch_at(text: str, line: int) -> ast.If | None:
+    """Return the innermost `if` without `else` that a line depends on."""
+    holders = functions_at(text, line)
+    branches = [node for node in ast.walk(holders[-1]) if isinstance(node, ast.If)] if holders else []
+    around = [node for node in branches if any(covers(each, line) for each in node.body)]
+    return around[-1] if around and not around[-1].orelse else None
+
+
+def _option(test: ast.expr) -> str | None:
+    """Return how to switch a condition off: `seed=None` for `self.seed is not None`; None: it is no option."""
+    match test:
+        case ast.Compare(left=ast.Attribute() as read, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return f"{read.attr}=None" if _is_kept(read) else None
+        case ast.Attribute() as read:
+            return f"{read.attr}=False" if _is_kept(read) else None
+    return None
+
+
+def _is_kept(read: ast.Attribute) -> bool:
+    """Whether an object's own attribute, or that of its config, is read."""
+    match read.value:
+        case ast.Name(id="self" | "config") | ast.Attribute(value=ast.Name(id="self"), attr="config"):
+            return read.attr not in _STATE
+    return False
