@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ctrace.inspector.built import Built
-from ctrace.inspector.generated import Kernel
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.built import text_of
+from ctrace.inspector.kernels.built_view import text_of
+from ctrace.inspector.model.built import Built
+from ctrace.inspector.model.kernels import Kernel
+from ctrace.inspector.model.session import Session
 
 Part = tuple[str, str]
 """Graph and stage."""

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.guards import GuardCost
-from ctrace.inspector.guardtext import latency_of
-from ctrace.inspector.raw import Raw
-from ctrace.inspector.reader import read
-from ctrace.inspector.session import load_log
+from ctrace.inspector.guards.tree_text import latency_of
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.guards import GuardCost
+from ctrace.inspector.runs.load import load_log
 
 OFF = 0.25
 """How far the sum of the parts may be from the whole, of the whole."""

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.decompile.reconstruct import Refused, reconstruct
-from ctrace.inspector.model import Session
-from ctrace.inspector.rewrites.alignment import Added, apply
-from ctrace.inspector.rewrites.pieces import PieceKind
-from ctrace.inspector.session import load_log
-from ctrace.inspector.views.bytecode import Explained, explained, function_codes
+from ctrace.inspector.bytecode.decompile.reconstruct import Refused, reconstruct
+from ctrace.inspector.bytecode.rewrites.alignment import Added, apply
+from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.bytecode.view import Explained, explained, function_codes
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load_log
 
 AT_ONCE = 2
 SECONDS = 300

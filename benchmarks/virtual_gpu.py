@@ -33,9 +33,9 @@ from _compare import compared
 from _tables import GPU_TWICE, SAME_CHOICES, Emitted, Row, emitted_table, good_enough, table, write
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
 
 FILE = Path(__file__).resolve().parent / "_models.py"
 MODES = ("inference", "training")

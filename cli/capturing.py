@@ -12,11 +12,11 @@ import typer
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.childprocess import ChildProcess
-    from ctrace.inspector.model import Session
-    from ctrace.inspector.order import Options
-    from ctrace.inspector.store import Store
-    from ctrace.inspector.target import Resolved
+    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.runs.child import ChildProcess
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Sessio
         CtraceError: the command line, the target or the run is wrong.
     """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.order import Options
-    from ctrace.inspector.store import Store
-    from ctrace.inspector.target import resolve
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import resolve
 
     store, names = Store(), target_names(request)
     if len(names) > 1:
@@ -121,7 +121,7 @@ def refuse_name(request: Request, store: "Store") -> None:
         TargetError: it is no name, it is taken, or nothing is run that could be named.
     """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.naming import new_name
+    from ctrace.inspector.runs.names import new_name
 
     if request.name is None:
         return
@@ -140,10 +140,10 @@ def target_names(request: Request) -> dict[str, str]:
     text = request.options.get("target")
     if text is None:
         return {}
-    from ctrace.inspector.compatible import check_target
-    from ctrace.inspector.files import working_folder
+    from ctrace.inspector.files.writing import working_folder
     from ctrace.inspector.gpus.table import gpu_named
-    from ctrace.inspector.settings import settings_at
+    from ctrace.inspector.runs.options import check_target
+    from ctrace.inspector.runs.settings import settings_at
 
     check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
     files = settings_at(working_folder()).gpus
@@ -153,8 +153,8 @@ def target_names(request: Request) -> dict[str, str]:
 def saved(target: str | None, store: "Store") -> "Session | None":
     """Read what was captured earlier, if that is what the target names."""
     from ctrace.cli.console import say
-    from ctrace.inspector.session import load, load_log, only_log
-    from ctrace.inspector.target import holds
+    from ctrace.inspector.runs.load import load, load_log, only_log
+    from ctrace.inspector.runs.target import holds
 
     if target is None:
         for what in store.damaged():
@@ -184,10 +184,10 @@ def captured(
     """Run a target, once the command line is known to make sense; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
-    from ctrace.inspector.childprocess import ChildProcess
-    from ctrace.inspector.compatible import check_options
-    from ctrace.inspector.run import capture
-    from ctrace.inspector.target import ProgramTarget
+    from ctrace.inspector.runs.capture import capture
+    from ctrace.inspector.runs.child import ChildProcess
+    from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.target import ProgramTarget
 
     check_options(resolved, options)
     child = child or ChildProcess(has_terminal=True)

@@ -13,7 +13,7 @@ from ctrace.reports.escape import Document, one, plain_document, without_command
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ctrace.inspector.store import Store
+    from ctrace.inspector.runs.store import Store
 
 _NAMED = 5
 PLAIN_WIDTH = 100
@@ -91,7 +91,7 @@ def one_line_of(text: str) -> str:
 
 def say_unsaved(store: "Store") -> None:
     """Say which runs could not be saved and why, each reason once."""
-    from ctrace.inspector.diskerrors import reason, remedy
+    from ctrace.inspector.files.disk_errors import reason, remedy
 
     reasons: dict[str, list[OSError]] = {}
     errors_met, store.unsaved[:] = store.unsaved[:], []
@@ -137,8 +137,8 @@ def write_report(text: Document, output: Path | None) -> None:
         stream.write(text)
         stream.flush()
         return
-    from ctrace.inspector.diskerrors import reason
-    from ctrace.inspector.files import write_output
+    from ctrace.inspector.files.disk_errors import reason
+    from ctrace.inspector.files.writing import write_output
 
     try:
         write_output(output, text)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ctrace import __version__
-from ctrace.cli import (
+from ctrace.cli.commands import (
     breaks,
     bytecode,
     check,
@@ -28,8 +28,8 @@ from ctrace.cli import (
 )
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.signals import EndedBySignal, ending_in_order
-from ctrace.inspector.diskerrors import is_of_the_system, reason, remedy
 from ctrace.inspector.errors import CtraceError, Exit, RunError
+from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
 _app = typer.Typer(
@@ -93,7 +93,7 @@ def _ending(prog_name: str | None) -> None:
         with ending_in_order():
             _run(prog_name)
     except EndedBySignal as ended:
-        # The program ends with us: whatever it started, too (`inspector/watcher.py`).
+        # The program ends with us: whatever it started, too (`inspector/processes/watcher.py`).
         say(f"ctrace: ended by {ended.name}")
         raise
     except CtraceError as error:

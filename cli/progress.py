@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from ctrace.cli.console import console
-from ctrace.inspector import events as ev
-from ctrace.inspector.childprocess import cannot_start
-from ctrace.inspector.stacks import resumed
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.runs.child import cannot_start
+from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Many:
             return
         from rich.text import Text
 
-        from ctrace.inspector.gate.crew import STARTED
+        from ctrace.inspector.gate.jobs.pool import STARTED
 
         if what == STARTED:
             self._running.append(job)

@@ -10,7 +10,7 @@ import typer
 from ctrace.cli.capturing import Request, session_of
 from ctrace.cli.console import check_output, write_report
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.model import Session, Verdict
+from ctrace.inspector.model.session import Session, Verdict
 from ctrace.reports.escape import Document
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def show(
     """
     match form:
         case Format.JSON:
-            from ctrace.reports.json import render_json
+            from ctrace.reports.json.report import render_json
 
             write_report(render_json(session), output)
         case Format.MARKDOWN:

@@ -13,7 +13,7 @@ from ctrace.inspector.errors import Exit, TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.model import Session
+    from ctrace.inspector.model.session import Session
     from ctrace.reports.escape import Document
 
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
@@ -39,7 +39,7 @@ def shown_side_by_side(
         return False
     from ctrace.cli.show import exit_code, show_either
     from ctrace.cli.targeting import sessions_for
-    from ctrace.reports.json_sidebyside import render_side_by_side_json
+    from ctrace.reports.json.side_by_side import render_side_by_side_json
 
     given = next((option for option, value in others.items() if value), None)
     if given is not None:

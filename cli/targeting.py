@@ -9,10 +9,10 @@ from ctrace.cli.capturing import Request, captured, saved
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model import Session
-    from ctrace.inspector.order import Options
-    from ctrace.inspector.store import Run, Store
-    from ctrace.inspector.target import Resolved
+    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.store import Run, Store
+    from ctrace.inspector.runs.target import Resolved
 
 _ONE = "name its file instead of a saved run, and it is run for each: ctrace kernels model.py --target a100,h100"
 
@@ -51,7 +51,7 @@ def _is_for(session: "Session", name: str) -> bool:
 
 
 def _read(run: "Run") -> "Session":
-    from ctrace.inspector.session import load
+    from ctrace.inspector.runs.load import load
 
     return load(run)
 
@@ -63,8 +63,8 @@ def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
         RunError: the run was not made here, or of something outside of the project: a clone may hold any run.
     """
     from ctrace.cli.console import say
-    from ctrace.inspector.again import merged, order_of, refuse_foreign, resolved_of, what_of
-    from ctrace.inspector.order import Options
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.rerun import merged, order_of, refuse_foreign, resolved_of, what_of
 
     order = order_of(run)
     options = merged(order.options, Options(**request.options))
@@ -74,8 +74,8 @@ def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
 
 
 def _asked(request: Request, name: str) -> "tuple[Resolved, Options]":
-    from ctrace.inspector.order import Options
-    from ctrace.inspector.target import resolve
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.target import resolve
 
     options = Options(**{**request.options, "target": name})
     return resolve(str(request.target), request.args, has_inputs=bool(options.inputs)), options
@@ -87,7 +87,7 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
     Raises:
         CtraceError: the command line or the target is wrong, or nothing was captured for any.
     """
-    from ctrace.inspector.store import Store
+    from ctrace.inspector.runs.store import Store
 
     store = Store()
     if request.target is None:
@@ -102,7 +102,7 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
 
 def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
     """Read the last runs, where they are of the same, one for each GPU; else nothing."""
-    from ctrace.inspector.again import order_of, same_but_for_gpu
+    from ctrace.inspector.runs.rerun import order_of, same_but_for_gpu
 
     wanted = list(names)
     runs = [run for run in store.runs() if not run.is_active][-len(wanted) :]
@@ -127,7 +127,7 @@ def _all(
     """Run a target for each GPU, as many at a time as there are cores; one that fails does not stop the others."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from ctrace.inspector.childprocess import ChildProcess
+    from ctrace.inspector.runs.child import ChildProcess
 
     wanted = {name: what(written) for name, written in names.items()}
     several = Several()

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.build import build as build_session
-from ctrace.inspector.model import Session, Target
-from ctrace.inspector.order import Options
-from ctrace.inspector.reader import read
-from ctrace.inspector.settings import settings_at
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.settings import settings_at
+from ctrace.inspector.session.build import build as build_session
 
 
 class Trace:
@@ -64,8 +64,8 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
         Exception: whatever the function raises.
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
     """
+    from ctrace.inspector.capture.calls.ways import Call
     from ctrace.inspector.capture.inprocess import call_compiled
-    from ctrace.inspector.capture.ways import Call
 
     began = time.perf_counter()
     with _temporary_log() as log:
@@ -91,10 +91,10 @@ def observe(
         TargetError: the inputs or options are wrong, or the model is compiled already.
         Exception: whatever the function raises, without torch.compile or with it.
     """
-    from ctrace.inspector.capture.eager import EagerError
-    from ctrace.inspector.capture.given import ways_of
+    from ctrace.inspector.capture.calls.given import ways_of
+    from ctrace.inspector.capture.comparing.eager import EagerError
+    from ctrace.inspector.capture.core.callers import without_our_frames
     from ctrace.inspector.capture.inprocess import call_afresh
-    from ctrace.inspector.capture.usertrace import without_our_frames
 
     __tracebackhide__ = True  # pytest shows what is the user's
     began = time.perf_counter()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ctrace.inspector.boot import python
-from ctrace.inspector.childprocess import cannot_start
-from ctrace.inspector.tools import answer_of
+from ctrace.inspector.processes.boot import python
+from ctrace.inspector.processes.tools import answer_of
+from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.versions import NEWEST, OLDEST, is_untried, release_of, torch_version
 
 _SECONDS = 120

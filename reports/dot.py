@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.graphs.fx import FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.text.fx import FxGraph, FxNode, Kind
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, graphviz_string, markup_document
-from ctrace.reports.graphtext import op_text, result_text
+from ctrace.reports.text.graphs import op_text, result_text
 
 COLOURS = {
     Kind.PLACEHOLDER: "#dbeafe",

@@ -2,31 +2,25 @@
 
 from collections.abc import Iterable, Iterator
 
+from ctrace.inspector.breaks.view import ranked
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.model import Diagnosis, RootCause
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.breaks import ranked
-from ctrace.inspector.views.completeness import first_lines, other_problems
-from ctrace.inspector.views.fusionmissed import top_missed
-from ctrace.inspector.views.fusiontotals import session_totals
-from ctrace.inspector.views.recompiles import groups
-from ctrace.inspector.views.scenarios import not_compared, provoked
-from ctrace.inspector.views.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
-from ctrace.inspector.views.targetgpu import (
-    open_sentence,
-    question_place,
-    question_sentence,
-    questions,
-    target_sentence,
-)
-from ctrace.inspector.virtual import DeviceQuestion
+from ctrace.inspector.fusion.missed import top_missed
+from ctrace.inspector.fusion.totals import session_totals
+from ctrace.inspector.model.diagnosis import Diagnosis, RootCause
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import DeviceQuestion
+from ctrace.inspector.recompiles.view import groups
+from ctrace.inspector.scenarios.view import not_compared, provoked
+from ctrace.inspector.session.completeness import first_lines, other_problems
+from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
+from ctrace.inspector.target.view import open_sentence, question_place, question_sentence, questions, target_sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.comparison import basis, rounded
-from ctrace.reports.diagnosistext import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
 from ctrace.reports.escape import Document, markup_document
-from ctrace.reports.fusiontext import bytes_text, missed_text
 from ctrace.reports.markup import code, prose, row, text
-from ctrace.reports.targettext import kernel_facts
+from ctrace.reports.text.comparison import basis, rounded
+from ctrace.reports.text.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.text.fusion import bytes_text, missed_text
+from ctrace.reports.text.target import kernel_facts
 
 _SENTENCE = 1000
 """Letters of one sentence; a message of the user's may have millions."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from ctrace.inspector.graphs.fx import FxGraph, FxNode
-from ctrace.inspector.tools import answer_of
+from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
+from ctrace.inspector.processes.tools import answer_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dot import COLOURS, label_lines
 from ctrace.reports.escape import Document, markup_document, xml_letters

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

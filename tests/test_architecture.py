@@ -1,13 +1,14 @@
 """Imports go one way: cli -> reports -> inspector, and torch is imported below inspector/capture only."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 LAYERS = {"cli": 3, "reports": 2, "inspector": 1}  # a layer may import itself and what is lower
 HEAVY = {"torch", "triton"}
@@ -120,25 +121,25 @@ def test_tests_use_the_installed_names(path: Path):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("ctrace.inspector.reader", "from ctrace.reports.format import number"),
-        ("ctrace.inspector.reader", "from ctrace import reports"),
-        ("ctrace.inspector.reader", "import ctrace.cli.main as main"),
-        ("ctrace.inspector.reader", "def f():\n    from ctrace.cli import console"),
+        ("ctrace.inspector.log.reader", "from ctrace.reports.format import number"),
+        ("ctrace.inspector.log.reader", "from ctrace import reports"),
+        ("ctrace.inspector.log.reader", "import ctrace.cli.main as main"),
+        ("ctrace.inspector.log.reader", "def f():\n    from ctrace.cli import console"),
         ("ctrace.inspector.capture.run", "from ctrace.reports import text"),
         ("ctrace.reports.html", "from ctrace.cli.options import Output"),
         ("ctrace.reports.html", "if TYPE_CHECKING:\n    from ctrace.cli.options import Output"),
-        ("ctrace.inspector.model", "import torch"),
-        ("ctrace.inspector.views.graphs", "from torch.fx import Graph"),
+        ("ctrace.inspector.model.session", "import torch"),
+        ("ctrace.inspector.graphs.view", "from torch.fx import Graph"),
         ("ctrace.inspector.capture_extra", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    import torch"),
-        ("ctrace.inspector.target", "import importlib\nimportlib.import_module('torch._dynamo')"),
-        ("ctrace.cli.doctor", "import triton"),
+        ("ctrace.inspector.runs.target", "import importlib\nimportlib.import_module('torch._dynamo')"),
+        ("ctrace.cli.commands.doctor", "import triton"),
         ("ctrace.inspector.api", "from ctrace.inspector.capture.run import main"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    pass\nelse:\n    from ctrace.inspector import capture"),
-        ("ctrace.inspector.store", "def f():\n    from ctrace.inspector import capture"),
-        ("ctrace.cli.run", "from ctrace.inspector.capture import run"),
-        ("ctrace.inspector.views.breaks", "from . import graphs"),
-        ("ctrace.inspector.views.breaks", "from ..model import Session"),
+        ("ctrace.inspector.runs.store", "def f():\n    from ctrace.inspector import capture"),
+        ("ctrace.cli.commands.run", "from ctrace.inspector.capture import run"),
+        ("ctrace.inspector.breaks.view", "from . import graphs"),
+        ("ctrace.inspector.breaks.view", "from ..model import Session"),
         ("ctrace.cli.main", "from inspector.model import Session"),
         ("ctrace.cli.main", "import reports"),
     ],
@@ -150,15 +151,135 @@ def test_bad_import_is_found(module: str, source: str):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("ctrace.cli.explain", "from ctrace.reports import text\nfrom ctrace.inspector.store import load"),
-        ("ctrace.reports.text", "from ctrace.inspector.model import Session\nfrom ctrace import __version__"),
+        (
+            "ctrace.cli.commands.explain",
+            "from ctrace.reports import text\nfrom ctrace.inspector.runs.store import load",
+        ),
+        ("ctrace.reports.text", "from ctrace.inspector.model.session import Session\nfrom ctrace import __version__"),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
         ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    from ctrace.inspector.capture.run import Watch"),
-        ("ctrace.inspector.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
+        ("ctrace.inspector.runs.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
         ("ctrace.__main__", "from ctrace.cli.main import app"),
     ],
 )
 def test_good_import_passes(module: str, source: str):
     assert complaints(source, module) == []
+
+
+ORDER = (
+    ("errors", "advice", "words", "own"),
+    ("versions", "files", "processes"),
+    ("gpus",),
+    ("model",),
+    ("log",),
+    ("source",),
+    ("graphs", "bytecode", "scenarios"),
+    ("kernels",),
+    ("fusion", "target", "guards", "shapes"),
+    ("recompiles",),
+    ("breaks",),
+    ("diagnosis",),
+    ("session",),
+    ("runs",),
+    ("gate", "doctor"),
+    ("api",),
+)
+"""The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
+CAPTURE_ORDER = (
+    ("core",),
+    ("torch_log", "kernels", "passes", "building"),
+    ("attention", "fusion", "guards"),
+    ("dynamo", "virtual"),
+    ("emitting", "calls"),
+    ("state",),
+    ("comparing",),
+    ("capturing", "scenarios"),
+    ("inprocess", "main", "probe"),
+)
+"""The same for inspector/capture/, which also imports what it needs of the rest of inspector/."""
+
+
+def rank(name: str, package: str, order: tuple[tuple[str, ...], ...]) -> int | None:
+    """Return the row that a module of a package stands in; None: it lies elsewhere, or is the package itself."""
+    room = name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else None
+    return next((row for row, rooms in enumerate(order) if room in rooms), None)
+
+
+def upwards(package: str, order: tuple[tuple[str, ...], ...]) -> list[str]:
+    """List the imports that go up, or across to a package of the same row."""
+    found = []
+    for module, path in modules().items():
+        here = rank(module, package, order)
+        for one in imports(ast.parse(path.read_text(encoding="utf-8"))) if here is not None else ():
+            there = rank(one.name, package, order)
+            same = (
+                one.name.removeprefix(f"{package}.").split(".")[0] == module.removeprefix(f"{package}.").split(".")[0]
+            )
+            if there is not None and there >= here and not same:
+                found.append(f"{module}:{one.line} imports {one.name}")
+    return found
+
+
+@pytest.mark.parametrize(("package", "order"), [("ctrace.inspector", ORDER), (CAPTURE, CAPTURE_ORDER)])
+def test_packages_import_downwards_only(package: str, order: tuple[tuple[str, ...], ...]):
+    assert upwards(package, order) == []
+
+
+@pytest.mark.parametrize(("package", "order"), [("ctrace.inspector", ORDER), (CAPTURE, CAPTURE_ORDER)])
+def test_every_package_has_its_row(package: str, order: tuple[tuple[str, ...], ...]):
+    rooms = {name.removeprefix(f"{package}.").split(".")[0] for name in modules() if name.startswith(f"{package}.")}
+    assert rooms - {"capture"} == {room for row in order for room in row}
+
+
+def is_view(module: str) -> bool:
+    return module.rpartition(".")[2] in ("view", "summary") or module.endswith("_view")
+
+
+def test_what_makes_a_session_asks_no_view():
+    """A fold decides once; a view answers questions about what was decided."""
+    bad = [
+        f"{module}:{one.line} imports {one.name}"
+        for module, path in modules().items()
+        if module.rpartition(".")[2] in ("fold", "build")
+        for one in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if is_view(one.name) or is_view(one.name.rpartition(".")[0])
+    ]
+    assert bad == []
+
+
+MOST_FILES = 21
+"""A folder with more modules than this is several subjects."""
+
+
+def test_no_folder_is_a_heap():
+    counts = {str(path.parent.relative_to(ROOT)): 0 for path in modules().values()}
+    for path in modules().values():
+        counts[str(path.parent.relative_to(ROOT))] += 1
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_every_package_says_what_is_in_it():
+    for module, path in modules().items():
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), module
+
+
+GUIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+
+
+def named_places(text: str) -> list[tuple[str, str]]:
+    """Return the files of the checkout that a guide names, each with the function or class behind a colon."""
+    return re.findall(r"`((?:[\w.]+/)+[\w.]*|[\w]+\.(?:md|toml|yaml))(?::(\w+))?`", text)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_what_a_guide_names_exists(guide: str):
+    places = named_places((ROOT / guide).read_text(encoding="utf-8"))
+    assert len(places) > 10
+    for file, name in places:
+        assert (ROOT / file).exists(), file
+        if name:
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert re.search(rf"^\s*(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE), f"{file}:{name}"

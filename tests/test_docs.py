@@ -15,9 +15,9 @@ import schemas
 import typer.main
 import yaml
 
+from ctrace.cli.commands.run import separated
 from ctrace.cli.main import _app
-from ctrace.cli.run import separated
-from ctrace.inspector.gate.policyfile import load_policy
+from ctrace.inspector.gate.policy.file import load_policy
 
 ROOT = pages.ROOT
 PAGES = {str(path.relative_to(ROOT)): path for path in pages.every_page() if path.name != "schemas.md"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from ctrace.inspector.gate.policyfile import load_policy
-from tests.places import ROOT
+from ctrace.inspector.gate.policy.file import load_policy
+from tests.support.places import ROOT
 
 NOT_GATED = {"sample_models/skipped_loop.py"}
 """Nothing of it compiles, on purpose."""

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import ctrace
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]

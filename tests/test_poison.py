@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from ctrace.cli import capturing
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load_log
-from tests import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
-from tests.inprocess import Ran, ctrace
-from tests.obeyed import obeyed
-from tests.places import DATA
-from tests.poison import COMMANDS, MARKUP, UNSEEN, poisoned, poisons
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load_log
+from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
+from tests.support.inprocess import Ran, ctrace
+from tests.support.obeyed import obeyed
+from tests.support.places import DATA
+from tests.support.poison import COMMANDS, MARKUP, UNSEEN, poisoned, poisons
 
 MADE = {
     **sessions.ALL,

@@ -34,20 +34,23 @@ class Form:
     """For several GPUs: the form that each GPU's report has."""
 
 
-_SEVERAL_GPUS = "ctrace.reports.json_sidebyside:render_side_by_side_json"
-_GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json_graphs", "ctrace.reports.json_kernels", "ctrace.reports.json_lessons"
+_SEVERAL_GPUS = "ctrace.reports.json.side_by_side:render_side_by_side_json"
+_GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json.graphs", "ctrace.reports.json.kernels", "ctrace.reports.json.lessons"
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
-    "explain": (Form("ctrace.reports.json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
-    "run": (Form("ctrace.reports.json:render_json"),),
-    "breaks": (Form("ctrace.reports.json:render_breaks_json"), Form(f"{_LESSONS}:render_lesson_json", "--explain")),
+    "explain": (Form("ctrace.reports.json.report:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
+    "run": (Form("ctrace.reports.json.report:render_json"),),
+    "breaks": (
+        Form("ctrace.reports.json.report:render_breaks_json"),
+        Form(f"{_LESSONS}:render_lesson_json", "--explain"),
+    ),
     "recompiles": (
-        Form("ctrace.reports.json_recompiles:render_recompiles_json"),
+        Form("ctrace.reports.json.recompiles:render_recompiles_json"),
         Form(f"{_LESSONS}:render_cause_lesson_json", "--explain"),
     ),
-    "guards": (Form("ctrace.reports.json_guards:render_guards_json"),),
-    "shapes": (Form("ctrace.reports.json_shapes:render_shapes_json"),),
-    "bytecode": (Form("ctrace.reports.json_bytecode:render_bytecode_json"),),
+    "guards": (Form("ctrace.reports.json.guards:render_guards_json"),),
+    "shapes": (Form("ctrace.reports.json.shapes:render_shapes_json"),),
+    "bytecode": (Form("ctrace.reports.json.bytecode:render_bytecode_json"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
         Form(f"{_GRAPHS}:render_stage_json", "--stage"),
@@ -56,7 +59,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_GRAPHS}:render_passes_json", "--passes"),
     ),
     "fusion": (
-        Form("ctrace.reports.json_fusion:render_fusion_json"),
+        Form("ctrace.reports.json.fusion:render_fusion_json"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
     "kernels": (
@@ -68,12 +71,12 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
-    "runs": (Form("ctrace.cli.runs:_data", each=True),),
+    "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
-        Form("ctrace.reports.json_targets:_data", "NAME"),
-        Form("ctrace.reports.json_targets:_data", each=True),
+        Form("ctrace.reports.json.targets:_data", "NAME"),
+        Form("ctrace.reports.json.targets:_data", each=True),
     ),
-    "doctor": (Form("ctrace.cli.doctor:_data", each=True),),
+    "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
 }
 
 

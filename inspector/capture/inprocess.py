@@ -6,16 +6,16 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.capture.eager import EagerError
-from ctrace.inspector.capture.models import Loaded
-from ctrace.inspector.capture.ops import OpCounter
-from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.comparing.eager import EagerError
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
-from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.capture.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.order import Options
-from ctrace.inspector.scenariokinds import ScenarioKind
+from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.runs.order import Options
 
 
 @contextmanager

@@ -12,25 +12,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ctrace.inspector.capture.eager import Around, EagerError
-from ctrace.inspector.capture.exceptiontext import kind_and_message, message, text_of, traceback_text, type_name
-from ctrace.inspector.capture.exits import exits
-from ctrace.inspector.capture.failureplaces import Place, place_of_failure
-from ctrace.inspector.capture.forked import end_if_forked, in_this_process
-from ctrace.inspector.capture.models import Loaded, load
-from ctrace.inspector.capture.modules import Preloaded
-from ctrace.inspector.capture.ops import OpCounter
-from ctrace.inspector.capture.program import run_program
-from ctrace.inspector.capture.recorder import Recorder
+from ctrace.inspector.capture.calls.exits import exits
+from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
+from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
+from ctrace.inspector.capture.calls.models import Loaded, load
+from ctrace.inspector.capture.calls.program import run_program
+from ctrace.inspector.capture.calls.trial import edited_sources, prepare, settings_of, tried_ways
+from ctrace.inspector.capture.calls.ways import Call, plan
+from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.comparing.eager import Around, EagerError
+from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.exception_text import kind_and_message, message, text_of, traceback_text, type_name
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenarios import run_scenarios
-from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.capture.trial import edited_sources, prepare, settings_of, tried_ways
-from ctrace.inspector.capture.usertrace import without_our_frames
-from ctrace.inspector.capture.virtual.pretence import Pretence
-from ctrace.inspector.capture.ways import Call, plan
-from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.order import Order
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.runs.order import Order
 
 _TODO = {
     "load": "Make the file import in plain Python first.",

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.capture.virtual.hooks import Hooks
-from ctrace.inspector.reader import Entry, read
+from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
+from ctrace.inspector.log.reader import Entry, read
 
 _WANTED = {
     "torch's structured trace": "dynamo_output_graph",

@@ -5,18 +5,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from ctrace.inspector.capture import backends
-from ctrace.inspector.capture.calling import called
-from ctrace.inspector.capture.dangers import Dangers
-from ctrace.inspector.capture.eager import Around, Eager, EagerError
-from ctrace.inspector.capture.exceptiontext import message, type_name
-from ctrace.inspector.capture.models import Loaded
-from ctrace.inspector.capture.ops import OpCounter, OpCounts, describe
-from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.ways import Way, plan, training
+from ctrace.inspector.capture.calls.calling import called
+from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.ways import Way, plan, training
+from ctrace.inspector.capture.comparing.dangers import Dangers
+from ctrace.inspector.capture.comparing.eager import Around, Eager, EagerError
+from ctrace.inspector.capture.core.exception_text import message, type_name
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
+from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.order import Options
-from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.runs.order import Options
 
 CALLS = 2
 """A second call shows what is compiled again although nothing changed."""

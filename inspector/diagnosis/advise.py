@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.combining import combined
-from ctrace.inspector.diagnosis.model import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.diagnosis.rules import RULES
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial, Tried
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.trial import Trial, Tried
 
 MOST_TRIALS = 3
 """Runs that one `explain` spends on checking advice."""

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, told_of_generation
-from ctrace.inspector.diagnosis.model import Finding, RootCause, RootCost, RootKind, Symptom
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
-from ctrace.inspector.findings import Break, BreakKind, Cause, Owner, Recompile
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.attention import State, state_of
+from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, Owner, Recompile
+from ctrace.inspector.model.session import Session
 
 _SHAPES = frozenset(("size", "zero_one", "range", "duck_shape", "stride", "length", "argument_value"))
 """Kinds of causes that one change of an input's size brings along."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.model.trial import Trial
 
 _LEAST = 2
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.diagnosis.model import RootCause
-from ctrace.inspector.dimensions import Shaped, ShapedTensor
-from ctrace.inspector.findings import Cause, Recompile
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.diagnosis import RootCause
+from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.shapes import Shaped, ShapedTensor
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dim>\d+)\)")
 _ARGUMENT = re.compile(r"^(?:L\['(?:kwargs|args)'\]\[(?P<wrapped>[^]]+)\]|L\['(?P<name>\w+)'\])(?P<rest>.*)$")

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.diagnosis.trial import LineEdit
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.trial import LineEdit
+from ctrace.inspector.source.text import parsed
 
 _LONG = 60
 Change = tuple[ast.stmt | ast.expr, str]

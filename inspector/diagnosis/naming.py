@@ -4,14 +4,14 @@ import re
 from dataclasses import replace
 from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
-from ctrace.inspector.findings import Break, BreakKind, Cause, Danger, Owner, Recompile, Skip
-from ctrace.inspector.model import Session
-from ctrace.inspector.names import user_name
-from ctrace.inspector.passes import Attention
-from ctrace.inspector.views.attention import answer_of
-from ctrace.inspector.views.nearest import other_reason
+from ctrace.inspector.graphs.attention import answer_of
+from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.passes import Attention
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.recompiles.nearest import other_reason
+from ctrace.inspector.source.names import user_name
 
 _KINDS_OF_GB = {
     RootKind.TENSOR_BRANCH: ("GB0034", "GB0035", "GB0170", "GB0360"),

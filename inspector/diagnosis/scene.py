@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ctrace.inspector.diagnosis.model import Finding, RootCause
-from ctrace.inspector.diagnosis.trial import Trial, Tried
-from ctrace.inspector.findings import Break, Cause, Danger, Owner, Recompile, Skip
-from ctrace.inspector.model import Session
-from ctrace.inspector.owners import owner_of
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.findings import Break, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.text import parsed
 
 
 @dataclass(frozen=True, slots=True)

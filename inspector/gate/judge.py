@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
-from ctrace.inspector.gate.allowing import allowing
-from ctrace.inspector.gate.facts import OF_SITES, count_of
-from ctrace.inspector.gate.matching import Matched, matched
+from ctrace.inspector.gate.lock.matching import Matched, matched
 from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Site, SiteKind, State
-from ctrace.inspector.gate.policy import CPU, STRICT, Allow, Count, Limits, Policy
+from ctrace.inspector.gate.policy.allowed import allowing
+from ctrace.inspector.gate.policy.model import CPU, STRICT, Allow, Count, Limits, Policy
 from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
+from ctrace.inspector.gate.state import OF_SITES, count_of
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))

@@ -10,12 +10,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.findings import Cost, Owner
-from ctrace.inspector.gate.policy import CPU, Count, Limits
-from ctrace.inspector.order import Options
+from ctrace.inspector.gate.policy.model import CPU, Count, Limits
+from ctrace.inspector.model.findings import Cost, Owner
+from ctrace.inspector.runs.order import Options
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model import Session
+    from ctrace.inspector.model.session import Session
 
 TRACE = "trace"
 """Stands for the target of what ran elsewhere, and left a log."""

@@ -5,11 +5,11 @@ from datetime import date
 from pathlib import PurePosixPath
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.gate.allowing import useless
 from ctrace.inspector.gate.judge import Judge
-from ctrace.inspector.gate.matching import matched
+from ctrace.inspector.gate.lock.matching import matched
 from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy import Policy
+from ctrace.inspector.gate.policy.allowed import useless
+from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.gate.trust import is_judged
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome, Seen
 

@@ -1,7 +1,7 @@
 """How a gate says things in one line."""
 
 from ctrace.inspector.gate.model import SiteKey, SiteKind
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 
 NAMES = {
     Count.BREAKS: "graph breaks",

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctrace.inspector.gate.facts import minor_of, state_of
 from ctrace.inspector.gate.model import Ran
+from ctrace.inspector.gate.state import minor_of, state_of
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
-from ctrace.inspector.model import Failure, FailurePhase, Scenario, Session
-from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.session import Failure, FailurePhase, Scenario, Session
 
 _PHASES = {
     FailurePhase.TARGET: FindingKind.WRONG,

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import Job, JobKey, Lock, Site, State
-from ctrace.inspector.gate.policy import Allow, Count, Policy
+from ctrace.inspector.gate.policy.model import Allow, Count, Policy
 
 
 class FindingKind(StrEnum):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gpus.document import entries_of, refuse_unknown, shown
 from ctrace.inspector.gpus.gpu import FORMATS, VECTOR_FORMATS, TargetGpu
+from ctrace.inspector.gpus.yaml_file import entries_of, refuse_unknown, shown
 
 _SIZES = {
     "processors": (1, 100_000),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gpus.document import canonical, entries_of, near, shown
 from ctrace.inspector.gpus.facts import checked, made, over
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.gpus.yaml_file import canonical, entries_of, near, shown
 
 _OURS = Path(__file__).parent / "gpus.yaml"
 _A_FILE = re.compile(r"(?P<file>.+\.ya?ml)(?::(?P<name>[^/]*))?", re.IGNORECASE)

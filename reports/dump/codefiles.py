@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ctrace.inspector.built import IR_STAGES
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.generated import Stage
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.built import Resources, codes, resources, stages_of, text_of
-from ctrace.inspector.views.targetgpu import called, target_of
+from ctrace.inspector.kernels.built_view import Resources, codes, resources, stages_of, text_of
+from ctrace.inspector.model.built import IR_STAGES
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.target.view import called, target_of
 from ctrace.reports import format as fmt
-from ctrace.reports.builttext import COMMENTS, configuration_text, resources_text
+from ctrace.reports.text.built import COMMENTS, configuration_text, resources_text
 
 _LAST = IR_STAGES[-1]
 

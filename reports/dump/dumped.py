@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctrace.inspector.views.built import Resources
+from ctrace.inspector.kernels.built_view import Resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from ctrace import __version__
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.generated import Kernel, OutputCode
-from ctrace.inspector.model import Session
-from ctrace.inspector.printed import GraphStage
-from ctrace.inspector.views.built import Resources
-from ctrace.inspector.views.graphs import compiled
+from ctrace.inspector.graphs.view import compiled
+from ctrace.inspector.kernels.built_view import Resources
+from ctrace.inspector.model.graphs import GraphStage
+from ctrace.inspector.model.kernels import Kernel, OutputCode
+from ctrace.inspector.model.session import Session
 from ctrace.reports.dump.codefiles import built_of, code_files, instructions, notes
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.dump.folder import INDEX, Folder
@@ -24,8 +24,8 @@ from ctrace.reports.dump.names import Names
 from ctrace.reports.dump.pieces import About, CannotDumpError
 from ctrace.reports.dump.readme import readme
 from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
-from ctrace.reports.json_built import resources_data
-from ctrace.reports.json_target import emitted, target_data
+from ctrace.reports.json.built import resources_data
+from ctrace.reports.json.target import emitted, target_data
 
 _README = "README.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.files import write_json, write_text
+from ctrace.inspector.files.writing import write_json, write_text
 
 INDEX = "index.json"
 TOOL = "ctrace"

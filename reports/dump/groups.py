@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ctrace.inspector.generated import Kernel, Launch
+from ctrace.inspector.model.kernels import Kernel, Launch
 from ctrace.reports.dump.launches import Site, Wrapper
 from ctrace.reports.dump.pieces import entry
 from ctrace.reports.dump.values import Tensor, Value

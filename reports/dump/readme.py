@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.targetgpu import target_sentence
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.target.view import target_sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.builttext import resources_text
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.markup import code
+from ctrace.reports.text.built import resources_text
 
 _HOW = """\
 Every kernel has a file of its own: its source as Inductor emitted it, inputs that are made for it, and its time.

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import near, spot

@@ -29,7 +29,7 @@ such file.
 from typing import Any
 
 from ctrace.inspector.gate.model import Site
-from ctrace.inspector.gate.policy import Allow, Count
+from ctrace.inspector.gate.policy.model import Allow, Count
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import near, own_spot, site_spot

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctrace.inspector.files import working_folder
+from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gate.model import JobKey, Site
 from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 

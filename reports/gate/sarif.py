@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ctrace import __version__
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import JobKey, Site
-from ctrace.inspector.gate.policy import Allow
+from ctrace.inspector.gate.policy.model import Allow
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document

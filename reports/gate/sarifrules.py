@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
+from ctrace.inspector.breaks.lessons import Lesson, lesson
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.model import SiteKey
 from ctrace.inspector.gate.verdict import FindingKind
-from ctrace.inspector.views.lessons import Lesson, lesson
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.words import KINDS
 

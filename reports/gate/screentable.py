@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.words import VERDICTS, gravest_first

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import SiteKind
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 

@@ -6,18 +6,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.findings import Advice, Frame, Owner
-from ctrace.inspector.model import Function, Session
-from ctrace.inspector.views.breaks import (
-    RankedBreak,
-    by_ops_left,
-    lonely_skips,
-    never_compiled,
-    ranked,
-    unclaimed_ops,
-)
-from ctrace.inspector.views.completeness import other_problems
-from ctrace.inspector.views.snippets import snippet
+from ctrace.inspector.breaks.view import RankedBreak, by_ops_left, lonely_skips, never_compiled, ranked, unclaimed_ops
+from ctrace.inspector.model.findings import Advice, Frame, Owner
+from ctrace.inspector.model.session import Function, Session
+from ctrace.inspector.session.completeness import other_problems
+from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line, source
 from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table

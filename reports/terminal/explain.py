@@ -6,25 +6,25 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ctrace.inspector.breaks.view import never_compiled
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.attention import State, kinds, unfused
-from ctrace.inspector.views.breaks import never_compiled
-from ctrace.inspector.views.completeness import other_problems
-from ctrace.inspector.views.cuts import Cut, cuts
-from ctrace.inspector.views.graphfates import cut_off, happened
-from ctrace.inspector.views.shapes import violations
-from ctrace.inspector.views.summary import fast_sentence, guard_count, languages, next_steps
-from ctrace.inspector.views.targetgpu import target_of
-from ctrace.inspector.views.userkernels import in_one_line, stuck
+from ctrace.inspector.graphs.attention import State, kinds, unfused
+from ctrace.inspector.graphs.cuts import Cut, cuts
+from ctrace.inspector.graphs.fates import cut_off, happened
+from ctrace.inspector.kernels.user_kernels_view import in_one_line, stuck
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.completeness import other_problems
+from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps
+from ctrace.inspector.shapes.view import violations
+from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.attention import places
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
-from ctrace.reports.terminal.fusionline import fusion_lines, fusion_title
-from ctrace.reports.terminal.kernels import most_moving
+from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title
+from ctrace.reports.terminal.graphs.attention import places
+from ctrace.reports.terminal.kernels.tables import most_moving
 from ctrace.reports.terminal.parts import MOST, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.scenarios import not_compared_lines, provoked_findings
-from ctrace.reports.terminal.target import facts, in_short
+from ctrace.reports.terminal.target.screen import facts, in_short
 
 _PROBLEMS = 2
 """Problems that the short screen shows; the verbose one has more."""

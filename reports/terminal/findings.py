@@ -3,9 +3,9 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.findings import BreakKind, Owner, Skip
-from ctrace.inspector.views.breaks import RankedBreak
-from ctrace.inspector.views.snippets import Snippet
+from ctrace.inspector.breaks.view import RankedBreak
+from ctrace.inspector.model.findings import BreakKind, Owner, Skip
+from ctrace.inspector.source.snippets import Snippet
 from ctrace.reports import format as fmt
 
 

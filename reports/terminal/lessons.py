@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.advice import Entry
-from ctrace.inspector.findings import Advice
-from ctrace.inspector.registry import Registered
-from ctrace.inspector.views.lessons import CauseLesson, Lesson
+from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.breaks.registry import Registered
+from ctrace.inspector.model.findings import Advice
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import example, fix, hanging, section
 

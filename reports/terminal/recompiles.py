@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.findings import Advice, Cause, Recompile
-from ctrace.inspector.model import Compilation, Session
-from ctrace.inspector.views.completeness import is_whole, other_problems
-from ctrace.inspector.views.nearest import other_reason
-from ctrace.inspector.views.outlook import Outlook
-from ctrace.inspector.views.recompiles import Cache, RecompileGroup, caches, groups
-from ctrace.inspector.views.snippets import snippet
+from ctrace.inspector.model.findings import Advice, Cause, Recompile
+from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.recompiles.nearest import other_reason
+from ctrace.inspector.recompiles.outlook import Outlook
+from ctrace.inspector.recompiles.view import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.session.completeness import is_whole, other_problems
+from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
 from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table

@@ -6,12 +6,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model import Session
-from ctrace.inspector.scenariokinds import Outcome
-from ctrace.inspector.views.scenarios import not_compared, provoked
+from ctrace.inspector.model.scenarios import Outcome
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.scenarios.view import not_compared, provoked
 from ctrace.reports import format as fmt
-from ctrace.reports.comparison import rounded
 from ctrace.reports.terminal.parts import GAP, item, more, section
+from ctrace.reports.text.comparison import rounded
 
 _NAME = 24
 _REASONS = 2

@@ -7,10 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.dimensions import Condition, Policy, Unbacked
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.marks import marks
-from ctrace.inspector.views.shapes import (
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.shapes import Condition, Policy, Unbacked
+from ctrace.inspector.shapes.marks import marks
+from ctrace.inspector.shapes.view import (
     FunctionShapes,
     Sized,
     SizedTensor,

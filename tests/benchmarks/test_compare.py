@@ -9,13 +9,13 @@ import virtual_gpu
 from _compare import Share, compared, without_debugging
 from _tables import Emitted, Row, good_enough, table
 
-from ctrace.inspector.built import Built, Ir
-from ctrace.inspector.generated import Kernel, Stage
-from ctrace.inspector.model import Session, Target
-from ctrace.inspector.store import Store
-from ctrace.inspector.virtual import Undecided
-from tests import built
-from tests.places import DATA
+from ctrace.inspector.model.built import Built, Ir
+from ctrace.inspector.model.kernels import Kernel, Stage
+from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.model.target import Undecided
+from ctrace.inspector.runs.store import Store
+from tests.support import built
+from tests.support.places import DATA
 
 ADD, MUL, MM = "triton_poi_fused_add_0", "triton_poi_fused_mul_1", "extern_kernels.mm"
 PTX = """\

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from ctrace.cli.console import complain, guarded_streams, say
-from tests.obeyed import obeyed
-from tests.places import ROOT
-from tests.poison import COMMANDS, UNSEEN
+from tests.support.obeyed import obeyed
+from tests.support.places import ROOT
+from tests.support.poison import COMMANDS, UNSEEN
 
 WRITERS = {"cli/console.py", "cli/main.py", "cli/progress.py", "cli/show.py"}
 """Modules that may write to a stream or make a console; all others go through them."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inprocess import ctrace
+from tests.support.inprocess import ctrace
 
 
 @pytest.mark.parametrize(

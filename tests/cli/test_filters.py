@@ -3,11 +3,11 @@
 import pytest
 
 from ctrace.cli import capturing
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load_log
-from tests import guarded, sessions
-from tests.inprocess import ctrace
-from tests.places import DATA
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load_log
+from tests.support import guarded, sessions
+from tests.support.inprocess import ctrace
+from tests.support.places import DATA
 
 EARLY = (
     "guards --graph nope", "guards --line nope", "bytecode --graph nope",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.model import Target
-from ctrace.inspector.store import Store
-from tests.places import ROOT
+from ctrace.inspector.model.session import Target
+from ctrace.inspector.runs.store import Store
+from tests.support.places import ROOT
 
 COMMANDS = (
     "explain",

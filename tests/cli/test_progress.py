@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from ctrace.cli.progress import Many, many
-from ctrace.inspector.gate.crew import ENDED, STARTED
+from ctrace.inspector.gate.jobs.pool import ENDED, STARTED
 from ctrace.inspector.gate.model import Job, JobKey
-from ctrace.inspector.order import Options
+from ctrace.inspector.runs.order import Options
 
 
 class _Status:

@@ -9,16 +9,16 @@ import pytest
 
 from ctrace.cli.capturing import Request, session_of, target_names
 from ctrace.cli.targeting import sessions_for
-from ctrace.inspector import provenance
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.table import gpu_named
-from ctrace.inspector.model import Session, Target
-from ctrace.inspector.order import Options, Order
-from ctrace.inspector.store import Store
-from ctrace.inspector.target import ModelTarget
+from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import ModelTarget
 from tests.cli.test_main import NO_TORCH, _ctrace
-from tests.helpers import Log
-from tests.targeted import EMITTED, H100
+from tests.support.helpers import Log
+from tests.support.targeted import EMITTED, H100
 
 GPU = {"capability": [9, 0], "processors": 132, "registers": 65536, "threads": 2048, "shared": 233472, "warp": 32,
        "tf32": [], "sources": {}}  # fmt: skip
@@ -64,7 +64,7 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
         return replace(EMITTED, gpu=gpu)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ctrace.inspector.run.capture", capture)
+    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", capture)
     return seen
 
 
@@ -179,7 +179,7 @@ def test_nothing_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
         raise SetupError("no torch", "install it")
 
     made(tmp_path, None)
-    monkeypatch.setattr("ctrace.inspector.run.capture", missing)
+    monkeypatch.setattr("ctrace.inspector.runs.capture.capture", missing)
     with pytest.raises(SetupError):
         sessions_for(request("model.py", "a100,h100"), names("a100", "h100"))
     assert captures == []

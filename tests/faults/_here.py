@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tests.faults.study import Bench
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 _BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
 

@@ -18,12 +18,12 @@ import torch
 from _results_models import FROM_TRANSFORMERS, MODELS, Made
 from torch._inductor import config
 
-from ctrace.inspector.build import build
+from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.inprocess import call_afresh
-from ctrace.inspector.capture.ways import Call, Way
-from ctrace.inspector.order import Options
-from ctrace.inspector.reader import read
-from ctrace.inspector.scenariokinds import ScenarioKind
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.session.build import build
 
 aten = torch.ops.aten
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ctrace.inspector.gate.trust import untrusted
-from ctrace.inspector.model import Verdict
-from ctrace.inspector.session import load_log
+from ctrace.inspector.model.session import Verdict
+from ctrace.inspector.runs.load import load_log
 from tests.faults.study import Bench, Result, Study, Try
 
 PROGRAMS = {
@@ -132,7 +132,7 @@ def _follow(header: bytes, payload: bytes, spans: dict[bytes, list[str]], starte
     elif "chromium_event" in record:
         try:
             event = json.loads(payload)
-        except ValueError:  # an instant, which tests/record.py shortens
+        except ValueError:  # an instant, which tests/support/record.py shortens
             return
         names = spans[header.split()[2]]
         if event["ph"] == "B":

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.findings import Owner
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load_log
-from ctrace.reports.json import render_breaks_json, render_json
-from ctrace.reports.json_recompiles import render_recompiles_json
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load_log
+from ctrace.reports.json.recompiles import render_recompiles_json
+from ctrace.reports.json.report import render_breaks_json, render_json
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks import breaks_screen
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.recompiles import recompiles_screen
 from tests.faults.study import Bench, Result, Study, Try
-from tests.golden import drawn
-from tests.places import DATA
+from tests.support.golden import drawn
+from tests.support.places import DATA
 
 _HOSTILE: tuple[Any, ...] = (None, True, -1, 10**30, 1e999, "", "\x1b[31m", "\ud800", [], {}, [[[]]], {"": None})
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.study import Bench, Result, Study, Try
-from tests.inprocess import ctrace
-from tests.obeyed import obeyed
-from tests.places import DATA
-from tests.poison import COMMANDS, MARKUP, UNSEEN, WIDE
+from tests.support.inprocess import ctrace
+from tests.support.obeyed import obeyed
+from tests.support.places import DATA
+from tests.support.poison import COMMANDS, MARKUP, UNSEEN, WIDE
 
 LOG = DATA / "no_ops.log"
 GOOD = "20260101-000000-good"

@@ -11,9 +11,9 @@ sys.path.insert(0, str(next(each for each in Path(__file__).resolve().parents if
 import torch
 from torch._dynamo.utils import counters
 
-from ctrace.inspector.capture.codegen import Codegen
-from ctrace.inspector.capture.patch import patched
-from ctrace.inspector.capture.session import capturing
+from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.emitting.codegen import Codegen
 from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 
 

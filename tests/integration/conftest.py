@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

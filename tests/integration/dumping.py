@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.dump.dumping import dump
 from tests.integration.conftest import Command

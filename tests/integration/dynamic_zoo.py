@@ -19,8 +19,8 @@ from torch import nn
 from torch.nn import functional
 
 from ctrace.inspector.api import observe
-from ctrace.inspector.model import Session
-from ctrace.inspector.order import Options
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.order import Options
 
 
 @dataclass(frozen=True)

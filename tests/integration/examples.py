@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.findings import Recompile
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.findings import Recompile
+from ctrace.inspector.model.session import Session
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import pytest
 
 import ctrace
 from ctrace.inspector.advice import Entry, entries
-from ctrace.inspector.model import Session
-from ctrace.inspector.registry import registered_ids
+from ctrace.inspector.breaks.registry import registered_ids
+from ctrace.inspector.model.session import Session
 
 pytestmark = pytest.mark.integration
 

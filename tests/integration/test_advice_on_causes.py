@@ -6,7 +6,7 @@ import pytest
 
 import ctrace
 from ctrace.inspector.advice import entries
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.session import Session
 from ctrace.inspector.versions import NEWEST, release_of
 from tests.integration.examples import recompiles_of, run
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ctrace.inspector.build import build
-from ctrace.inspector.model import Session
-from ctrace.inspector.passes import Attention
-from ctrace.inspector.reader import read
+from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.passes import Attention
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.build import build
 from ctrace.inspector.versions import NEWEST, release_of
-from ctrace.inspector.views.attention import State, state_of
 from tests.integration.attention import CALLS, SPELLINGS
 from tests.integration.conftest import ROOT
 

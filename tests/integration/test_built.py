@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.build import build
-from ctrace.inspector.model import Session
-from ctrace.inspector.reader import read
-from ctrace.inspector.views.built import codes
+from ctrace.inspector.kernels.built_view import codes
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.build import build
 from tests.integration.conftest import ROOT, Command
 
 PROGRAM = """\
@@ -53,10 +53,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from ctrace.inspector.capture.graphparts import Part
-from ctrace.inspector.capture.log import TraceLog
-from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.tritonbuilds import TritonBuilds
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.building.triton_builds import TritonBuilds
 
 recorder = Recorder(TraceLog(Path(sys.argv[1])))
 builds = TritonBuilds(recorder)
@@ -200,8 +200,8 @@ class TestOnAGpu:
     def test_registers_are_those_of_the_binary(self, ctrace: Command) -> None:
         dump = """\
 
-            import ctrace.inspector.capture.tritonbuilds as builds
-            from ctrace.inspector.capture.cubin import resources
+            import ctrace.inspector.capture.building.triton_builds as builds
+            from ctrace.inspector.capture.building.cubin import resources
             describe = builds.TritonBuilds._describe
             def both(self, kernel, result):
                 told = describe(self, kernel, result)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import ctrace
-from ctrace.inspector.model import Session
-from ctrace.inspector.rewrites.alignment import Kept, apply
-from ctrace.inspector.rewrites.pieces import PieceKind
-from ctrace.inspector.views.bytecode import explained, function_codes
-from tests.inspector.rewrites.test_alignment import assert_same
+from ctrace.inspector.bytecode.rewrites.alignment import Kept, apply
+from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.bytecode.view import explained, function_codes
+from ctrace.inspector.model.session import Session
+from tests.inspector.bytecode.rewrites.test_alignment import assert_same
 from tests.integration.examples import run
 
 pytestmark = pytest.mark.integration

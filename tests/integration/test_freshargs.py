@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.freshargs import CannotCopyError, Fresh
-from ctrace.inspector.capture.stopwatch import timed
+from ctrace.inspector.capture.building.fresh_arguments import CannotCopyError, Fresh
+from ctrace.inspector.capture.building.stopwatch import timed
 
 torch = pytest.importorskip("torch")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.graphs.fx import FxGraph, Kind
-from ctrace.inspector.graphs.ops import is_aten, op_name, operations
-from ctrace.inspector.graphs.parse import parse
-from ctrace.inspector.printed import GraphStage
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
-from ctrace.inspector.views.graphs import compiled
-from ctrace.inspector.views.graphsummary import notes
+from ctrace.inspector.graphs.summary import notes
+from ctrace.inspector.graphs.text.fx import FxGraph, Kind
+from ctrace.inspector.graphs.text.ops import is_aten, op_name, operations
+from ctrace.inspector.graphs.text.parse import parse
+from ctrace.inspector.graphs.view import compiled
+from ctrace.inspector.model.graphs import GraphStage
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
 from ctrace.inspector.words import known_ops, word
 from tests.integration.conftest import Command
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import ctrace
-from ctrace.inspector.capture.session import capturing
-from ctrace.inspector.findings import Recompile
-from ctrace.inspector.raw import Raw
-from ctrace.inspector.reader import read
-from ctrace.inspector.views.guards import guarded, heads
+from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.guards.view import guarded, heads
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.findings import Recompile
 
 pytestmark = pytest.mark.integration
 

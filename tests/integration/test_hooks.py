@@ -9,7 +9,7 @@ from tests.integration.conftest import ROOT
 _GRAD = """
 import os, torch
 from torch._subclasses import FakeTensorMode
-from ctrace.inspector.capture.virtual.hooks import Hooks
+from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 hooks = Hooks((9, 0))
 print("refused:", hooks.refused())
@@ -32,7 +32,7 @@ _REFUSED = """
 import torch
 from unittest.mock import patch
 from ctrace.inspector.capture.virtual import machine, native
-from ctrace.inspector.capture.virtual.hooks import Hooks
+from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 for change in (
     patch.object(native, "_HOOKS", "_ZN2at5other"),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.generated import Kernel
-from ctrace.inspector.model import Session
-from ctrace.inspector.reader import Entry, read
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
+from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.model.kernels import Kernel
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import ROOT, Command
 
 pytestmark = pytest.mark.integration

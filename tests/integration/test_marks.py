@@ -2,11 +2,11 @@
 
 import pytest
 
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
-from ctrace.inspector.views.marks import marks
-from ctrace.inspector.views.shapes import by_function
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.shapes.marks import marks
+from ctrace.inspector.shapes.view import by_function
 from tests.integration.conftest import Command
 
 HEAD = "import torch\n"

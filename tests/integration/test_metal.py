@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.build import build
-from ctrace.inspector.built import IR_STAGES
-from ctrace.inspector.capture.virtual.kernelsources import sources_of
-from ctrace.inspector.model import Session
-from ctrace.inspector.reader import read
-from ctrace.inspector.views.built import codes, resources
+from ctrace.inspector.capture.virtual.compiling.kernel_sources import sources_of
+from ctrace.inspector.kernels.built_view import codes, resources
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.built import IR_STAGES
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.integration.test_built import run
 
@@ -49,10 +49,10 @@ def inputs():
 REFUSED = """\
 import json, sys, dataclasses
 from pathlib import Path
-from ctrace.inspector.capture.log import TraceLog
-from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.virtual.device import VirtualGpu
-from ctrace.inspector.capture.virtual.tritoncompile import TritonCompiler
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
+from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
 from ctrace.inspector.gpus.table import gpu_named
 
 gpu = dataclasses.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.build import build
-from ctrace.inspector.fusion import Fusion, Node, NodeKind
-from ctrace.inspector.reader import read
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
+from ctrace.inspector.session.build import build
 from tests.integration.conftest import ROOT, Command
 
 COUNTED = ROOT / "tests" / "scripts" / "counted.py"

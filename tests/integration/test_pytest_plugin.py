@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 pytest_plugins = "pytester"
 
@@ -79,7 +79,7 @@ def tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # or the plugin is there twice where ctrace is installed
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "80")
-    pytester.makeini("[pytest]\naddopts = -p ctrace.cli.pytest_plugin -p no:cacheprovider\npythonpath = .")
+    pytester.makeini("[pytest]\naddopts = -p ctrace.cli.gate.pytest_plugin -p no:cacheprovider\npythonpath = .")
     pytester.makepyfile(models=MODELS)
     return pytester
 

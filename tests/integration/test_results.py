@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Command
-from tests.places import TESTS
+from tests.support.places import TESTS
 
 DIT = (TESTS / "faults" / "_results_models.py").read_text().partition("class DiT")[2]
 HEAD = """\

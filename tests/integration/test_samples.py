@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.build import build
-from ctrace.inspector.reader import read
-from tests.fusionlog import assert_fused_as_logged
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.session.build import build
 from tests.integration.conftest import ROOT, Command
+from tests.support.fusionlog import assert_fused_as_logged
 
 SAMPLES = ROOT / "sample_models"
 COMPILED = {"verdict": "compiled", "breaks": [], "skipped": []}

@@ -6,9 +6,9 @@ import runpy
 import pytest
 
 import ctrace
-from ctrace.inspector.model import Session
-from tests.places import SCRIPTS
-from tests.shapes import ELSEWHERE, RECOMPILES, SHAPES, cached_of, shape_of
+from ctrace.inspector.model.session import Session
+from tests.support.places import SCRIPTS
+from tests.support.shapes import ELSEWHERE, RECOMPILES, SHAPES, cached_of, shape_of
 
 pytestmark = pytest.mark.integration
 

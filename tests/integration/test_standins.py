@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.gate.crew import run_jobs
+from ctrace.inspector.gate.jobs.pool import run_jobs
 from ctrace.inspector.gate.model import Job, JobKey
-from ctrace.inspector.model import Session, Verdict
-from ctrace.inspector.order import Options
-from ctrace.inspector.store import Store
+from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.store import Store
 
 pytestmark = pytest.mark.integration
 

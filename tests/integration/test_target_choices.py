@@ -9,7 +9,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
-from ctrace.inspector.capture.virtual.device import VirtualGpu
+from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
 from ctrace.inspector.gpus.table import gpu_named
 
 LAST = torch.channels_last

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.virtual.interpreter import interpreter
-from ctrace.inspector.model import Session, Verdict
-from ctrace.inspector.session import load_log
+from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
+from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.runs.load import load_log
 from tests.integration.conftest import ROOT, Command
 
 torch = pytest.importorskip("torch")

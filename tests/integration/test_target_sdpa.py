@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ctrace.inspector.capture.virtual.sdpachoice import CUDNN, EFFICIENT, FLASH, MATH, Call, chosen
-from tests.places import DATA
+from ctrace.inspector.capture.virtual.choices.sdpa_choice import CUDNN, EFFICIENT, FLASH, MATH, Call, chosen
+from tests.support.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
 TABLE = (DATA / "sdp_h100.txt").read_text().splitlines()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ctrace.inspector.model import Session
-from ctrace.inspector.session import load_log
-from ctrace.inspector.virtual import Undecided
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import Undecided
+from ctrace.inspector.runs.load import load_log
 from tests.integration.conftest import Command
 
 MATMUL = """\

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import ctrace
-from ctrace.inspector.model import Session
-from ctrace.inspector.userkernels import Epilogue, ParameterKind, UserKernel
-from ctrace.inspector.views.userkernels import user_kernels_of
+from ctrace.inspector.kernels.user_kernels_view import user_kernels_of
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.user_kernels import Epilogue, ParameterKind, UserKernel
 from tests.integration.conftest import ROOT, Command
 
 torch = pytest.importorskip("torch")
@@ -200,9 +200,9 @@ def test_a_hook_is_a_break_with_advice(zoo: Any) -> None:
 
 
 def test_the_code_is_the_same_with_and_without_us(zoo: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ctrace.inspector.capture.log import TraceLog
-    from ctrace.inspector.capture.recorder import Recorder
-    from ctrace.inspector.capture.userkernels import userkernels
+    from ctrace.inspector.capture.core.recorder import Recorder
+    from ctrace.inspector.capture.core.trace_log import TraceLog
+    from ctrace.inspector.capture.kernels.user_kernels import userkernels
 
     recorder = Recorder(TraceLog(tmp_path / "trace.log"))
     for kind in ("tuned", "by_op"):

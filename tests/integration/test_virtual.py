@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from ctrace.inspector.model import Session, Verdict
-from ctrace.inspector.session import load
-from ctrace.inspector.store import Store
+from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command
 
 HEAD = """\

@@ -14,8 +14,8 @@ from ctrace.reports.escape import (
     without_commands,
     xml_letters,
 )
-from tests.obeyed import obeyed
-from tests.poison import COMMANDS, UNSEEN, WIDE
+from tests.support.obeyed import obeyed
+from tests.support.poison import COMMANDS, UNSEEN, WIDE
 
 ANY = st.text(st.characters(codec=None), max_size=200)
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.session import Session
 from ctrace.reports.markdown import render_markdown
-from tests import sessions
-from tests.golden import assert_golden
+from tests.support import sessions
+from tests.support.golden import assert_golden
 
 
 @pytest.mark.parametrize("name", sessions.ALL)

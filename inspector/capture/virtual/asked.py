@@ -4,11 +4,11 @@ import linecache
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.capture.callers import OURS, folder_of_torch, folder_of_triton
-from ctrace.inspector.capture.environment import library_prefixes
-from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.findings import Owner
-from ctrace.inspector.owners import owner_of
+from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton
+from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.source.owners import owner_of
 
 _LONG = 120
 

@@ -13,13 +13,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ctrace.inspector.capture.environment import library_prefixes
-from ctrace.inspector.capture.origins import ops_of, origins_of
-from ctrace.inspector.capture.patch import patched
-from ctrace.inspector.capture.recorder import Recorder
-from ctrace.inspector.capture.stage import current_stage
+from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.kernels.record import ops_of, origins_of
 from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
-from ctrace.inspector.stacks import user_lines
+from ctrace.inspector.source.stacks import user_lines
 
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
 """What the scheduler calls to time a fusion."""

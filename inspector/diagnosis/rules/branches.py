@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import line_edits, source_of
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
-from ctrace.inspector.findings import Break
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Break
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.source.text import parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
-from ctrace.inspector.diagnosis.model import RootCause
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.findings import Cause
+from ctrace.inspector.model.diagnosis import RootCause
+from ctrace.inspector.model.findings import Cause
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2

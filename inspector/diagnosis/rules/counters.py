@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import LineEdit, Trial
-from ctrace.inspector.findings import Cause
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.source.text import parsed
 
 _PRESENCE = ("there", "missing")
 _NUMBERS = (("allow_unspec_int_on_nn_module", True),)

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
-from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import LineEdit, Trial
-from ctrace.inspector.dimensions import Dimension, DimKind, Policy, ShapedTensor
-from ctrace.inspector.model import Failure, FailurePhase
-from ctrace.inspector.scenariokinds import Outcome, ScenarioKind
+from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.session import Failure, FailurePhase
+from ctrace.inspector.model.shapes import Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.model.trial import LineEdit, Trial
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)

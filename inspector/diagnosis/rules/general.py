@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.sizes import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.findings import Break, Owner
-from ctrace.inspector.views.attention import answer_of
+from ctrace.inspector.graphs.attention import answer_of
+from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
+from ctrace.inspector.model.findings import Break, Owner
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints of torch's that are for its own authors."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.model import Finding, RootCause, RootKind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
+from ctrace.inspector.model.trial import Trial
 
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
 """Kinds of causes that are gone without gradients as a rule; of others, a trial tells."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
-from ctrace.inspector.diagnosis.model import RootCause
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import RootCause
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.source.text import parsed
 
 _PYTHON = {
     "sum": "sum", "max": "max", "min": "min", "amax": "max", "amin": "min", "abs": "abs", "prod": "math.prod",

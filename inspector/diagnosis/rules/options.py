@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
+from ctrace.inspector.model.trial import Trial
 
 _STATE = frozenset(("training",))
 """Attributes that are no option."""

@@ -3,13 +3,13 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.breaks import logger_method
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
+from ctrace.inspector.breaks.fold import logger_method
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import LineEdit, Trial
-from ctrace.inspector.findings import Break
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Break
+from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.source.text import parsed
 
 _NAMED = 4
 """Statements that the advice names; the rest is counted."""

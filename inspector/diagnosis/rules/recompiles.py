@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.findings import Cause
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Cause
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, qualified_name
 from ctrace.inspector.diagnosis.library import in_library, package_of
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
-from ctrace.inspector.findings import Break
-from ctrace.inspector.sourcetext import parsed
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Break
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.source.text import parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))
 _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"

@@ -4,18 +4,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.counting import count
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Marked, Trial
-from ctrace.inspector.dimensions import Dimension, DimKind
-from ctrace.inspector.findings import Cause
-from ctrace.inspector.scenariokinds import ScenarioKind
-from ctrace.inspector.sourcetext import parsed
-from ctrace.inspector.views.marks import marks
-from ctrace.inspector.views.shapes import by_function
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.model.shapes import Dimension, DimKind
+from ctrace.inspector.model.trial import Marked, Trial
+from ctrace.inspector.shapes.marks import marks
+from ctrace.inspector.shapes.view import by_function
+from ctrace.inspector.source.text import parsed
+from ctrace.inspector.words.counting import count
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
 _SHAPES = frozenset(("size", "zero_one", "duck_shape", "stride", "range"))

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.library import in_library, package_of
-from ctrace.inspector.diagnosis.model import RootCause, RootKind
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial
-from ctrace.inspector.findings import Break
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
+from ctrace.inspector.model.findings import Break
+from ctrace.inspector.model.trial import Trial
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
 _CASTS = frozenset(("int", "float", "bool", "complex"))

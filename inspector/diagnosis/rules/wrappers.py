@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.findings import Break, Owner
+from ctrace.inspector.model.findings import Break, Owner
 
 _KNOWN = (
     (

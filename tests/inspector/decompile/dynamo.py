@@ -14,9 +14,9 @@ import types
 import torch
 from torch import nn
 
-from ctrace.inspector.decompile import Source, reconstruct
-from ctrace.inspector.decompile.compiling import compiled
-from ctrace.inspector.disassembly import disassembled
+from ctrace.inspector.bytecode.decompile import Source, reconstruct
+from ctrace.inspector.bytecode.decompile.compiling import compiled
+from ctrace.inspector.bytecode.disassembly import disassembled
 
 SITUATIONS = []
 COUNTER = 0

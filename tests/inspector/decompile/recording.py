@@ -3,9 +3,9 @@
 import itertools
 from types import CellType, CodeType, FunctionType
 
-from ctrace.inspector.bytecode import Code
-from ctrace.inspector.decompile import Source
-from ctrace.inspector.decompile.compiling import compiled
+from ctrace.inspector.bytecode.decompile import Source
+from ctrace.inspector.bytecode.decompile.compiling import compiled
+from ctrace.inspector.model.bytecode import Code
 
 
 class Boom(Exception):  # noqa: N818

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 HERE = Path(__file__).parent
 

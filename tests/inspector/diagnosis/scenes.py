@@ -5,11 +5,11 @@ from typing import Any
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.diagnosis.model import Counts, Suggestion
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.diagnosis.trial import Trial, Tried
-from ctrace.inspector.findings import Break, BreakKind, Owner
-from ctrace.inspector.model import Coverage, Graph, Session
+from ctrace.inspector.model.diagnosis import Counts, Suggestion
+from ctrace.inspector.model.findings import Break, BreakKind, Owner
+from ctrace.inspector.model.session import Coverage, Graph, Session
+from ctrace.inspector.model.trial import Trial, Tried
 
 FILE = "/home/me/net.py"
 LIBRARY = "/env/lib/python3.11/site-packages/kit/net.py"

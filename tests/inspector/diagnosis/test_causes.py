@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.diagnosis.model import Finding, RootKind, Symptom
-from ctrace.inspector.findings import BreakKind, Cause, Cost, Recompile, Skip
-from ctrace.inspector.model import Compilation, Failure, FailurePhase, Session
-from ctrace.inspector.session import load_log
-from ctrace.inspector.views.attention import State, state_of
-from tests import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
-from tests.places import DATA, ROOT
+from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
+from ctrace.inspector.model.findings import BreakKind, Cause, Cost, Recompile, Skip
+from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
+from ctrace.inspector.runs.load import load_log
+from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
+from tests.support.places import DATA, ROOT
 
 MADE = {
     **sessions.ALL,

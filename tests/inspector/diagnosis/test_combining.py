@@ -5,9 +5,9 @@ from dataclasses import replace
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.combining import combined
 from ctrace.inspector.diagnosis.edits import is_disjoint
-from ctrace.inspector.diagnosis.model import Counts
 from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
-from ctrace.inspector.diagnosis.trial import LineEdit
+from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.trial import LineEdit
 from ctrace.tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 TEXT = """\

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError
-from ctrace.inspector.findings import Owner
-from ctrace.inspector.gate.lockfile import load_lock, lock_text, parse_lock
+from ctrace.inspector.gate.lock.file import load_lock, lock_text, parse_lock
 from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, SiteKey, SiteKind
-from ctrace.inspector.gate.policy import Count
-from ctrace.inspector.gate.policyfile import load_policy
-from ctrace.inspector.gate.starter import starter
-from tests.helpers import any_json, fuzzing
+from ctrace.inspector.gate.policy.file import load_policy
+from ctrace.inspector.gate.policy.model import Count
+from ctrace.inspector.gate.policy.starter import starter
+from ctrace.inspector.model.findings import Owner
+from tests.support.helpers import any_json, fuzzing
 
 POLICY = re.sub(r"^#(?=[a-z]|  )", "", starter(["models/*.py", "*.py"], targets=["cpu", "h100"]), flags=re.MULTILINE)
 _KEYS = sorted(set(re.findall(r"\w+(?=:)", POLICY)))

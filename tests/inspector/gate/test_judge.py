@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.findings import Cost, Owner
 from ctrace.inspector.gate.model import JobKey, Lock, SiteKind
-from ctrace.inspector.gate.policy import Allow, Count, Limits
+from ctrace.inspector.gate.policy.model import Allow, Count, Limits
 from ctrace.inspector.gate.verdict import Finding, FindingKind, gravest
-from tests.gated import GB, TODAY, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
+from ctrace.inspector.model.findings import Cost, Owner
+from tests.support.gated import GB, TODAY, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 ALLOW = Allow("the mask is read once", gb=GB)
 NEW = site("y.item()", "model.py::Net.other", "GB0124", cost=Cost(3, 1))

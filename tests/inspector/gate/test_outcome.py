@@ -6,9 +6,9 @@ import pytest
 
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gate.model import JobKey, Lock, State
-from ctrace.inspector.gate.policy import Allow
+from ctrace.inspector.gate.policy.model import Allow
 from ctrace.inspector.gate.verdict import Finding, FindingKind
-from tests.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
+from tests.support.gated import checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 
 GIVEN = state_with(site())
 

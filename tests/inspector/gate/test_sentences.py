@@ -3,9 +3,9 @@
 import pytest
 
 from ctrace.inspector.gate.model import SiteKey, SiteKind
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
-from tests.gated import site
+from tests.support.gated import site
 
 
 def test_every_count_has_a_name() -> None:

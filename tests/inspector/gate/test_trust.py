@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ctrace.inspector.build import build
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.gate.trust import seen, untrusted
 from ctrace.inspector.gate.verdict import EXITS
-from ctrace.inspector.model import (
+from ctrace.inspector.model.session import (
     Environment,
     Failure,
     FailurePhase,
@@ -19,10 +18,11 @@ from ctrace.inspector.model import (
     ScenarioKind,
     Session,
 )
-from ctrace.inspector.order import Options
-from tests.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
-from tests.helpers import DATA, parsed, recorded
-from tests.sessions import HEALTHY, NOTHING
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.session.build import build
+from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
+from tests.support.helpers import DATA, parsed, recorded
+from tests.support.sessions import HEALTHY, NOTHING
 
 JOB = Job(JobKey("model.py"), "model.py", Options())
 

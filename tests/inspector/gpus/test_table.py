@@ -8,8 +8,8 @@ import pytest
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gpus.gpu import FORMATS, VECTOR_FORMATS, TargetGpu
 from ctrace.inspector.gpus.table import gpu_named, gpus
-from ctrace.inspector.occupancy import occupancy
-from ctrace.inspector.virtual import Multiprocessor
+from ctrace.inspector.kernels.occupancy import occupancy
+from ctrace.inspector.model.target import Multiprocessor
 
 NAMES = (
     "t4",

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from ctrace.inspector.built import Ir
-from ctrace.inspector.generated import Kernel, OutputCode, Stage
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.built import Ir
+from ctrace.inspector.model.kernels import Kernel, OutputCode, Stage
+from ctrace.inspector.model.session import Session
 from ctrace.reports.dump.codefiles import built_of, code_files, instructions
 from ctrace.reports.dump.dumping import dump
-from tests.targeted import ATTENTION, EMITTED, H100, MUL, built
+from tests.support.targeted import ATTENTION, EMITTED, H100, MUL, built
 
 SASS = {"ptx": Ir(".version 8.7\n"), "sass": Ir("EXIT ;\n")}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.reports.gate import places
-from tests.outcomes import CWD
+from tests.support.outcomes import CWD
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.findings import Cost
 from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome
+from ctrace.inspector.model.findings import Cost
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.annotations import MOST, render_annotations
-from tests import outcomes
-from tests.golden import assert_golden
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
 
 Command = tuple[str, dict[str, str], str]
 

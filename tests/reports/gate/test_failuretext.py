@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy import Count, Policy
+from ctrace.inspector.gate.policy.model import Count, Policy
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.failuretext import failure_text
-from tests import outcomes
-from tests.golden import assert_golden
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
 
 JOB = JobKey("tests/test_mask.py::test_mask[float32]#2")
 

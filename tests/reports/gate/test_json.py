@@ -5,11 +5,11 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.reports.gate.json import render_check_json
-from tests import outcomes
-from tests.golden import assert_golden
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
 
 
 @pytest.mark.parametrize("name", ["worse", "failed", "wrong"])

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.junit import render_junit
-from tests import outcomes
-from tests.golden import assert_golden
-from tests.places import DATA
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
+from tests.support.places import DATA
 
 WHEN = datetime(2026, 1, 31, 12, 30, 5)
 SCHEMA = xmlschema.XMLSchema(str(DATA / "junit.xsd"))

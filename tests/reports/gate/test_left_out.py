@@ -15,8 +15,8 @@ from ctrace.reports.gate.junit import render_junit
 from ctrace.reports.gate.markdown import render_table
 from ctrace.reports.gate.sarif import render_sarif
 from ctrace.reports.gate.screen import check_screen
-from tests import outcomes
-from tests.golden import drawn
+from tests.support import outcomes
+from tests.support.golden import drawn
 
 NOTE = "guards that Inductor adds to graphs with symbolic sizes were left out, as asked: none can be missing"
 WHOLE = outcomes.outcome(outcomes.holding("models/a.py"))

@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.markdown import MOST_CHARACTERS, render_table
-from tests import outcomes
-from tests.golden import assert_golden
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
 
 _READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 _OURS = re.compile(r"</?(details|summary|sub|code)>")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy import Policy
+from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot
-from tests.outcomes import BRANCH, CWD, HOLDS, NOTHING
+from tests.support.outcomes import BRANCH, CWD, HOLDS, NOTHING
 
 BELOW = Outcome(Policy(file=f"{CWD}/ci/ctrace.yaml"), Lock(file="ci/ctrace.lock"))
 

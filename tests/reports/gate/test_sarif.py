@@ -14,10 +14,10 @@ from ctrace.inspector.gate.model import Site
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports.gate.sarif import render_sarif
 from ctrace.reports.gate.sarifrules import gb_rule
-from tests import outcomes
-from tests.golden import assert_golden
-from tests.places import DATA
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import assert_golden
+from tests.support.places import DATA
 
 _SCHEMA = json.loads((DATA / "sarif.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(_SCHEMA)

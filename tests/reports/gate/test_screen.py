@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 
 from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy import Count, Policy
+from ctrace.inspector.gate.policy.model import Count, Policy
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.screen import check_screen
-from tests import outcomes
-from tests.golden import WIDTHS, assert_golden, drawn
 from tests.reports.gate.texts import ANY, full_of
+from tests.support import outcomes
+from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
 def _screen(outcome: Outcome, width: int = 80, *, colours: bool = False) -> str:

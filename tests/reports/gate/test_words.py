@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.findings import Cost
 from ctrace.inspector.gate.model import JobKey, State
-from ctrace.inspector.gate.policy import Count
+from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, FindingKind
+from ctrace.inspector.model.findings import Cost
 from ctrace.reports.gate.sarifrules import kind_rule
 from ctrace.reports.gate.words import GRAVEST_FIRST, KINDS, TITLES, VERDICTS, cost, gravest_first, numbers, sentence
-from tests import outcomes
+from tests.support import outcomes
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from hypothesis import strategies as st
 
-from ctrace.inspector.findings import Owner
 from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind
-from ctrace.inspector.gate.policy import Allow
+from ctrace.inspector.gate.policy.model import Allow
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
-from tests.outcomes import POLICY, outcome
+from ctrace.inspector.model.findings import Owner
+from tests.support.outcomes import POLICY, outcome
 
 ANY = st.text(st.characters(), max_size=30) | st.text(
     "|\\`<>&@#:;,%/[]()\n\r\t\x1b\x00\ufffe\ud800 ab*_~!'\"", max_size=30

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from ctrace.inspector.findings import Advice, Owner
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.findings import Advice, Owner
+from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.breaks import breaks_screen
-from tests import sessions
-from tests.golden import WIDTHS, assert_golden, drawn
+from tests.support import sessions
+from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
 def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, all_paths: bool = False) -> str:

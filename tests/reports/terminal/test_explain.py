@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.findings import Cause, Recompile
-from ctrace.inspector.model import Coverage, Environment, Problem, Scenario, Session
-from ctrace.inspector.session import load_log
+from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.session import Coverage, Environment, Problem, Scenario, Session
+from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain import explain_screen
-from tests import sessions
-from tests.golden import WIDTHS, assert_golden, drawn
-from tests.places import DATA
+from tests.support import sessions
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.places import DATA
 
 
 def _screen(session: Session, width: int, *, colours: bool = False, verbose: bool = False) -> str:

@@ -3,11 +3,11 @@
 import pytest
 
 from ctrace.inspector.advice import Entry, entries
-from ctrace.inspector.registry import Registered
-from ctrace.inspector.views.lessons import CauseLesson, Lesson
+from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.breaks.registry import Registered
 from ctrace.reports.terminal.lessons import cause_lesson_screen, lesson_screen
-from tests.golden import WIDTHS, assert_golden, drawn
-from tests.sessions import HOSTILE_TEXT
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.sessions import HOSTILE_TEXT
 
 BRANCH = Entry(
     title="a branch on a tensor's value",

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ctrace.inspector.model import Session
+from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.recompiles import recompiles_screen
-from tests import recompiled, sessions
-from tests.golden import WIDTHS, assert_golden, drawn
+from tests.support import recompiled, sessions
+from tests.support.golden import WIDTHS, assert_golden, drawn
 
 ALL = {**sessions.ALL, **recompiled.ALL}
 

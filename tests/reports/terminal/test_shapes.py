@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from ctrace.inspector.model import Session
-from ctrace.inspector.views.shapes import violations
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.shapes.view import violations
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.shapes import shapes_screen
-from tests import sizes
-from tests.golden import WIDTHS, assert_golden, drawn
-from tests.helpers import recorded
+from tests.support import sizes
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.helpers import recorded
 
 
 def _screen(session: Session, width: int = 80, function: str | None = None, *, everything: bool = False) -> str:

@@ -1,0 +1,89 @@
+"""`ctrace breaks`: where graphs break, what each break costs, and what to write instead."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model.findings import Owner
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace breaks                    those of the last run, the costliest first
+  ctrace breaks model.py --all     run a model; show all paths to each break
+  ctrace breaks --owner user       leave out those inside of libraries
+  ctrace breaks --explain GB0170   what a kind of break is; needs no run
+"""
+
+All = Annotated[bool, typer.Option("--all", help="Show every break, and every path that led to it.")]
+OwnedBy = Annotated[
+    str | None, typer.Option("--owner", metavar="OWNER", help="Only breaks in code of: user, library or torch.")
+]
+Explained = Annotated[
+    str | None,
+    typer.Option("--explain", metavar="ID", help="Explain a kind of break, such as GB0170, loop or print, and stop."),
+]
+
+
+@on_a_run
+def breaks(
+    request: Request,
+    all_paths: All = False,
+    owner: OwnedBy = None,
+    explained: Explained = None,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show where graphs break, by what each break costs, and what to change."""
+    if explained is not None:
+        _explain(explained, json=json, output=output)
+        return
+    from ctrace.cli.show import show_view
+
+    chosen = _owner(owner)
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.report import render_breaks_json
+
+        return render_breaks_json(session, chosen)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.breaks import breaks_screen
+
+        return breaks_screen(session, width, chosen, all_paths=all_paths)
+
+    show_view(request, output, json=json, data=data, screen=screen)
+
+
+def _owner(name: str | None) -> "Owner | None":
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.model.findings import Owner
+
+    if name is None:
+        return None
+    try:
+        return Owner(name.lower())
+    except ValueError:
+        raise TargetError(f"--owner {name}: there is no such owner", f"choose one of {', '.join(Owner)}") from None
+
+
+def _explain(name: str, *, json: bool, output: Path | None) -> None:
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.breaks.lessons import lesson
+    from ctrace.reports.json.lessons import render_lesson_json
+    from ctrace.reports.terminal.lessons import lesson_screen
+
+    check_output(output)
+    found = lesson(name)
+    show_either(output, json=json, data=lambda: render_lesson_json(found), screen=lambda _width: lesson_screen(found))

@@ -1,0 +1,103 @@
+"""`ctrace explain`: run a model or a program, and say what torch.compile did to it."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run, session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+# What a command needs is imported when it runs: neither `ctrace --help` nor a saved run shall wait for all of it.
+
+EXAMPLES = """\b
+Examples:
+  ctrace explain model.py                  a file with `model` and `inputs`
+  ctrace explain net.py:Encoder --input "float32[8,n]" --train
+  ctrace explain pkg.models:tiny --vary "0=1,2,8" --json -o report.json
+  ctrace explain train.py -- --epochs 1    a program that compiles by itself
+  ctrace explain model.py --fast           breaks and recompilations only
+  ctrace explain model.py --name before    a run that stays; explain before
+  ctrace explain model.py --target h100    code for a GPU that is not there
+  ctrace explain                           the last run again
+"""
+
+
+@on_a_run
+def explain(
+    request: Request,
+    json: opt.Json = False,
+    markdown: opt.Markdown = False,
+    output: opt.Output = None,
+    verbose: opt.Verbose = False,
+    fast: opt.Fast = False,
+    name: opt.Name = None,
+) -> None:
+    """Say what torch.compile did to a model, why, and what to change."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import exit_code, show, shown_format
+
+    form = shown_format(json=json, markdown=markdown)
+    request = replace(request, name=name)
+    request = _only_dynamo(request) if fast else request
+    if _side_by_side(request, output, json=json, markdown=markdown):
+        return
+    check_output(output)
+    session, is_new = session_of(request, check_advice=not fast)
+    _refuse_fast_without_run(fast=fast, is_new=is_new)
+    show(session, form, output, verbose=verbose)
+    if is_new:
+        raise typer.Exit(exit_code(session))
+
+
+def _only_dynamo(request: Request) -> Request:
+    """Leave out all that comes after Dynamo.
+
+    Raises:
+        TargetError: the command line asks for that as well.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if request.options.get("target"):
+        what = "--fast and --target exclude each other"
+        raise TargetError(what, "leave one out: with --fast, graphs go through no backend")
+    return replace(request, options={**request.options, "fast": True, "trace_only": True, "inductor_guards": False})
+
+
+def _refuse_fast_without_run(*, fast: bool, is_new: bool) -> None:
+    """Refuse `--fast` for a saved run, which holds what it holds.
+
+    Raises:
+        TargetError: nothing was run.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if fast and not is_new:
+        raise TargetError("--fast is for a new run, and nothing is run here", "name a model file, or leave it out")
+
+
+def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdown: bool) -> bool:
+    """Compare several GPUs, if several were named."""
+    from ctrace.cli.sidebyside import shown_side_by_side
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.report import render_json
+
+        return render_json(session)
+
+    def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.target.side_by_side import explained_side_by_side
+
+        return explained_side_by_side(targets, failed, width)
+
+    others = {"--markdown": markdown, "--name": request.name}
+    return shown_side_by_side(request, output, json=json, data=data, screen=screen, others=others)

@@ -1,0 +1,87 @@
+"""`ctrace fusion`: how Inductor merged nodes into kernels, round by round, and what it left apart."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace fusion                      bytes, rounds and missed fusions
+  ctrace fusion --graph 0/0 -v       one graph, with torch's own reasons
+  ctrace fusion --stage backward     only the backward
+  ctrace fusion --rounds             the pairs of each round, in their order
+  ctrace fusion --nodes              every node before and after
+  ctrace fusion model.py --json      all of it as data
+"""
+
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only one graph, such as 0/1.")]
+AtStage = Annotated[
+    str | None, typer.Option("--stage", metavar="STAGE", help="Only one part: forward, backward or inference.")
+]
+Rounds = Annotated[bool, typer.Option("--rounds", help="The pairs of each round, why in this order, and refusals.")]
+Nodes = Annotated[bool, typer.Option("--nodes", help="Every node before and after, with loops, bytes and lines.")]
+All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph, pair and node.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Torch's own reasons and names too.")]
+
+
+@on_a_run
+def fusion(
+    request: Request,
+    graph: Graph = None,
+    stage: AtStage = None,
+    rounds: Rounds = False,
+    nodes: Nodes = False,
+    all_of_it: All = False,
+    verbose: Verbose = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show how nodes were fused into kernels, and what was not fused and why."""
+    from ctrace.cli.filters import check_graph, check_part
+    from ctrace.cli.show import show_view
+    from ctrace.cli.sidebyside import shown_side_by_side
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.fusion.view import parts
+
+    check_graph(graph)
+    check_part(stage)
+    if rounds and nodes:
+        raise TargetError("--rounds and --nodes exclude each other", "choose one")
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.fusion import render_fusion_json
+
+        return render_fusion_json(session, parts(session, graph, stage))
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.fusion.rounds import nodes_screen, rounds_screen
+        from ctrace.reports.terminal.fusion.screen import fusion_screen
+
+        found = parts(session, graph, stage)
+        if rounds:
+            return rounds_screen(session, found, all_of_it=all_of_it, verbose=verbose)
+        if nodes:
+            return nodes_screen(session, found, width, all_of_it=all_of_it)
+        return fusion_screen(session, found, all_of_it=all_of_it, verbose=verbose)
+
+    def several(
+        targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int
+    ) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.target.side_by_side import fusions_side_by_side
+
+        return fusions_side_by_side(targets, failed, width)
+
+    others = {"--graph": graph, "--stage": stage, "--rounds": rounds, "--nodes": nodes}
+    if not shown_side_by_side(request, output, json=json, data=data, screen=several, others=others):
+        show_view(request, output, json=json, data=data, screen=screen)

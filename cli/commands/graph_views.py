@@ -1,0 +1,185 @@
+"""What `ctrace graphs` shows, by what was asked for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrace.cli.capturing import Request
+from ctrace.inspector.errors import TargetError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ctrace.inspector.graphs.lines import OfLine
+    from ctrace.inspector.graphs.stage_diff import StageDiff
+    from ctrace.inspector.graphs.view import Compiled, Staged
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of one command line.
+
+    Raises:
+        TargetError: two of them exclude each other.
+    """
+
+    graph: str | None = None
+    stage: str | None = None
+    line: str | None = None
+    diff: str | None = None
+    ops: bool = False
+    passes: bool = False
+    dot: bool = False
+    svg: bool = False
+    json: bool = False
+    all_of_it: bool = False
+
+    def __post_init__(self) -> None:
+        views = {
+            "--diff": self.diff,
+            "--line": self.line,
+            "--ops": self.ops,
+            "--passes": self.passes,
+            "--dot": self.dot,
+            "--svg": self.svg,
+        }
+        chosen = [name for name, wanted in views.items() if wanted]
+        if self.json and self.is_picture:
+            chosen.append("--json")
+        if self.stage and (self.diff or self.line or self.passes):
+            chosen.append("--stage")
+        if len(chosen) > 1:
+            raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether a drawing is asked for."""
+        return self.dot or self.svg
+
+
+def data(session: "Session", asked: Asked) -> "Document":
+    """Make JSON."""
+    from ctrace.inspector.graphs.view import compiled
+    from ctrace.reports.json import graphs as json_graphs
+
+    if asked.diff:
+        return json_graphs.render_diff_json(session, *_diff(session, asked))
+    if asked.line:
+        return json_graphs.render_line_json(session, asked.line, _of_line(session, asked.line, asked.graph))
+    if asked.passes:
+        return json_graphs.render_passes_json(session, _known(session, asked.graph))
+    if asked.stage or asked.ops:
+        return json_graphs.render_stage_json(session, *_one_stage(session, asked, "--stage"))
+    return json_graphs.render_graphs_json(session, compiled(session, asked.graph))
+
+
+def screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
+    """Make a screen."""
+    if asked.diff:
+        from ctrace.reports.terminal.graphs.stage_diff import diff_screen
+
+        return diff_screen(session, *_diff(session, asked), width, all_of_it=asked.all_of_it)
+    if asked.line:
+        return _line_screen(session, asked.line, asked, width)
+    if asked.passes:
+        from ctrace.reports.terminal.graphs.passes import passes_screen
+
+        return passes_screen(session, _known(session, asked.graph))
+    if asked.ops:
+        from ctrace.reports.terminal.graphs.nodes import ops_screen
+
+        return ops_screen(session, *_one_stage(session, asked, "--ops"))
+    if asked.stage:
+        from ctrace.reports.terminal.graphs.nodes import stage_screen
+
+        return stage_screen(session, *_one_stage(session, asked, "--stage"), width, all_of_it=asked.all_of_it)
+    from ctrace.inspector.graphs.view import compiled
+    from ctrace.reports.terminal.graphs.screen import graphs_screen
+
+    return graphs_screen(session, compiled(session, asked.graph), width, all_of_it=asked.all_of_it)
+
+
+def _known(session: "Session", graph: str | None) -> str | None:
+    """Give back the name of a graph that the run has.
+
+    Raises:
+        TargetError: it has no such graph.
+    """
+    from ctrace.inspector.graphs.view import compiled
+
+    if graph is not None:
+        compiled(session, graph)
+    return graph
+
+
+def _line_screen(session: "Session", line: str, asked: Asked, width: int) -> "Iterable[RenderableType]":
+    from ctrace.reports.terminal.graphs.nodes import line_screen
+
+    return line_screen(session, _of_line(session, line, asked.graph), width, all_of_it=asked.all_of_it)
+
+
+def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine, ...]":
+    """Find the nodes that a line made.
+
+    Raises:
+        TargetError: there is none.
+    """
+    from ctrace.inspector.graphs.lines import near, of_line
+
+    found = of_line(session, line, graph)
+    if not found:
+        known = [f"{Path(at.file).name}:{at.line}" for at in near(session, graph, line)]
+        todo = f"lines that did are: {', '.join(known)}" if known else "no line of yours is known to have made any"
+        raise TargetError(f"--line {line}: no node of a graph was made there", todo)
+    return found
+
+
+def _diff(session: "Session", asked: Asked) -> "tuple[Compiled, StageDiff]":
+    from ctrace.inspector.graphs.stage_diff import stage_diff, two_stages
+    from ctrace.inspector.graphs.view import only_one
+
+    each = only_one(session, asked.graph, "--diff")
+    return each, stage_diff(each, *two_stages(each, asked.diff or ""))
+
+
+def _one_stage(session: "Session", asked: Asked, option: str) -> "tuple[Compiled, Staged]":
+    from ctrace.inspector.graphs.view import only_one
+
+    each = only_one(session, asked.graph, option)
+    return each, each.stage(asked.stage) if asked.stage else each.usual()
+
+
+def picture(request: Request, asked: Asked, output: Path | None) -> None:
+    """Draw one graph at one stage, and say on stderr what drew it.
+
+    Raises:
+        CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
+    """
+    import typer
+
+    from ctrace.cli.capturing import session_of
+    from ctrace.cli.console import check_output, say, write_report
+    from ctrace.cli.show import exit_code
+    from ctrace.inspector.session.completeness import first_lines
+    from ctrace.reports.dot import dot_text
+    from ctrace.reports.format import plain
+    from ctrace.reports.svg import svg_text
+
+    check_output(output)
+    session, is_new = session_of(request)
+    each, staged = _one_stage(session, asked, "--dot" if asked.dot else "--svg")
+    if staged.graph is None:
+        raise TargetError(f"the stage {staged.label} cannot be read", f"ctrace graphs --stage {staged.label} shows it")
+    title = f"{each.id} {each.compilation.function} {staged.label}"
+    text = dot_text(staged.graph, title)
+    if asked.svg:
+        text, drawn_by = svg_text(staged.graph, title, text)
+        say(f"Drawn by {drawn_by}")
+    if lines := first_lines(session):
+        say(f"ctrace: {str(session.verdict).upper()}: {plain(lines[0])}")
+    write_report(text, output)
+    if is_new:
+        raise typer.Exit(exit_code(session))

@@ -1,0 +1,71 @@
+"""`ctrace graphs`: every graph at every stage, what each stage changed, and what the backward needs."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+EXAMPLES = """\b
+Examples:
+  ctrace graphs                           all graphs of the last run, in short
+  ctrace graphs --stage forward           one graph node by node
+  ctrace graphs --graph 0/1 --ops         its ops counted, with what each does
+  ctrace graphs --line model.py:42        what one line became at every stage
+  ctrace graphs --diff dynamo..forward    what became of each line
+  ctrace graphs --diff post_grad          what Inductor's last passes changed
+  ctrace graphs --passes                  what each of torch's passes changed
+  ctrace graphs --svg -o graph.svg        a picture
+"""
+
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only one graph, such as 0/1.")]
+AtStage = Annotated[
+    str | None, typer.Option("--stage", metavar="STAGE", help="Show one stage: dynamo, joint, forward, post_grad ...")
+]
+Ops = Annotated[bool, typer.Option("--ops", help="Count ops, and say what each does.")]
+Line = Annotated[str | None, typer.Option("--line", metavar="FILE:LINE", help="What a line became at every stage.")]
+Diff = Annotated[
+    str | None, typer.Option("--diff", metavar="STAGES", help="What changed from before..after, or by pre_grad ...")
+]
+Passes = Annotated[bool, typer.Option("--passes", help="What each of Inductor's passes changed, by name.")]
+Dot = Annotated[bool, typer.Option("--dot", help="Write the graph as a drawing for Graphviz.")]
+Svg = Annotated[bool, typer.Option("--svg", help="Write the graph as a picture.")]
+All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph, stage, node and stride.")]
+
+
+@on_a_run
+def graphs(
+    request: Request,
+    graph: Graph = None,
+    stage: AtStage = None,
+    ops: Ops = False,
+    line: Line = None,
+    diff: Diff = None,
+    passes: Passes = False,
+    dot: Dot = False,
+    svg: Svg = False,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show graphs at every stage, their shapes, and what each stage changed."""
+    from ctrace.cli.commands.graph_views import Asked, data, picture, screen
+    from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
+    from ctrace.cli.show import show_view
+
+    check_graph(graph)
+    check_line(line)
+    check_graph_stage(stage)
+    check_diff(diff)
+    asked = Asked(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
+    if asked.is_picture:
+        picture(request, asked, output)
+        return
+    show_view(
+        request,
+        output,
+        json=json,
+        data=lambda session: data(session, asked),
+        screen=lambda session, width: screen(session, asked, width),
+    )

@@ -1,0 +1,103 @@
+"""`ctrace guards`: what has to hold for a compiled graph to fit, which line made it so, and what checking costs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.guards.view import Choice, Head
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace guards                       those of the last run, in short
+  ctrace guards --by-line             which line of yours made which guards
+  ctrace guards --name self.fc --kind TENSOR_MATCH
+  ctrace guards --line model.py:42    those that one line made
+  ctrace guards --cost model.py       run it, and measure what guards cost
+"""
+
+Name = Annotated[str, typer.Option("--name", metavar="PART", help="Only guards about names that contain PART.")]
+Kind = Annotated[str, typer.Option("--kind", metavar="PART", help="Only kinds that contain PART, as TENSOR_MATCH.")]
+Line = Annotated[str, typer.Option("--line", metavar="PLACE", help="Only guards made at LINE or FILE:LINE.")]
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only those of one graph, such as 0/1.")]
+ByLine = Annotated[bool, typer.Option("--by-line", help="Group by the line of your code that made them.")]
+ByKind = Annotated[bool, typer.Option("--by-kind", help="Count by what is checked.")]
+ByObject = Annotated[bool, typer.Option("--by-object", help="Count by what they are about.")]
+Tree = Annotated[bool, typer.Option("--tree", help="Show torch's own tree, node by node.")]
+Cost = Annotated[bool, typer.Option("--cost", help="Show, and on a new run measure, what guards cost.")]
+All = Annotated[bool, typer.Option("--all", help="List every guard of every compilation.")]
+
+
+@on_a_run
+def guards(
+    request: Request,
+    name: Name = "",
+    kind: Kind = "",
+    line: Line = "",
+    graph: Graph = None,
+    by_line: ByLine = False,
+    by_kind: ByKind = False,
+    by_object: ByObject = False,
+    tree: Tree = False,
+    cost: Cost = False,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show what a call must meet for a compiled graph to be used."""
+    from ctrace.cli.filters import check_graph, check_line
+    from ctrace.cli.show import show_view
+    from ctrace.inspector.guards.view import Choice
+
+    check_graph(graph)
+    check_line(line)
+    view = _view(line=by_line, kind=by_kind, object=by_object, tree=tree, cost=cost)
+    choice = Choice(name, kind, line)
+    request.options["guard_cost"] = cost
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.guards import render_guards_json
+
+        return render_guards_json(session, _of_one(session, graph, choice)[0], choice)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.guards.screen import guards_screen
+
+        return guards_screen(session, _of_one(session, graph, choice)[1], choice, width, view=view, all_of_it=all_of_it)
+
+    show_view(request, output, json=json, data=data, screen=screen)
+
+
+def _view(**asked: bool) -> str:
+    from ctrace.inspector.errors import TargetError
+
+    chosen = [name for name, wanted in asked.items() if wanted]
+    if len(chosen) > 1:
+        names = " and ".join(f"--{name}" if name in ("tree", "cost") else f"--by-{name}" for name in chosen)
+        raise TargetError(f"{names} exclude each other", "choose one")
+    return chosen[0] if chosen else "summary"
+
+
+def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
+    """Return all compilations that are asked for, and those of them with a guard that is.
+
+    Raises:
+        TargetError: the run has no such compilation, or no such guard.
+    """
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.guards.view import having, heads
+
+    found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
+    if graph is not None and not found:
+        known = ", ".join(list(session.guards)[:8])
+        raise TargetError(f"--graph {graph}: this run has no guards of it", f"there are: {known or 'none'}")
+    return found, having(session, found, choice)

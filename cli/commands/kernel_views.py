@@ -1,0 +1,220 @@
+"""What `ctrace kernels` shows, by what was asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.errors import TargetError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ctrace.inspector.kernels.of_line import OfLine, Wanted
+    from ctrace.inspector.kernels.view import Part
+    from ctrace.inspector.model.kernels import OutputCode
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.dump.dumped import Dumped
+    from ctrace.reports.escape import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of one command line.
+
+    Raises:
+        TargetError: two of them exclude each other.
+    """
+
+    graph: str | None = None
+    stage: str | None = None
+    kernel: str | None = None
+    line: str | None = None
+    dump: str | None = None
+    ir: str | None = None
+    source: bool = False
+    wrapper: bool = False
+    all_of_it: bool = False
+
+    def __post_init__(self) -> None:
+        whole = {"--dump": self.dump, "--wrapper": self.wrapper, "--ir": self.ir, "--line": self.line}
+        chosen = [name for name, wanted in whole.items() if wanted]
+        narrowed = {
+            "--kernel": bool(self.kernel) and not self.ir,
+            "--source": self.source and not self.line,
+            "--graph": bool(self.graph and self.dump),
+            "--stage": bool(self.stage and (self.dump or self.ir)),
+        }
+        chosen += [name for name, wanted in narrowed.items() if wanted and chosen]
+        if len(chosen) > 1:
+            raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
+
+    @property
+    def views(self) -> dict[str, object]:
+        """Give what narrows or replaces the table of kernels, by option."""
+        return {
+            "--graph": self.graph,
+            "--stage": self.stage,
+            "--kernel": self.kernel,
+            "--line": self.line,
+            "--dump": self.dump,
+            "--ir": self.ir,
+            "--source": self.source,
+            "--wrapper": self.wrapper,
+        }
+
+
+def side_by_side(
+    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", asked: Asked, width: int
+) -> "Iterable[RenderableType]":
+    """Make a screen of several GPUs."""
+    from ctrace.reports.terminal.target.side_by_side import kernels_side_by_side
+
+    return kernels_side_by_side(targets, failed, width, all_of_it=asked.all_of_it)
+
+
+def data(session: "Session", asked: Asked) -> "Document":
+    """Make JSON."""
+    from ctrace.reports.json import kernels as json_kernels
+
+    if asked.dump:
+        return json_kernels.render_dump_json(session, _dumped(session, asked.dump))
+    if asked.ir:
+        return json_kernels.render_ir_json(session, asked.ir, asked.kernel, asked.graph)
+    if asked.wrapper:
+        return json_kernels.render_wrappers_json(session, _wrappers(session, asked))
+    found = _parts(session, asked)
+    if asked.line and not asked.source:
+        return json_kernels.render_line_json(session, *_of_line(session, asked.line, asked, found))
+    return json_kernels.render_kernels_json(session, _chosen(session, asked, found), source=asked.source)
+
+
+def screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
+    """Make a screen."""
+    from ctrace.reports.terminal.kernels import one
+    from ctrace.reports.terminal.kernels.tables import kernels_screen
+
+    if asked.dump:
+        return _dump_screen(session, asked.dump)
+    if asked.ir:
+        return _ir_screen(session, asked)
+    if asked.wrapper:
+        return one.wrapper_screen(session, _wrappers(session, asked))
+    found = _parts(session, asked)
+    if asked.source:
+        return one.source_screen(session, _chosen(session, asked, found))
+    if asked.line:
+        return one.line_screen(session, *_of_line(session, asked.line, asked, found))
+    if asked.kernel:
+        return one.kernel_screen(session, _chosen(session, asked, found), all_of_it=asked.all_of_it)
+    shown = kernels_screen(session, found, width, all_of_it=asked.all_of_it)
+    return chain(shown, _beside(session, asked, found, width))
+
+
+def _beside(session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
+    """Show what only some runs have: kernels that the user wrote, kernels that were built, a GPU that is not there."""
+    from ctrace.inspector.target.view import target_of
+    from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
+    from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
+    from ctrace.reports.terminal.parts import MOST
+
+    yield from user_kernels_section(session, most=None if asked.all_of_it else MOST)
+    if session.timed:
+        yield from times_screen(session, width, asked.graph)
+    if session.built:
+        yield from resources_screen(session, width, asked.graph, all_of_them=asked.all_of_it)
+    if target_of(session):
+        yield from _for_a_target(session, asked, found, width)
+
+
+def _for_a_target(
+    session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int
+) -> "Iterator[RenderableType]":
+    """Show bounds, choices that are left to the device, and where the program asked about it."""
+    from ctrace.reports.terminal.kernels.bounds import bounds_screen
+    from ctrace.reports.terminal.target import screen as target
+
+    if not session.built:
+        yield target.nothing_compiled(session)
+    yield from bounds_screen(session, found, width, all_of_it=asked.all_of_it)
+    yield from target.choices_section(session, all_of_it=asked.all_of_it)
+    yield from target.questions_section(session, all_of_it=asked.all_of_it)
+
+
+def _dumped(session: "Session", folder: str) -> "Dumped":
+    from ctrace.reports.dump.dumping import dump
+
+    return dump(session, Path(folder))
+
+
+def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
+    from ctrace.reports.terminal.kernels.dump import dump_screen
+
+    return dump_screen(session, _dumped(session, folder))
+
+
+def _ir_screen(session: "Session", asked: Asked) -> "Iterable[RenderableType]":
+    from ctrace.reports.terminal.kernels.built import ir_screen
+
+    return ir_screen(session, str(asked.ir), asked.kernel, asked.graph)
+
+
+def _parts(session: "Session", asked: Asked) -> "tuple[Part, ...]":
+    from ctrace.inspector.kernels.view import parts
+
+    return parts(session, asked.graph, asked.stage)
+
+
+def _chosen(session: "Session", asked: Asked, found: "tuple[Part, ...]") -> "tuple[Part, ...]":
+    """Keep the kernels that are asked for by name or line.
+
+    Raises:
+        TargetError: there is none.
+    """
+    from ctrace.inspector.kernels.view import named
+
+    if asked.kernel:
+        return named(found, asked.kernel)
+    if not asked.line:
+        return found
+    place, of_lines, why = _of_line(session, asked.line, asked, found)
+    if not of_lines:
+        raise TargetError(f"--line {place.text}: no kernel carries it", why)
+    return tuple(replace(part, rows=tuple(each.row for each in told)) for part, told in of_lines)
+
+
+def _of_line(
+    session: "Session", line: str, asked: Asked, found: "tuple[Part, ...]"
+) -> "tuple[Wanted, tuple[tuple[Part, tuple[OfLine, ...]], ...], str]":
+    """Find the kernels of some lines; where there are none, also why.
+
+    Raises:
+        TargetError: there is none, and it is not known why.
+    """
+    from ctrace.inspector.kernels.of_line import check_file, kernels_of, nearest, wanted, why_none
+
+    place = wanted(line)
+    check_file(session, place)
+    of_lines = kernels_of(found, place)
+    why = "" if of_lines else why_none(session, place, asked.graph)
+    if not of_lines and not why:
+        raise TargetError(f"--line {line}: no kernel carries it", nearest(found, place))
+    return place, of_lines, why
+
+
+def _wrappers(session: "Session", asked: Asked) -> "tuple[tuple[OutputCode, str], ...]":
+    """Give the wrappers that are asked for.
+
+    Raises:
+        TargetError: there is none.
+    """
+    from ctrace.inspector.kernels.code import wrappers
+
+    found = tuple(wrappers(session, asked.graph, asked.stage))
+    if not found:
+        known = ", ".join(f"{code.graph} {code.stage}" for code in session.code[:8])
+        todo = f"there is code of: {known}" if known else "the log holds no code; run it anew with this ctrace"
+        of = " ".join(part for part in (asked.graph, asked.stage) if part)
+        raise TargetError(f"--wrapper: this run has no code{' of ' if of else ''}{of}", todo)
+    return found

@@ -1,0 +1,92 @@
+"""`ctrace kernels`: what was generated, what each kernel moves and computes, and which lines it is of."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+EXAMPLES = """\b
+Examples:
+  ctrace kernels                          those of the last run, by bytes
+  ctrace kernels --kernel addmm           one of them in detail
+  ctrace kernels --line model.py:42       those of one line, or 42-50
+  ctrace kernels --source                 the code of all, lines beside it
+  ctrace kernels --source --kernel exp_0  the code of one
+  ctrace kernels --wrapper --graph 0/0    the code that calls them
+  ctrace kernels --dump kernels/          a file a kernel, each of which runs
+  ctrace kernels --target h100            for a GPU that is not there
+  ctrace kernels --target a100,h100       for two, side by side
+  ctrace kernels --ir ptx --kernel exp_0  what Triton made of it
+  ctrace kernels model.py --train --stage backward
+"""
+
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only those of one graph, such as 0/1.")]
+AtStage = Annotated[
+    str | None, typer.Option("--stage", metavar="STAGE", help="Only forward, backward or inference kernels.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="One in detail; a part of its name that no other has is enough."),
+]
+Line = Annotated[
+    str | None, typer.Option("--line", metavar="PLACE", help="The kernels of LINE, FILE:LINE or FILE:LINE-LINE.")
+]
+Source = Annotated[bool, typer.Option("--source", help="Print their code, with your line over what is of it.")]
+Wrapper = Annotated[bool, typer.Option("--wrapper", help="Print the code that allocates buffers and calls kernels.")]
+Dump = Annotated[
+    str | None,
+    typer.Option("--dump", metavar="DIR", help="Write each kernel as a file that runs, the wrapper and the graph."),
+]
+Ir = Annotated[
+    str | None,
+    typer.Option(
+        "--ir", metavar="STAGE", help="Print ttir, ttgir, llir, ptx or sass of a run with --target or --build."
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph part, kernel and call.")]
+
+
+@on_a_run
+def kernels(
+    request: Request,
+    graph: Graph = None,
+    stage: AtStage = None,
+    kernel: Name = None,
+    line: Line = None,
+    source: Source = False,
+    wrapper: Wrapper = False,
+    dump: Dump = None,
+    ir: Ir = None,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show kernels with their ops, lines, bytes, FLOPs and code."""
+    from ctrace.cli.commands.kernel_views import Asked, data, screen, side_by_side
+    from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
+    from ctrace.cli.show import show_view
+    from ctrace.cli.sidebyside import shown_side_by_side
+
+    check_graph(graph)
+    check_part(stage)
+    check_line(line)
+    check_ir(ir)
+    asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    if shown_side_by_side(
+        request,
+        output,
+        json=json,
+        data=lambda session: data(session, asked),
+        screen=lambda targets, failed, width: side_by_side(targets, failed, asked, width),
+        others=asked.views,
+    ):
+        return
+    show_view(
+        request,
+        output,
+        json=json,
+        data=lambda session: data(session, asked),
+        screen=lambda session, width: screen(session, asked, width),
+    )

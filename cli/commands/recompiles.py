@@ -1,0 +1,74 @@
+"""`ctrace recompiles`: why functions were compiled again, whether it will settle, and what to write instead."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace recompiles                     those of the last run, by cause
+  ctrace recompiles model.py --provoke  try what often compiles again
+  ctrace recompiles --vary "0=1,2,8" model.py
+  ctrace recompiles --explain size      what a kind of cause is; needs no run
+"""
+
+All = Annotated[bool, typer.Option("--all", help="Show every cause, and every entry of each cache.")]
+Explained = Annotated[
+    str | None,
+    typer.Option("--explain", metavar="KIND", help="Explain a kind of cause, such as size or identity, and stop."),
+]
+
+
+@on_a_run
+def recompiles(
+    request: Request,
+    all_of_it: All = False,
+    explained: Explained = None,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Show why functions were compiled again, and what to change."""
+    if explained is not None:
+        _explain(explained, json=json, output=output)
+        return
+    from ctrace.cli.show import show_view
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.recompiles import render_recompiles_json
+
+        return render_recompiles_json(session)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.recompiles import recompiles_screen
+
+        return recompiles_screen(session, width, all_of_it=all_of_it)
+
+    show_view(request, output, json=json, data=data, screen=screen)
+
+
+def _explain(name: str, *, json: bool, output: Path | None) -> None:
+    from ctrace.cli.console import check_output
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.breaks.lessons import cause_lesson
+    from ctrace.reports.json.lessons import render_cause_lesson_json
+    from ctrace.reports.terminal.lessons import cause_lesson_screen
+
+    check_output(output)
+    found = cause_lesson(name)
+
+    def screen(_width: int) -> "Iterable[RenderableType]":
+        return cause_lesson_screen(found)
+
+    show_either(output, json=json, data=lambda: render_cause_lesson_json(found), screen=screen)

@@ -1,0 +1,101 @@
+"""`ctrace run`: run any program as Python would, and watch what torch.compile does in it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+if TYPE_CHECKING:
+    from ctrace.inspector.runs.target import ProgramTarget
+
+EXAMPLES = """\b
+Options of ctrace come before the program; what follows it is the program's.
+
+\b
+Examples:
+  ctrace run train.py --epochs 1
+  ctrace run -m pkg.tool --help
+  ctrace run --json -o report.json train.py
+  ctrace run --target h100 train.py    code for a GPU that is not there
+"""
+
+
+def run(
+    context: typer.Context,
+    module: Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m does.")] = None,
+    json: opt.Json = False,
+    markdown: opt.Markdown = False,
+    output: opt.Output = None,
+    build: opt.Build = False,
+    gpu: opt.TargetGpu = None,
+    timeout: opt.Timeout = None,
+    name: opt.Name = None,
+) -> None:
+    """Run a program unchanged, and report on stderr what torch.compile did in it."""
+    from ctrace.cli.capturing import Request, refuse_name
+    from ctrace.cli.console import check_output, say_left, say_unsaved
+    from ctrace.cli.show import Format, exit_code, show, shown_format
+    from ctrace.inspector.runs.capture import capture
+    from ctrace.inspector.runs.child import ChildProcess
+    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.store import Store
+
+    form = shown_format(json=json, markdown=markdown)
+    check_output(output)
+    target, gpu_name = _target(module, context.args), _gpu(gpu, build=build)
+    # The program's stdout is its own, unless the report is data for stdout.
+    stdout = 2 if form is not Format.TERMINAL and output is None else None
+    store = Store()
+    refuse_name(Request(module or context.args[0], name=name), store)
+    child, options = ChildProcess(has_terminal=True), Options(build=build, target=gpu_name)
+    try:
+        session = capture(target, options, store=store, timeout=timeout, stdout=stdout, name=name, child=child)
+    finally:
+        say_unsaved(store)
+    say_left(child.left)
+    show(session, form, output, on_stderr=True)
+    raise typer.Exit(exit_code(session))
+
+
+def separated(words: list[str]) -> list[str]:
+    """Put a `--` behind `run ... -m MODULE`, so that what follows is the module's, as with python -m."""
+    if words[:1] != ["run"]:
+        return words
+    at = 1
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] == "-m":
+            return [*words[: at + 2], "--", *words[at + 2 :]]
+        at += 2 if words[at] in _WITH_VALUE else 1
+    return words
+
+
+_WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name")
+
+
+def _gpu(text: str | None, *, build: bool) -> str | None:
+    """Give the one GPU that is named.
+
+    Raises:
+        TargetError: it is not known, there are several, or kernels are to be built too.
+    """
+    from ctrace.cli.capturing import Request, target_names
+    from ctrace.inspector.errors import TargetError
+
+    names = target_names(Request(options={"target": text, "build": build}))
+    if len(names) > 1:
+        todo = "name one; ctrace kernels, explain and fusion compare several"
+        raise TargetError(f"--target {text}: ctrace run takes one target", todo)
+    return next(iter(names.values()), None)
+
+
+def _target(module: str | None, words: list[str]) -> "ProgramTarget":
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.runs.target import ProgramTarget, program
+
+    if module is not None:
+        return ProgramTarget(None, module, tuple(words))
+    if not words:
+        raise TargetError("ctrace run needs a program", "name one: ctrace run train.py, or ctrace run -m pkg.tool")
+    return program(Path(words[0]), words[1:], words[0])

@@ -1,0 +1,133 @@
+"""`ctrace runs`: list saved runs, and let go of old ones."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ctrace.cli import options as opt
+
+if TYPE_CHECKING:
+    from ctrace.inspector.runs.store import Run, Store
+
+EXAMPLES = """\b
+Examples:
+  ctrace runs                      list them, the last one at the bottom
+  ctrace runs --prune 3            keep only the last three
+  ctrace runs --keep NAME          one that stays; --unkeep lets it go
+  ctrace runs --rename NAME before  and it stays
+  ctrace explain NAME              show one again
+"""
+
+Prune = Annotated[
+    int | None,
+    typer.Option("--prune", metavar="N", min=0, help="Delete all but the last N; what is kept or in use stays."),
+]
+Keep = Annotated[str | None, typer.Option("--keep", metavar="RUN", help="Let a run stay when newer ones are made.")]
+Unkeep = Annotated[str | None, typer.Option("--unkeep", metavar="RUN", help="Let it go like any other.")]
+Rename = Annotated[
+    tuple[str, str] | None, typer.Option("--rename", metavar="RUN NAME", help="Give a run a name, and let it stay.")
+]
+
+
+def runs(
+    prune: Prune = None,
+    keep: Keep = None,
+    unkeep: Unkeep = None,
+    rename: Rename = None,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """List the runs in .ctrace/: the last 10 stay, and those with a name or --keep."""
+    from ctrace.cli.console import say, write_report
+    from ctrace.inspector.runs.store import Store
+    from ctrace.reports.escape import json_document
+
+    store = Store()
+    changes = {"--prune": prune, "--keep": keep, "--unkeep": unkeep, "--rename": rename}
+    if _changed(store, {option: value for option, value in changes.items() if value is not None}):
+        return
+    found = store.runs()
+    for what in store.damaged():
+        say(f"ctrace: {what}; it is passed over")
+    if json:
+        write_report(json_document([_data(run) for run in found]), output)
+    elif found:
+        _print(found)
+    else:
+        say(f"No runs in {store.root} yet. Make one: ctrace explain model.py")
+
+
+def _changed(store: "Store", changes: "dict[str, Any]") -> bool:
+    """Do what is asked for instead of a list; return whether anything is.
+
+    Raises:
+        CtraceError: two things are, or it cannot be done.
+    """
+    from ctrace.cli.console import say
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.runs import names as naming
+
+    if len(changes) > 1:
+        raise TargetError(f"{' and '.join(changes)} exclude each other", "do one after the other")
+    match next(iter(changes.items()), None):
+        case None:
+            return False
+        case "--prune", number:
+            say(_pruned(store, number))
+        case "--keep", name:
+            say(f"{naming.keep(store, name).name} stays until you delete it")
+        case "--unkeep", name:
+            say(f"{naming.unkeep(store, name).name} goes when it is older than the last runs")
+        case "--rename", (old, new):
+            say(f"{old} is now {naming.rename(store, old, new)}, and stays")
+    return True
+
+
+def _pruned(store: "Store", number: int) -> str:
+    """Delete runs, and say how many, and why others stay."""
+    from ctrace.inspector.words.counting import count
+
+    gone = store.prune(number)
+    left = store.runs()
+    said = f"Deleted {len(gone)} of {count(len(gone) + len(left), 'run')}"
+    kept, active = sum(run.is_kept for run in left), sum(run.is_active for run in left)
+    others = len(left) - kept - active - number
+    stays = [f"{kept} kept"] * bool(kept) + [f"{active} still running"] * bool(active)
+    stays += [f"{others} in use, or not yours to delete"] if others > 0 else []
+    return f"{said}; {', '.join(stays)}" if stays else said
+
+
+def _data(run: "Run") -> dict[str, object]:
+    target = {"path": run.target.path, "name": run.target.name, "args": list(run.target.args)}
+    status = "running" if run.is_active else run.status
+    own = {"name": run.name, "created": run.created, "status": status, "kept": run.is_kept, "target": target}
+    return {**own, **{name: value for name, value in run.summary.items() if name not in own}}
+
+
+def _print(found: "list[Run]") -> None:
+    import time
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from ctrace.cli.console import console
+    from ctrace.reports.format import count, one, one_line, seconds
+    from ctrace.reports.terminal.parts import render
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for column in ("run", "when", "verdict", "what", "took"):
+        table.add_column(column, no_wrap=column in ("run", "when", "took"), overflow="ellipsis")
+    for run in found:
+        summary = run.summary
+        verdict = one(str(summary.get("verdict", "running" if run.is_active else "cut off")).replace("_", " "), 40)
+        what = ", ".join(
+            count(int(summary[f"{noun}s"]), noun) for noun in ("graph", "break", "recompile") if f"{noun}s" in summary
+        )
+        if summary.get("target_gpu"):
+            what += f", for {one_line(str(summary['target_gpu']), 40)}"
+        if run.is_kept:
+            what += ", kept" if what else "kept"
+        when = time.strftime("%d %b %H:%M", time.localtime(run.created))
+        took = seconds(run.seconds) if run.seconds else ""
+        table.add_row(Text(one(run.name)), when, Text(verdict), Text(what), took)
+    render([table], console())

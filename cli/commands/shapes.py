@@ -1,0 +1,47 @@
+"""`ctrace shapes`: what became of each size, why, and what to write to keep it dynamic."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.model.session import Session
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace shapes                     sizes of the last run, by function
+  ctrace shapes model.py --vary "0=4,8,16"
+  ctrace shapes --function forward  one function only
+  ctrace shapes --all               parameters, buffers and all conditions too
+"""
+
+All = Annotated[bool, typer.Option("--all", help="Show static parameters and buffers, and every condition, too.")]
+Of = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Only the function of this name.")]
+
+
+@on_a_run
+def shapes(
+    request: Request, everything: All = False, function: Of = None, json: opt.Json = False, output: opt.Output = None
+) -> None:
+    """Show which sizes are static, which are dynamic, what fixed them, and what to write."""
+    from ctrace.cli.show import show_view
+
+    def data(session: "Session") -> "Document":
+        from ctrace.reports.json.shapes import render_shapes_json
+
+        return render_shapes_json(session, function)
+
+    def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.shapes import shapes_screen
+
+        return shapes_screen(session, width, function, everything=everything)
+
+    show_view(request, output, json=json, data=data, screen=screen)

@@ -1,0 +1,94 @@
+"""`ctrace targets`: which GPUs can code be emitted for, what is known of them, and where from?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.reports.escape import Document
+
+EXAMPLES = """\b
+Examples:
+  ctrace targets                        the GPUs that --target knows
+  ctrace targets h100                   all facts of one, each with its source
+  ctrace targets gpus.yaml:mine         one of a file of your own
+  ctrace targets --read -o gpu.yaml     write down the GPU of this machine
+  ctrace explain x.py --target gpu.yaml    and use it where there is none
+"""
+
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A GPU, or with --read what to call it.")]
+Read = Annotated[bool, typer.Option("--read", help="Write the entry of the GPU of this machine, as YAML.")]
+
+
+def targets(name: Name = None, read: Read = False, json: opt.Json = False, output: opt.Output = None) -> None:
+    """List the GPUs that code can be emitted for, and what is known of each."""
+    from ctrace.cli.console import check_output
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.files.writing import working_folder
+    from ctrace.inspector.runs.settings import settings_at
+
+    check_output(output)
+    files = settings_at(working_folder()).gpus
+    if read and json:
+        raise TargetError("--read and --json exclude each other", "choose one; --read writes YAML")
+    if read:
+        _read(name, files, output)
+    elif name is not None:
+        _one(name, files, output, json=json)
+    else:
+        _all(files, output, json=json)
+
+
+def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None:
+    from ctrace.cli.console import write_report
+    from ctrace.inspector.gpus.table import gpus
+    from ctrace.inspector.runs.local_gpu import at_hand, entry
+    from ctrace.reports.escape import plain_document
+
+    table = gpus(files)
+    write_report(plain_document(entry(at_hand(), table, name)), output)
+
+
+def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.gpus.table import listed
+
+    one = listed(name, files)
+
+    def data() -> "Document":
+        from ctrace.reports.json.targets import render_target
+
+        return render_target(one)
+
+    def screen(width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.target.list import target_screen
+
+        return target_screen(one, width)
+
+    show_either(output, json=json, data=data, screen=screen)
+
+
+def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.gpus.table import gpus
+
+    table = gpus(files)
+
+    def data() -> "Document":
+        from ctrace.reports.json.targets import render_targets
+
+        return render_targets(table.values())
+
+    def screen(width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.target.list import targets_screen
+
+        return targets_screen(table, width)
+
+    show_either(output, json=json, data=data, screen=screen)

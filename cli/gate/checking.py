@@ -1,0 +1,195 @@
+"""What `ctrace check` does: which models, run or read, judged, and written down."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ctrace.cli.console import say, say_left, say_unsaved
+from ctrace.cli.gate.wanted import Wanted, policy_of
+from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
+from ctrace.inspector.files.disk_errors import reason
+from ctrace.inspector.files.writing import write_new
+from ctrace.inspector.gate.jobs.from_trace import traced
+from ctrace.inspector.gate.jobs.jobs import Jobs, jobs_of
+from ctrace.inspector.gate.jobs.pool import run_jobs
+from ctrace.inspector.gate.lock.file import NAME as LOCK
+from ctrace.inspector.gate.lock.file import load_lock, write_lock, writing_lock
+from ctrace.inspector.gate.lock.ratchet import updated
+from ctrace.inspector.gate.model import Lock, Ran
+from ctrace.inspector.gate.outcome import judged
+from ctrace.inspector.gate.policy.file import NAMES as POLICIES
+from ctrace.inspector.gate.policy.file import load_policy
+from ctrace.inspector.gate.policy.model import CPU, ModelRule, Policy
+from ctrace.inspector.gate.policy.model_globs import named_by
+from ctrace.inspector.gate.policy.starter import starter
+from ctrace.inspector.gate.policy.yaml_nodes import named
+from ctrace.inspector.gate.trust import seen
+from ctrace.inspector.gate.verdict import Outcome, Seen
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.store import Store
+
+
+def checked(wanted: Wanted, *, update: bool = False, only_improve: bool = False) -> Outcome:
+    """Check, and write the lock if that is asked for.
+
+    Raises:
+        CtraceError: the command line, the policy or the lock is wrong.
+    """
+    policy, root = policy_of(wanted)
+    path = wanted.lock or root / LOCK
+    lock = load_lock(path)
+    check = _Check(wanted, policy, root)
+    check.run()
+    if not update:
+        return check.outcome(lock)
+    return _update(check, path, only_improve=only_improve)
+
+
+def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
+    """Write what was seen into the lock as it is now, which may be another than when the check began.
+
+    Raises:
+        LockError: it cannot be read.
+        NotUpdatedError: it cannot be written.
+    """
+    with writing_lock(path, say) as lock:
+        outcome = check.outcome(lock)
+        new = updated(outcome, only_improve=only_improve)
+        if new.sections == lock.sections:
+            said = f"ctrace: {named(path)} stays as it is"
+        else:
+            try:
+                write_lock(path, new)
+            except LockError as error:
+                raise NotUpdatedError(error, outcome) from None
+            said = f"ctrace: wrote {named(path)}"
+    say(said)
+    return check.outcome(replace(new, file=str(path)))
+
+
+class NotUpdatedError(LockError):
+    """The lock could not be written; it is as it was, and the models were checked all the same."""
+
+    def __init__(self, error: LockError, outcome: Outcome) -> None:
+        super().__init__(error.what, error.todo)
+        self.outcome = outcome
+
+
+def started(wanted: Wanted) -> Outcome:
+    """Write a first policy for models, and a lock with today's state.
+
+    Raises:
+        CtraceError: there is a policy already, or the command line is wrong; then nothing is written.
+    """
+    path = wanted.policy or Path(POLICIES[0])
+    if path.exists():
+        raise _policy_is_there(path)
+    if not wanted.models:
+        todo = 'name them, or a glob: ctrace check --init "models/*.py"'
+        raise TargetError("--init needs models to check", todo)
+    if not path.absolute().parent.is_dir():
+        raise PolicyError(f"{path}: there is no folder {path.parent}", "make it, or name another file")
+    models = [named_by(each, path.parent).key for each in wanted.models]
+    _refuse_wrong(models, wanted, path.parent)
+    _write_policy(path, starter(models, wanted.options, wanted.targets, wanted.timeout, wanted.inductor_guards))
+    return checked(Wanted(policy=wanted.policy, lock=wanted.lock, jobs=wanted.jobs), update=True)
+
+
+def _policy_is_there(path: Path) -> PolicyError:
+    return PolicyError(f"{path} is there already", "change it, or remove it to start over")
+
+
+def _refuse_wrong(models: Sequence[str], wanted: Wanted, folder: Path) -> None:
+    """Refuse what a policy would be refused for.
+
+    Raises:
+        CtraceError: a model is not there, or an option is wrong.
+    """
+    asked = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, wanted.targets or (CPU,))
+    for _, error in jobs_of(asked, folder).wrong:
+        raise error
+
+
+def _write_policy(path: Path, text: str) -> None:
+    """Write a policy, and take it away again if it is none.
+
+    Raises:
+        CtraceError: it cannot be written, or an option is one that no policy takes.
+    """
+    try:
+        write_new(path, text)
+    except FileExistsError:
+        raise _policy_is_there(path) from None
+    except OSError as error:
+        why = f"{named(path)} cannot be written: {reason(error)}"
+        raise PolicyError(why, "name another file: --policy FILE") from None
+    try:
+        load_policy(path)
+    except CtraceError:
+        path.unlink()
+        raise
+    say(f"ctrace: wrote {named(path)}")
+
+
+class _Check:
+    """Runs or reads what is checked once, and judges it, perhaps twice."""
+
+    def __init__(self, wanted: Wanted, policy: Policy, root: Path) -> None:
+        self._wanted = wanted
+        self._policy = policy
+        self._root = root
+        self._jobs = Jobs()
+        self._store = Store()
+        self._seen: list[Seen] = []
+        self._seconds = 0.0
+
+    def run(self) -> None:
+        began = time.monotonic()
+        if self._wanted.from_trace is not None:
+            self._seen = [seen(ran, self._root) for ran in traced(self._wanted.from_trace, self._name(), self._policy)]
+        else:
+            self._jobs = jobs_of(self._policy, self._root, self._wanted.models)
+            self._seen = list(self._each())
+            say_unsaved(self._store)
+        self._seconds = time.monotonic() - began
+
+    def outcome(self, lock: Lock) -> Outcome:
+        """Judge what was seen against a lock."""
+        outcome = judged(
+            self._seen,
+            self._policy,
+            lock,
+            datetime.now(UTC).date(),
+            wrong=self._jobs.wrong,
+            is_whole=self._is_whole(),
+            seconds=self._seconds,
+        )
+        return replace(outcome, command=self._wanted.command)
+
+    def _is_whole(self) -> bool:
+        """Whether all that the policy names is checked, as it says."""
+        asked = self._wanted
+        return not asked.models and asked.from_trace is None and asked.gpu is None and asked.options == Options()
+
+    def _each(self) -> Iterator[Seen]:
+        from ctrace.cli.progress import many
+
+        left: list[Ran] = []
+        with many(len(self._jobs.jobs)) as shown:
+            for ran in run_jobs(
+                self._jobs.jobs,
+                store=self._store,
+                at_a_time=self._wanted.jobs,
+                owned=self._policy.owned,
+                observe=shown.observe,
+            ):
+                left.append(ran)
+                yield seen(ran, self._root)
+        for ran in left:  # not before: the line of progress is gone now
+            say_left(ran.left, str(ran.job.key))
+
+    def _name(self) -> str:
+        """Name what a trace is of, for the lock and the policy."""
+        return self._wanted.models[0] if self._wanted.models else "trace"

@@ -1,0 +1,176 @@
+"""What the fixture `ctrace` of our pytest plugin gives to a test."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ctrace.inspector.gate.model import Job, JobKey, Lock, Ran
+from ctrace.inspector.gate.policy.model import Count, Limits, Policy
+from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.runs.order import Options
+
+if TYPE_CHECKING:
+    from ctrace.inspector.gate.lock.seen import LockOfTests
+    from ctrace.inspector.model.session import Session
+
+CALLS = 2
+"""Calls with each inputs: the second one shows what is compiled again although nothing changed."""
+
+
+class Checks:
+    """Checks models in one test."""
+
+    def __init__(self, node: str, lock: "LockOfTests", root: Path, *, update: bool) -> None:
+        self._node = node
+        self._lock = lock
+        self._root = root
+        self._update = update
+        self._names: list[str] = []
+
+    def check(
+        self,
+        model: Callable[..., Any],
+        inputs: Any = (),
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        graph_breaks: int | None = None,
+        skipped: int | None = None,
+        recompiles: int | None = None,
+        graphs: int | None = None,
+        coverage: float | None = None,
+        calls: int = CALLS,
+        train: bool = False,
+        dynamic: bool | None = None,
+        name: str | None = None,
+    ) -> "Session":
+        """Compile a model, call it, and fail the test if torch.compile left too much of it out.
+
+        `inputs` are a tuple of arguments, one tensor or a dict of keywords; or a list of these, to call the model with
+        several, so that what a new shape recompiles is seen. It is called `calls` times with each, compiled and, on a
+        copy, in eager. Graphs run as Dynamo made them; those with symbolic sizes are lowered too, for the guards that
+        Inductor adds. `kwargs` go with all of them. With `train` backward runs too.
+
+        The numbers are the most that passes: places of graph breaks (in your code, in libraries and in torch, each),
+        functions left in eager, recompiles after warm-up, graphs; and the least percentage of ops in graphs. With any
+        of them given, there may be no break, no function in eager and no recompile beyond what they say. With none,
+        the lock decides: no more than when `pytest --ctrace-update` was last run.
+
+        Dynamo is reset before and after (`torch._dynamo.reset()`): what other tests compiled hides nothing here, and
+        they compile theirs anew. A model that raises in eager raises here, with its own traceback.
+
+        Returns:
+            The session, to look further: `session.breaks`, `session.recompiles`, `session.graphs`.
+
+        Raises:
+            pytest.fail.Exception: it does not hold, nothing was compiled, or the call of `check` is wrong.
+        """
+        __tracebackhide__ = True
+        limits = _limits(graph_breaks, skipped, recompiles, graphs, coverage)
+        key = JobKey(self._key(name))
+        session, seconds = self._observed(model, inputs, kwargs, Options(train=train, dynamic=dynamic), calls)
+        is_by_lock = limits == Limits()
+        job = Job(key, "", Options(), limits)
+        problem = self._problem(_seen(Ran(job, session, seconds=seconds), self._root), is_by_lock=is_by_lock)
+        if problem:
+            _fail(problem)
+        return session
+
+    def _key(self, name: str | None) -> str:
+        """Name a check: the test, then `#2` and so on, or `#name`."""
+        __tracebackhide__ = True
+        number = sum(each.startswith("#") for each in self._names) + 1
+        own = name if name is not None else f"#{number}"
+        if own in self._names:
+            _fail(f"this test has a check of the name {own} already\n→ give each check a name of its own")
+        self._names.append(own)
+        if name is None:
+            return self._node if number == 1 else f"{self._node}#{number}"
+        return f"{self._node}#{name}"
+
+    def _observed(
+        self, model: Callable[..., Any], inputs: Any, kwargs: Mapping[str, Any] | None, options: Options, calls: int
+    ) -> "tuple[Session, float]":
+        from ctrace.inspector.api import observe
+        from ctrace.inspector.errors import CtraceError
+        from ctrace.inspector.runs.settings import settings_at
+
+        __tracebackhide__ = True
+        began = time.monotonic()
+        if calls < CALLS:
+            _fail(f"calls={calls} is too few\n→ say {CALLS} or more: the second call shows what is compiled again")
+        wrong = ""
+        try:
+            asked = replace(options, trace_only=True)
+            session = observe(model, inputs, kwargs, options=asked, calls=calls, owned=settings_at(self._root).owned)
+        except CtraceError as error:
+            wrong = f"{error.what}\n→ {error.todo}"
+        if wrong:  # out here: pytest would show the error as the cause
+            _fail(wrong)
+        return session, time.monotonic() - began
+
+    def _problem(self, seen: Seen, *, is_by_lock: bool) -> str:
+        """Say what does not hold; nothing where all does."""
+        from ctrace.inspector.errors import CtraceError, Exit
+        from ctrace.reports.gate.failuretext import failure_text
+
+        try:
+            outcome = self._outcome(seen, is_by_lock=is_by_lock)
+        except CtraceError as error:
+            return f"{error.what}\n→ {error.todo}"
+        if outcome.exit is Exit.DONE:
+            return ""
+        return failure_text(outcome, shutil.get_terminal_size().columns, is_by_lock=is_by_lock)
+
+    def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
+        """Judge a check; with `--ctrace-update` take note of it instead, if it can be trusted."""
+        from ctrace.inspector.gate.lock.ratchet import updated
+        from ctrace.inspector.gate.outcome import judged
+
+        today = datetime.now(UTC).date()
+        if not is_by_lock:
+            return judged([seen], Policy(), Lock(), today, is_whole=False)
+        if self._update:
+            alone = judged([seen], Policy(), Lock(), today, is_whole=False)
+            now = updated(alone)
+            self._lock.keep(now)
+            return judged([seen], Policy(), now, today, is_whole=False) if now.sections else alone
+        outcome = judged([seen], Policy(), self._lock.lock, today, is_whole=False)
+        if seen.job.key not in self._lock.lock.sections.get(outcome.torch, {}):
+            self._lock.unknown.add(str(seen.job.key))
+        return replace(outcome, findings=tuple(map(_for_pytest, outcome.findings)))
+
+
+def _limits(
+    graph_breaks: int | None, skipped: int | None, recompiles: int | None, graphs: int | None, coverage: float | None
+) -> Limits:
+    most = {
+        **dict.fromkeys((Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS), graph_breaks),
+        Count.SKIPPED: skipped,
+        Count.RECOMPILES: recompiles,
+        Count.GRAPHS: graphs,
+    }
+    return Limits({count: number for count, number in most.items() if number is not None}, coverage)
+
+
+def _seen(ran: Ran, root: Path) -> Seen:
+    from ctrace.inspector.gate.trust import seen
+
+    return seen(ran, root)
+
+
+def _for_pytest(finding: Finding) -> Finding:
+    """Give advice that fits: tests are not updated by the command."""
+    if finding.kind is not FindingKind.NO_SECTION:
+        return finding
+    return replace(finding, todo="run pytest --ctrace-update with it, and commit the lock")
+
+
+def _fail(text: str) -> NoReturn:
+    import pytest
+
+    __tracebackhide__ = True
+    pytest.fail(text, pytrace=False)

@@ -1,0 +1,94 @@
+"""The pytest plugin: a fixture `ctrace` that checks models in tests. Nothing is imported before a test asks for it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ctrace.cli.gate.fixture import Checks
+    from ctrace.inspector.gate.lock.seen import LockOfTests
+
+_LOCK: "pytest.StashKey[LockOfTests]" = pytest.StashKey()
+_SAID: pytest.StashKey[str] = pytest.StashKey()
+_SENT = "ctrace_seen"
+"""What a worker of pytest-xdist calls it when it hands over what it saw."""
+
+
+def pytest_addoption(parser: "pytest.Parser") -> None:
+    """Add our options."""
+    group = parser.getgroup("ctrace", "torch.compile, checked by ctrace")
+    group.addoption(
+        "--ctrace-update", action="store_true", help="Write what checks without numbers see into the lock; they pass."
+    )
+    group.addoption("--ctrace-lock", metavar="FILE", help="The lock. Default: ctrace.lock in rootdir.")
+
+
+@pytest.fixture
+def ctrace(request: "pytest.FixtureRequest") -> "Checks":
+    """Check that a model compiles: `ctrace.check(model, inputs, graph_breaks=0)`; without numbers, the lock decides."""
+    from ctrace.cli.gate.fixture import Checks
+
+    config = request.config
+    return Checks(_node_id(request.node), _lock(config), config.rootpath, update=config.getoption("ctrace_update"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the lock, or hand over what this worker saw to the process that does."""
+    config = session.config
+    if _LOCK not in config.stash:
+        return
+    lock = config.stash[_LOCK]
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[_SENT] = lock.to_text()
+    elif lock.kept:
+        _write(session, lock)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist saw; one that crashed hands over nothing."""
+    sent = getattr(node, "workeroutput", {}).get(_SENT)
+    if sent is not None:
+        _lock(node.config).take(sent)
+
+
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config: pytest.Config) -> None:
+    """Say what became of the lock."""
+    if _SAID in config.stash:
+        terminalreporter.write_line(f"ctrace: {config.stash[_SAID]}")
+    elif _LOCK in config.stash and (unknown := len(config.stash[_LOCK].unknown)):
+        checks = f"{unknown} check{' is' if unknown == 1 else 's are'}"
+        held = "no break, no function in eager, no recompile after warm-up"
+        terminalreporter.write_line(f"ctrace: {checks} not in the lock and held to: {held}")
+        terminalreporter.write_line("ctrace: pytest --ctrace-update writes today's state down")
+
+
+def _node_id(item: pytest.Item) -> str:
+    """Name a test; xdist's `--dist loadgroup` puts more into `item.nodeid`."""
+    return f"{item.parent.nodeid}::{item.name}" if item.parent is not None else item.nodeid
+
+
+def _lock(config: pytest.Config) -> "LockOfTests":
+    from ctrace.inspector.gate.lock.file import NAME
+    from ctrace.inspector.gate.lock.seen import LockOfTests
+
+    if _LOCK not in config.stash:
+        given = config.getoption("ctrace_lock")
+        path = config.invocation_params.dir / given if given else config.rootpath / NAME
+        config.stash[_LOCK] = LockOfTests(Path(path), config.rootpath)
+    return config.stash[_LOCK]
+
+
+def _write(session: pytest.Session, lock: "LockOfTests") -> None:
+    """Write the lock; where that fails, so does the session."""
+    from ctrace.inspector.errors import CtraceError
+    from ctrace.inspector.words.counting import count
+
+    try:
+        said = "wrote" if lock.write() else "nothing new for"
+        said = f"{said} {lock.path} ({count(lock.kept, 'check')})"
+    except CtraceError as error:
+        said = f"{error.what}: {error.todo}"
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+    session.config.stash[_SAID] = said

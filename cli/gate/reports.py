@@ -1,0 +1,125 @@
+"""The reports of `ctrace check`: one on stdout or in a file, and as many others as are asked for, each in its file."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrace.cli.console import check_output, say, write_report
+from ctrace.cli.show import Format, show_screen, shown_format
+from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.files.disk_errors import reason
+from ctrace.inspector.files.writing import append_whole
+from ctrace.reports.escape import commands_document
+
+if TYPE_CHECKING:
+    from ctrace.inspector.gate.verdict import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Which reports, and where they go."""
+
+    json: bool = False
+    markdown: bool = False
+    output: Path | None = None
+    junit: Path | None = None
+    sarif: Path | None = None
+    summary: Path | None = None
+    annotations: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be written before anything runs.
+
+        Raises:
+            TargetError: a file cannot be written, or formats exclude each other.
+        """
+        shown_format(json=self.json, markdown=self.markdown)
+        for file in (self.output, self.junit, self.sarif, self.summary):
+            check_output(file)
+        if self.annotations and (self.json or self.markdown) and self.output is None:
+            raise TargetError("--annotations and a report both go to stdout", "write the report to a file: -o FILE")
+
+    def write(self, outcome: "Outcome") -> None:
+        """Write all of them; one that cannot be written does not keep the others from it.
+
+        Raises:
+            RunError: a file cannot be written.
+        """
+        errors: list[RunError] = []
+        for write in (self._on_screen, self._junit, self._sarif, self._summary, self._annotated):
+            try:
+                write(outcome)
+            except RunError as error:
+                errors.append(error)
+        for other in errors[1:]:
+            say(f"ctrace: {other.what}")
+        if errors:
+            raise errors[0]
+
+    def _on_screen(self, outcome: "Outcome") -> None:
+        with self._no_commands():
+            self._main(outcome)
+
+    def _junit(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.junit import render_junit
+
+        if self.junit is not None:
+            write_report(render_junit(outcome, datetime.now()), self.junit)
+
+    def _sarif(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.sarif import render_sarif
+
+        if self.sarif is not None:
+            write_report(render_sarif(outcome), self.sarif)
+
+    def _summary(self, outcome: "Outcome") -> None:
+        if self.summary is not None:
+            self._append(outcome, self.summary)
+
+    def _annotated(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.annotations import render_annotations
+
+        if self.annotations:
+            write_report(render_annotations(outcome), None)
+
+    @contextmanager
+    def _no_commands(self) -> Iterator[None]:
+        """Keep a runner of GitHub's from taking a line of the screen for a command; some of it is foreign text."""
+        if not self.annotations or self.output is not None:
+            yield
+            return
+        token = secrets.token_hex(16)
+        write_report(commands_document(f"::stop-commands::{token}\n"), None)
+        try:
+            yield
+        finally:
+            write_report(commands_document(f"::{token}::\n"), None)
+
+    def _main(self, outcome: "Outcome") -> None:
+        match shown_format(json=self.json, markdown=self.markdown):
+            case Format.JSON:
+                from ctrace.reports.gate.json import render_check_json
+
+                write_report(render_check_json(outcome), self.output)
+            case Format.MARKDOWN:
+                from ctrace.reports.gate.markdown import render_table
+
+                write_report(render_table(outcome), self.output)
+            case Format.TERMINAL:
+                from ctrace.reports.gate.screen import check_screen
+
+                show_screen(lambda width: check_screen(outcome, width), self.output)
+
+    @staticmethod
+    def _append(outcome: "Outcome", file: Path) -> None:
+        from ctrace.reports.gate.markdown import render_table
+
+        try:
+            append_whole(file, render_table(outcome))
+        except OSError as error:
+            raise RunError(f"{file} cannot be written: {reason(error)}", "name another file") from None
+        say(f"Wrote {file}")

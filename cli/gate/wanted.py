@@ -1,0 +1,108 @@
+"""What the command line of `ctrace check` asks for, and the policy with that over it."""
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.files.writing import working_folder
+from ctrace.inspector.gate.policy.file import NAMES, find_policy, load_policy, target_name
+from ctrace.inspector.gate.policy.model import Policy
+from ctrace.inspector.runs.order import Options
+
+_NO_GUARDS = "--no-inductor-guards"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The part of the command line that says what is checked."""
+
+    models: tuple[str, ...] = ()
+    policy: Path | None = None
+    lock: Path | None = None
+    options: Options = field(default_factory=Options)
+    gpu: str | None = None
+    """Names of targets, apart by commas."""
+    timeout: float | None = None
+    jobs: int | None = None
+    from_trace: Path | None = None
+    inductor_guards: bool = True
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Give the targets that are named, as a lock names them.
+
+        Raises:
+            TargetError: there is no such GPU.
+        """
+        asked = map(str.strip, self.gpu.split(",")) if self.gpu is not None else ()
+        return tuple(dict.fromkeys(target_name(each, Path()) for each in asked))
+
+    @property
+    def command(self) -> str:
+        """Give the command that checks the same again, such as `ctrace check model.py --train`."""
+        given = {
+            "--policy": self.policy,
+            "--lock": self.lock,
+            "--target": self.gpu,
+            "--timeout": self.timeout,
+            "--from-trace": self.from_trace,
+        }
+        others = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        left_out = [] if self.inductor_guards else [_NO_GUARDS]
+        return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *left_out, *others])
+
+    def refuse(self, *, init: bool) -> None:
+        """Refuse options that do not go together.
+
+        Raises:
+            TargetError: logs are to be read, and something is asked of a run.
+        """
+        if self.from_trace is None:
+            return
+        of_runs = (
+            ["--init"] * init
+            + [_NO_GUARDS] * (not self.inductor_guards)
+            + _words(self.options)[:1]
+            + ["--target"] * (self.gpu is not None)
+        )
+        if of_runs:
+            what = f"{of_runs[0]} is for models that are run, and --from-trace runs nothing"
+            raise TargetError(what, f"leave out {of_runs[0]} or --from-trace")
+        if len(self.models) > 1:
+            what = f"--from-trace checks one model, and {len(self.models)} are named"
+            raise TargetError(what, "name the one that the logs are of")
+
+
+def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
+    """Read the policy, and let the command line come over it; also give the folder that its paths are relative to.
+
+    Raises:
+        CtraceError: it is wrong, or there is neither a policy nor a model.
+    """
+    path = wanted.policy or find_policy(working_folder())
+    if path is None and not wanted.models and wanted.from_trace is None:
+        todo = 'name a model, or write a policy: ctrace check --init "models/*.py"'
+        raise PolicyError(f"there is no {NAMES[0]} here or above", todo)
+    policy = load_policy(path) if path is not None else Policy()
+    if wanted.options != Options():
+        models = tuple(replace(each, scenarios=()) for each in policy.models)
+        policy = replace(policy, scenarios={" ".join(_words(wanted.options)): wanted.options}, models=models)
+    if targets := wanted.targets:
+        models = tuple(replace(each, targets=()) for each in policy.models)
+        policy = replace(policy, targets=targets, models=models)
+    if wanted.timeout is not None:
+        policy = replace(policy, timeout=wanted.timeout)
+    if not wanted.inductor_guards:
+        policy = replace(policy, inductor_guards=False)
+    return policy, (path.parent if path is not None else Path()).absolute()
+
+
+def _words(options: Options) -> list[str]:
+    """Write the words that ask for a way to call models; as a scenario's name they tell it from the policy's."""
+    pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
+    words = [word for pair in pairs for word in pair]
+    words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]
+    words += ["--mode", options.mode] if options.mode else []
+    words += [] if options.dynamic is None else ["--dynamic" if options.dynamic else "--no-dynamic"]
+    return words

@@ -1,0 +1,116 @@
+"""What each break and skip costs: aten ops that stay in eager because of it, and graphs that are there only for it.
+
+An op left in eager belongs to the innermost frame that led to it and stands where a break is, or in a function that was
+left in eager. A graph beyond the first belongs to the break at whose line its function was called, or resumed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ctrace.inspector.breaks.fold import Report
+from ctrace.inspector.breaks.report_text import Outcome
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Break, Cost, Frame, Skip
+from ctrace.inspector.source.code_keys import Codes, Key
+from ctrace.inspector.source.functions import place_of
+
+_Line = tuple[str, int]
+
+
+@dataclass
+class _Owners:
+    """Who is to blame for what happens at a line, or in a function: the index of a break, or of a skip."""
+
+    codes: Codes
+    breaks_at: dict[_Line, int] = field(default_factory=dict)
+    breaks_in: dict[Key, int] = field(default_factory=dict)
+    skips_in: dict[Key, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Bill:
+    """What was counted so far, by index."""
+
+    breaks: Counter[int] = field(default_factory=Counter)
+    skips: Counter[int] = field(default_factory=Counter)
+
+    def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
+        """Charge the innermost frame that has an owner; what none has is nobody's."""
+        for frame in reversed(tuple(stack)):
+            key = owners.codes.key(frame)
+            if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
+                self.breaks[site] += number
+                return
+            if (skip := owners.skips_in.get(key)) is not None:
+                self.skips[skip] += number
+                return
+            if (site := owners.breaks_in.get(key)) is not None:
+                self.breaks[site] += number
+                return
+
+
+def with_costs(
+    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
+) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
+    """Put its cost on each break and skip; ops are None where no eager run was counted."""
+    owners = _owners(raw, codes, reports, skips)
+    ops, graphs = _Bill(), _Bill()
+    for counted in raw.ops:
+        for left in counted.stacks:
+            ops.add(owners, left.stack, left.ops)
+    for stack in _added_graphs(raw, codes):
+        graphs.add(owners, stack, 1)
+    measured = any(counted.left is not None for counted in raw.ops)
+
+    def cost(ops: int, graphs: int) -> Cost:
+        return Cost(ops if measured else None, graphs)
+
+    return (
+        tuple(replace(each, cost=cost(ops.breaks[at], graphs.breaks[at])) for at, each in enumerate(breaks)),
+        tuple(replace(each, cost=cost(ops.skips[at], graphs.skips[at])) for at, each in enumerate(skips)),
+    )
+
+
+def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Skip, ...]) -> _Owners:
+    owners = _Owners(codes)
+    for at, skip in enumerate(skips):
+        owners.skips_in[codes.key(Frame(skip.file, skip.line, skip.function))] = at
+    for report in reports:
+        for frame in _inside(report, raw, codes):
+            key = codes.key(frame)
+            if key not in owners.skips_in:
+                owners.breaks_at.setdefault((frame.file, frame.line), report.site)
+                if report.parsed.outcome is Outcome.REST_IN_EAGER:
+                    owners.breaks_in.setdefault(key, report.site)
+    return owners
+
+
+def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
+    """Give the frames of a report from the function that was being compiled inwards: its callers broke nothing."""
+    place = place_of(raw, report.compilation)
+    root = codes.key(Frame(place.file, place.begins, place.function))
+    frames = report.parsed.frames
+    start = next((at for at, frame in enumerate(frames) if codes.key(frame) == root), len(frames) - 1)
+    return frames[start:]
+
+
+def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
+    """Give, for each graph that is there only because of a break or skip, the stack of whoever called its function.
+
+    Without any, all that one call runs would be one graph: the first that it leads to is not counted. Nor is a graph
+    that a recompile made.
+    """
+    seen: set[str] = set()
+    entered: set[Key] = set()
+    for compile_id in raw.graphs:
+        frame_id = compile_id.partition("/")[0]
+        code = raw.bytecode.get(compile_id)
+        if frame_id in seen or code is None:
+            continue
+        seen.add(frame_id)
+        mine = codes.key(Frame(code.file, code.line, code.name))
+        entry = next((key for key in codes.keys(code.callers) if codes.is_met(key)), mine)
+        if entry in entered:
+            yield code.callers
+        entered.add(entry)

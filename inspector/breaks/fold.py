@@ -1,0 +1,164 @@
+"""Breaks of a run: torch's many reports folded into sites, each with its reason and what to do."""
+
+import re
+from dataclasses import dataclass
+
+from ctrace.inspector.advice import Entry, advice_on_break
+from ctrace.inspector.breaks.report_text import ParsedBreak, parse_break
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Advice, Break, BreakKind, Frame, Owner
+from ctrace.inspector.source.constructs import Construct, construct_at
+from ctrace.inspector.source.owners import owner_of, user_frame_or_last
+from ctrace.inspector.source.text import text_around
+
+_BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
+_CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
+_LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
+"""How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
+_ASKED_FOR = "GB0025"
+_SiteKey = tuple[tuple[str, ...], str, int, Owner]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One of torch's reports of a break: the compilation that met it, and what it says."""
+
+    compilation: str
+    parsed: ParsedBreak
+    site: int
+    """Index of its site in `Session.breaks`."""
+
+
+def reports_of(raw: Raw) -> tuple[Report, ...]:
+    """Read all reports, and number their sites in the order in which they were first met."""
+    sites: dict[_SiteKey, int] = {}
+    reports = []
+    for reported in raw.breaks:
+        parsed = parse_break(reported.text)
+        if parsed.frames:
+            site = sites.setdefault(_key(parsed, raw), len(sites))
+            reports.append(Report(reported.id, parsed, site))
+    return tuple(reports)
+
+
+def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
+    """Fold the reports of each site into one break."""
+    sites: dict[int, list[Report]] = {}
+    for report in reports:
+        sites.setdefault(report.site, []).append(report)
+    return tuple(_break(sites[index], raw) for index in sorted(sites))
+
+
+def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
+    frame = user_frame_or_last(parsed.frames, raw.prefixes)
+    return parsed.gb, frame.file, frame.line, owner_of(parsed.frames[-1].file, raw.prefixes)
+
+
+def _break(reports: list[Report], raw: Raw) -> Break:
+    first = reports[0].parsed
+    frame = user_frame_or_last(first.frames, raw.prefixes)
+    construct = _construct(first, frame, raw)
+    owner = owner_of(first.frames[-1].file, raw.prefixes)
+    known = advice_on_break(first.gb, _case(first, owner) or construct.kind)
+    return Break(
+        gb=first.gb,
+        kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
+        owner=owner,
+        file=frame.file,
+        line=frame.line,
+        function=frame.function,
+        source=frame.source,
+        reason=_reason(first, known, construct),
+        fix=known.about(construct.expression).fix if known else _first_hint(first),
+        times=len(reports),
+        compilations=tuple(dict.fromkeys(report.compilation for report in reports)),
+        paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
+        span=construct.span or frame.span,
+        expression=construct.expression,
+        advice=_advice(known, first) if known else Advice(),
+        construct=construct.kind,
+        title=known.about(construct.expression).title if known else first.title,
+        torch_hint=known is None,
+        called=first.context,
+    )
+
+
+def logger_method(called: str) -> str:
+    """Return the method of a logger that Dynamo did not trace; empty: it is no logger's."""
+    match = _LOGGER.match(called)
+    return match["name"] if match is not None else ""
+
+
+def _case(parsed: ParsedBreak, owner: Owner) -> str:
+    """Name the special case that torch's words or the owner of the code make."""
+    return triton_case(parsed) or ("foreign" if _ASKED_FOR in parsed.gb and owner is not Owner.USER else "")
+
+
+def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
+    """Take over an entry's code, and its switch where that does something for this call."""
+    fitting = known.calling(logger_method(parsed.context))
+    return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
+
+
+def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
+    """Find the user's code that broke; where torch gives no columns (2.11), what it says of the call helps."""
+    text, line = text_around(raw.listings, frame)
+    callee = _CALLEE.match(parsed.context)
+    name = (callee["builtin"] or callee["method"]) if callee else ""
+    branches = not _BRANCHES.isdisjoint(parsed.gb)
+    return construct_at(text, line, frame.span, branches=branches, callee=name)
+
+
+def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
+    """Leave out whoever started the program, down to the first of the user's frames, and torch's on the way."""
+    owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
+    last = len(frames) - 1
+    ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
+    start = owners.index(Owner.USER) if Owner.USER in owners else (ours[-1] + 1 if ours else 0)
+    return tuple(
+        frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
+    )
+
+
+def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> str:
+    """Say why: our own words where there are some, with what torch says about this very case; else torch's."""
+    if known is None:
+        return parsed.explanation or parsed.title
+    why = known.about(construct.expression).why
+    if parsed.is_disabled:
+        _, _, told = parsed.explanation.partition("(reason: ")
+        author = told.removesuffix(")")
+        return f"{why} Its author says: {author}." if author not in ("", "None") else why
+    detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
+    return f"{why} Torch says: {detail}" if detail else why
+
+
+def _first_hint(parsed: ParsedBreak) -> str:
+    return parsed.hints[0] if parsed.hints else ""
+
+
+_LIMIT = "GB0361"
+_PHRASES = {
+    "are supported for triton.autotune": "triton_autotune",
+    "pre_hook and post_hook": "triton_hooks",
+    "num_ctas": "triton_ctas",
+    "multiple @triton.autotune": "triton_autotuned_twice",
+    "only a single grid": "triton_two_grids",
+    "with a grid": "triton_no_grid",
+    "Only tuple grids": "triton_grid",
+    "at most rank 3": "triton_rank",
+    "must return constant": "triton_heuristics",
+    "Unexpected argument type": "triton_argument",
+}
+"""What torch says, to the case in advice/breaks.yaml; the first that fits."""
+_LAUNCHER = re.compile(r"[/\\]triton[/\\]runtime[/\\]jit\.py$")
+
+
+def triton_case(parsed: ParsedBreak) -> str:
+    """Name the case of a break, as in `GB0361/triton_hooks`; empty: it is not about a Triton kernel.
+
+    Dynamo is in Triton's own launcher only where it does not take a kernel for one: torch finds no device for it.
+    """
+    if _LIMIT in parsed.gb:
+        return next((case for phrase, case in _PHRASES.items() if phrase in parsed.explanation), "")
+    return "triton_unseen" if any(_LAUNCHER.search(frame.file) for frame in parsed.frames) else ""

@@ -1,0 +1,80 @@
+"""What ctrace knows about a kind of break, skip or cause of a recompile, with no run at all."""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from ctrace.inspector.advice import Entry, entries
+from ctrace.inspector.breaks.registry import Registered, registered, registered_ids
+from ctrace.inspector.errors import TargetError
+
+_GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A kind of break or skip: our advice, its special cases, and torch's own text."""
+
+    name: str
+    entry: Entry | None
+    cases: tuple[tuple[str, Entry], ...] = ()
+    """The user's construct, such as `assert`, and the advice for it."""
+    torch: Registered | None = None
+
+
+def lesson(name: str) -> Lesson:
+    """Look up a gb id (`GB0170`, `gb170`, `170`) or the name of a situation (`loop`, `print`).
+
+    Raises:
+        TargetError: neither ctrace nor the torch that is installed knows it.
+    """
+    match = _GB.fullmatch(name.strip())
+    key = f"GB{int(match[1]):04}" if match else name.strip().lower().replace(" ", "_")
+    breaks, skips = entries("breaks"), entries("skips")
+    entry = breaks.get(key) or skips.get(key)
+    told = registered(key) if match else None
+    if entry is None and told is None:
+        raise _unknown(name, key)
+    named = entry.about("").calling("warning") if entry else None
+    cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
+    return Lesson(key, named, tuple(cases), told)
+
+
+def _unknown(name: str, key: str) -> TargetError:
+    known = [each for each in (*entries("breaks"), *entries("skips")) if "/" not in each]
+    near = difflib.get_close_matches(key, [*known, *registered_ids()], 1)
+    situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
+    todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
+    return TargetError(f"{name} is no kind of graph break that is known", todo)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseLesson:
+    """A kind of cause, or one special case of it: our advice."""
+
+    name: str
+    entry: Entry
+    cases: tuple[tuple[str, Entry], ...] = ()
+    """Name of a special case, such as `size/parameter`, and the advice for it."""
+
+
+def cause_lesson(name: str) -> CauseLesson:
+    """Look up a kind of cause (`size`, `grad mode`) or a special case (`size/parameter`).
+
+    Raises:
+        TargetError: ctrace has no such kind.
+    """
+    known = entries("causes")
+    key = re.sub(r"[\s-]+", "_", name.strip().lower())
+    if key not in known:
+        raise _unknown_cause(name, key, tuple(known))
+    cases = ((case, each.about("")) for case, each in known.items() if case.startswith(f"{key}/"))
+    return CauseLesson(key, known[key].about(""), tuple(cases))
+
+
+def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
+    cases = [each for each in known if key and each.partition("/")[2] == key]
+    near = cases or difflib.get_close_matches(key, known, 1)
+    kinds = ", ".join(sorted(each for each in known if "/" not in each))
+    todo = f"did you mean {' or '.join(near)}?" if near else f"name one of: {kinds}"
+    return TargetError(f"{name} is no kind of cause of a recompile", todo)

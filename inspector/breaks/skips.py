@@ -1,0 +1,114 @@
+"""Functions of the user's that were left in eager, each with the break or the rule that caused it."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.advice import entries
+from ctrace.inspector.breaks.fold import Report
+from ctrace.inspector.log.events.core import Measured
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Break, Frame, Owner, Skip
+from ctrace.inspector.model.session import Failure
+from ctrace.inspector.source.code_keys import Codes
+from ctrace.inspector.source.constructs import construct_at
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.stacks import resumed
+
+_ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
+"""Rules that leave tensor work in eager."""
+_HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"))
+"""Rules that take nothing away, unless the function is the one that was to be compiled, or runs tensor operations."""
+_HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
+"""What to say of a function of these rules that runs tensor operations all the same."""
+
+
+def skips_of(
+    raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+) -> tuple[Skip, ...]:
+    """Find the user's functions that Dynamo gave up or left alone; a failure that ended the run is not one of them."""
+    skips: dict[tuple[str, str, int], Skip] = {}
+    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, codes, failure)):
+        skips.setdefault((skip.function, skip.file, skip.line), skip)
+    return tuple(skips.values())
+
+
+def _given_up(
+    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+) -> Iterator[Skip]:
+    """Go through the compilations that failed."""
+    failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
+    for compile_id in failed:
+        measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
+        ended_run = failure is not None and compile_id == failed[-1] and _is_same(failure, measured)
+        if measured.is_limit or ended_run or start is None or not start.stack:
+            continue
+        frame = start.stack[-1]
+        file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
+        if owner_of(file, raw.prefixes) is Owner.USER:
+            skip = Skip(function, file, frame.line, "")
+            met = next((report for report in reports if report.compilation == compile_id), None)
+            yield _by_failure(raw, skip, measured) if met is None else _by_break(raw, skip, met, breaks)
+
+
+def _is_same(failure: Failure, measured: Measured) -> bool:
+    """Whether a compilation failed with what ended the run; Dynamo wraps errors of its own (convert_frame.py, 2.11)."""
+    return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
+
+
+def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
+    cause = breaks[report.site]
+    at = _frame_in(skip, report.parsed.frames)
+    rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
+    known = entries("skips")[rule]
+    where = f"the break (line {at.line})" if at is not None else "the break"
+    why = known.why.replace("{it}", where)
+    return Skip(
+        function=skip.function,
+        file=skip.file,
+        line=skip.line,
+        reason=f"{why[:1].upper()}{why[1:]}",
+        break_index=report.site,
+        rule=rule,
+        fix=f"{cause.fix} Or {known.fix[:1].lower()}{known.fix[1:]}" if cause.fix else known.fix,
+    )
+
+
+def _frame_in(skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
+    """Find the line at which a function stood when something that it called, or itself, broke."""
+    mine = (frame for frame in frames if (frame.file, frame.function) == (skip.file, skip.function))
+    return next((frame for frame in mine if frame.line >= skip.line), None)
+
+
+def _block_around(raw: Raw, at: Frame | None) -> str:
+    if at is None:
+        return "unresumable"
+    around = construct_at(raw.listings.get(at.file, ""), at.line, at.span).around
+    return {"for": "loop", "while": "loop"}.get(around[0], around[0]) if around else "unresumable"
+
+
+def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
+    """A failure without a break report: it was suppressed, or it was raised and the program caught it."""
+    suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
+    rule = "failed" if suppressed or not raw.environment.get("ctrace") else "raised"
+    first = (measured.fail_reason or "").strip().partition("\n")
+    told = " ".join(f"{first[0]} {first[2]}".split()) or "torch gives no reason"
+    known = entries("skips")[rule]
+    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, rule, known.fix)
+
+
+def _left_alone(raw: Raw, codes: Codes, failure: Failure | None) -> Iterator[Skip]:
+    """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own.
+
+    With `fullgraph`, torch may raise for one (2.13) or go on in eager all the same (2.11).
+    """
+    busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
+    for left in raw.left:
+        key = codes.key(Frame(left.file, left.line, left.name))
+        ended_run = left.fullgraph and failure is not None
+        if ended_run or resumed(left.name)[1] is not None or owner_of(left.file, raw.prefixes) is not Owner.USER:
+            continue
+        was_asked_for = left.rule in _HARMLESS and codes.is_root(key, codes.keys(left.stack[:-1]))
+        hidden = _HIDDEN.get(left.rule) if key in busy else None
+        if left.rule in _ALWAYS or was_asked_for or hidden:
+            rule = hidden or left.rule
+            known = entries("skips")[rule].about(left.name)
+            yield Skip(left.name, left.file, left.line, known.why, None, rule, known.fix)

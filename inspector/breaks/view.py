@@ -1,0 +1,74 @@
+"""Which breaks cost most, and what they look like in the source."""
+
+from dataclasses import dataclass
+
+from ctrace.inspector.model.findings import Break, Cost, Owner, Skip
+from ctrace.inspector.model.session import Function, Session, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBreak:
+    """A break with all that it costs, the functions that were left in eager because of it included."""
+
+    at: Break
+    cost: Cost
+    skips: tuple[Skip, ...]
+
+
+def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
+    """Order breaks by the ops that they leave in eager, then the graphs they add, then how often they happened."""
+    found = [_with_skips(session, index) for index in range(len(session.breaks))]
+    mine = [each for each in found if owner is None or each.at.owner is owner]
+    return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
+
+
+def _with_skips(session: Session, index: int) -> RankedBreak:
+    at = session.breaks[index]
+    skips = tuple(skip for skip in session.skips if skip.break_index == index)
+    costs = [at.cost, *(skip.cost for skip in skips)]
+    ops = None if any(cost.ops is None for cost in costs) else sum(cost.ops or 0 for cost in costs)
+    return RankedBreak(at, Cost(ops, sum(cost.graphs for cost in costs)), skips)
+
+
+def lonely_skips(session: Session) -> tuple[Skip, ...]:
+    """Give the functions that were left in eager by a rule, and not because of a break, the costliest first."""
+    alone = (skip for skip in session.skips if skip.break_index is None)
+    return tuple(sorted(alone, key=lambda skip: -(skip.cost.ops or 0)))
+
+
+def never_compiled(session: Session) -> tuple[Function, ...]:
+    """Give the functions that were to be compiled and never got a graph, while others did."""
+    if session.verdict is not Verdict.PARTIAL:
+        return ()
+    return tuple(
+        each for each in session.functions if each.compiled_for_itself and not each.graphs and _is_named(each, session)
+    )
+
+
+def _is_named(function: Function, session: Session) -> bool:
+    """Whether a break or a skip is in the function: others, such as frames of a library, were only passed through."""
+    mine = function.file, function.name.rpartition(".")[2]
+    lines = [each.line for each in session.skips if (each.file, each.function) == mine]
+    frames = (frame for each in session.breaks for path in each.paths for frame in path)
+    lines += [frame.line for frame in frames if (frame.file, frame.function) == mine]
+    return any(line >= function.line for line in lines)
+
+
+def by_ops_left(session: Session) -> tuple[Function, ...]:
+    """Order functions by the ops of theirs that stay in eager; those with none are left out."""
+    found = [each for each in session.functions if _left(each)]
+    return tuple(sorted(found, key=lambda each: -_left(each)))
+
+
+def unclaimed_ops(session: Session) -> int:
+    """Count the ops in eager that no break and no skip accounts for; 0 where nothing was measured."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    if ops is None or compiled is None:
+        return 0
+    costs = [*(each.cost for each in session.breaks), *(skip.cost for skip in session.skips)]
+    return max(ops - compiled - sum(cost.ops or 0 for cost in costs), 0)
+
+
+def _left(function: Function) -> int:
+    ops, compiled = function.coverage.ops, function.coverage.compiled
+    return 0 if ops is None or compiled is None else ops - compiled

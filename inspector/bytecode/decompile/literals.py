@@ -1,0 +1,60 @@
+"""Constants of a code object: from their text in the log to values, and to source."""
+
+import ast
+from typing import Any
+
+from ctrace.inspector.bytecode.decompile.values import Const, StopError
+from ctrace.inspector.bytecode.disassembly import constant_text
+from ctrace.inspector.model.bytecode import Constant
+
+_FROZENSET = "frozenset"
+
+
+def parsed(value: Const) -> ast.expr:
+    """Make the expression that compiles to a constant; StopError where there is none."""
+    text = "set()" if value.text == "frozenset()" else value.text
+    if value.type == _FROZENSET:
+        text = text.removeprefix("frozenset(").removesuffix(")")
+    try:
+        ast.literal_eval(text)
+        return ast.parse(text, mode="eval").body
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError) as error:
+        msg = f"The constant {value.text:.60} cannot be written as source."
+        raise StopError(msg) from error
+
+
+def is_writable(value: Const) -> bool:
+    """Say whether source can have a constant."""
+    try:
+        parsed(value)
+    except StopError:
+        return False
+    return True
+
+
+def evaluated(value: Const) -> Any:
+    """Evaluate a constant that is a plain value of Python's."""
+    try:
+        return ast.literal_eval(value.text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError) as error:
+        msg = f"The constant {value.text:.60} is no plain value."
+        raise StopError(msg) from error
+
+
+def items_of(value: Any) -> tuple[Any, ...]:
+    """Give the items of a tuple that is a constant; StopError for anything else."""
+    found = evaluated(value) if isinstance(value, Const) else None
+    if not isinstance(found, tuple):
+        msg = "A constant is no tuple where one is needed."
+        raise StopError(msg)
+    return found
+
+
+def const(value: Any) -> Const:
+    """Make a constant of a plain value."""
+    return Const(type(value).__name__, constant_text(value))
+
+
+def const_of(constant: Constant) -> Const:
+    """Make a symbol of a constant of a code."""
+    return Const(constant.type, constant.text)

@@ -1,0 +1,121 @@
+"""Names for the variables of a reconstructed function."""
+
+import builtins
+import keyword
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from ctrace.inspector.bytecode.decompile.values import (
+    Block,
+    Born,
+    Branch,
+    Const,
+    Event,
+    Is,
+    Leave,
+    Not,
+    Pair,
+    Spread,
+    StopError,
+    Value,
+)
+from ctrace.inspector.model.bytecode import Code
+
+_BUILTINS = frozenset(dir(builtins))
+_UNIQUE = re.compile(r"_[0-9a-f]{8}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{12}$")
+"""What torch puts behind the names of compiled functions (`output_graph.py`: `unique_id(..., with_uuid=True)`)."""
+
+
+def identifier(name: str) -> str:
+    """Give a name back if source can have it; StopError else."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        msg = f"The name {name!r:.60} cannot be written as source."
+        raise StopError(msg)
+    return name
+
+
+def reserved(code: Code) -> set[str]:
+    """Name all that a local variable must not hide, in nested functions too."""
+    inner = [reserved(each.code) for each in code.constants if each.code is not None]
+    numbers = {"LOAD_GLOBAL": 1, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0}
+    used = [(each.arg or 0) >> numbers[each.opname] for each in code.instructions if each.opname in numbers]
+    shared = {code.names[number] for number in used if number < len(code.names)}
+    return shared.union(code.free, code.cells, _BUILTINS, *inner)
+
+
+def suggestion(event: Event) -> str:
+    """Suggest a name for what an event gives."""
+    match event:
+        case Event(op="load_global" | "getattr" | "import" | "import_from" | "load_deref", detail=str(name)):
+            word = _UNIQUE.sub("", name).strip("_").split(".")[0]
+        case Event(op="getitem", operands=(_, Const(type="str", text=text))):
+            word = text[1:-1]
+        case _:
+            word = "result" if event.op in ("call", "call_ex") else "value"
+    return word if word.isidentifier() and not keyword.iskeyword(word) else "value"
+
+
+def numbered(word: str) -> Iterator[str]:
+    """Give a name, then the same one with numbers."""
+    yield word
+    number = 0
+    while True:
+        number += 1
+        yield f"{word}_{number}"
+
+
+def uses(block: Block) -> Counter[Value]:
+    """Count how often values are taken on one path: on the path that takes them most often."""
+    total: Counter[Value] = Counter()
+    for step in block:
+        total.update(taken(step))
+        match step:
+            case Branch():
+                total += uses(step.yes) | uses(step.no)
+            case Event():
+                total += uses(step.failure or [])
+                total += uses(step.body or [])
+    return total
+
+
+def all_uses(block: Block) -> Counter[Value]:
+    """Count how often values are taken on all paths together."""
+    total: Counter[Value] = Counter()
+    for step in block:
+        total.update(taken(step))
+        for inside in _blocks(step):
+            total.update(all_uses(inside))
+    return total
+
+
+def _blocks(step: Event | Branch | Leave) -> list[Block]:
+    match step:
+        case Branch():
+            return [step.yes, step.no]
+        case Event():
+            return [step.failure or [], step.body or []]
+        case _:
+            return []
+
+
+def taken(step: Event | Branch | Leave) -> Iterator[Value]:
+    """Give all values that a step takes, those inside new containers too."""
+    match step:
+        case Event():
+            yield from _inside(step.operands, step.born)
+        case Leave():
+            yield from _inside((step.value,), step.born)
+        case Branch():
+            yield from _inside((step.test,), ())
+
+
+def _inside(values: tuple[Value, ...], born: Born) -> Iterator[Value]:
+    for value in (*values, *(item for _, contents in born for item in contents.items)):
+        match value:
+            case Not(inner) | Spread(inner):
+                yield from _inside((inner,), ())
+            case Is(left, right) | Pair(left, right):
+                yield from _inside((left, right), ())
+            case _:
+                yield value

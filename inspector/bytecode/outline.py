@@ -1,0 +1,75 @@
+"""What the new code of a function does, in a few words: its graph, what runs in eager, and where it goes on."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.bytecode.rewrites.pieces import Piece, PieceKind
+from ctrace.inspector.bytecode.view import Explained, Row, instruction, line_of, rows
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.words.counting import count
+
+_MOST_LINES = 3
+
+
+def outline(session: Session, each: Explained) -> tuple[str, ...]:
+    """Say what happens, in order; source text comes from the log."""
+    told: list[str] = []
+    changes = _changes(each)
+    for piece in each.pieces:
+        match piece.kind:
+            case PieceKind.GRAPH if piece.text.startswith("calls"):
+                told.append(piece.text)
+                told += [f"replays side effects in {count(changes, 'write')}"] if changes else []
+            case PieceKind.BRANCH if piece.text.startswith("branches"):
+                told.append(piece.text.partition(";")[0])
+            case PieceKind.COMPREHENSION if piece.text.startswith("runs"):
+                told.append(piece.text)
+            case PieceKind.OWN:
+                told.append(_OWN)
+            case PieceKind.RESUME if piece.text.startswith("goes on"):
+                told.append(_goes_on(piece))
+            case PieceKind.RETURN if piece.text.startswith("returns") and not changes and len(told) < 2:
+                told.append("returns")
+    return tuple(_with_own(dict.fromkeys(told), _own_lines(session, each)))
+
+
+_OWN = "own"
+_LOADS = ("LOAD_", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "SWAP", "NOP")
+
+
+def _changes(each: Explained) -> int:
+    kinds = [piece for piece in each.pieces if piece.kind is PieceKind.CHANGE and piece.text.startswith("replays")]
+    return len(kinds)
+
+
+def _goes_on(piece: Piece) -> str:
+    where = piece.text.partition(" in a resume function")[0].rstrip(",")
+    return f"{where} ({', '.join(piece.link) or 'not compiled'})"
+
+
+def _own_lines(session: Session, each: Explained) -> list[str]:
+    """Write the user's lines that stay."""
+    source = session.listings.get(each.codes.before.file, "").splitlines()
+    lines = sorted({line for row in rows(each) if _is_own(row) and (line := line_of(each, row)) is not None})
+    if len(lines) > _MOST_LINES:
+        return [f"lines {lines[0]} to {lines[-1]} in eager"]
+    traced = {line_of(each, row) for row in rows(each) if _is_traced(each, row)}
+    told = [(f"part of line {line}" if line in traced else f"line {line}", line) for line in lines]
+    return [f"{name} in eager{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for name, line in told]
+
+
+def _is_own(row: Row) -> bool:
+    return row.piece is not None and row.piece.kind is PieceKind.OWN
+
+
+def _is_traced(each: Explained, row: Row) -> bool:
+    """Whether a line of the diff is work of the user's that Dynamo traced; torch loads anew what stays works on."""
+    works = not instruction(each, row).opname.startswith(_LOADS)
+    return works and row.piece is not None and row.piece.kind is PieceKind.TRACED
+
+
+def _with_own(told: dict[str, None], own: list[str]) -> Iterator[str]:
+    for text in told:
+        if text == _OWN:
+            yield from own
+        else:
+            yield text

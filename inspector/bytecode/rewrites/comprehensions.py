@@ -1,0 +1,54 @@
+"""Comprehensions that Dynamo cannot trace: torch 2.13 makes a function of one, and calls it where it stood.
+
+Source: `_build_comprehension_fn` (torch 2.13, _dynamo/comprehension_graph_break.py; from Python 3.12 on, where a
+comprehension is part of the function around it).
+"""
+
+import re
+
+from ctrace.inspector.bytecode.rewrites.opcodes import index_at
+from ctrace.inspector.bytecode.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.bytecode.rewrites.scene import Scene
+from ctrace.inspector.bytecode.rewrites.stackforms import Constant, Name
+from ctrace.inspector.model.bytecode import Code, Instruction
+
+_CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")
+_ADDS = frozenset(("LIST_APPEND", "SET_ADD", "MAP_ADD"))
+_POPS_NULL = Constant("<function>")
+"""A function that torch keeps as a constant: calling it takes a NULL off the stack (`pop_null`)."""
+
+
+def claim_comprehensions(scene: Scene) -> None:
+    """Claim the calls of comprehensions, and what they get."""
+    for step, function, arguments in list(scene.free_calls()):
+        line = _line(function.form.name) if isinstance(function.form, Name) else None
+        if line is not None:
+            what = f"the comprehension of line {line}"
+            text = f"runs {what} in eager, in a function that torch made of it"
+            scene.whole(step, Role(PieceKind.COMPREHENSION, text, early=f"for {what}"))
+        elif function.form == _POPS_NULL and not arguments and (drop := scene.dropped(step)) is not None:
+            scene.whole(step, scene.frame)
+            scene.claims.claim(drop.index, scene.frame)
+
+
+def in_comprehensions(before: Code, after: Code) -> dict[int, Role]:
+    """Say which instructions of the old code are in functions that torch made of comprehensions."""
+    found: dict[int, Role] = {}
+    for line in filter(None, map(_line, after.names)):
+        role = Role(
+            PieceKind.LATER, f"run in eager, in the function that torch made of the comprehension of line {line}"
+        )
+        for at, each in enumerate(before.instructions):
+            inside = range(at, index_at(before, each.target) + 1) if _begins(each, line) and each.target else range(0)
+            if any(before.instructions[other].opname in _ADDS for other in inside):
+                found.update(dict.fromkeys(inside, role))
+    return found
+
+
+def _line(name: str) -> int | None:
+    match = _CALLED.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def _begins(each: Instruction, line: int) -> bool:
+    return each.opname == "FOR_ITER" and each.line == line

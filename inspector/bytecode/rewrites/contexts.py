@@ -1,0 +1,102 @@
+"""Contexts that torch enters again around code that stays, and leaves after it.
+
+Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch's own holds
+the context; it is entered, left, and left too by a handler that raises again.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ctrace.inspector.bytecode.rewrites.pieces import Claims, PieceKind, Role
+from ctrace.inspector.bytecode.rewrites.scene import Scene
+from ctrace.inspector.bytecode.rewrites.stackforms import Attribute, Form, Value, written
+from ctrace.inspector.bytecode.rewrites.stackwalk import Step, called_by
+from ctrace.inspector.model.bytecode import Code
+
+_DOES = {"__enter__": "enters", "__exit__": "leaves"}
+_CLEANING = frozenset(("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE", "NOP"))
+_BETWEEN = frozenset(("NOP", "JUMP_FORWARD", "LOAD_CONST", "POP_TOP"))
+
+
+def claim_contexts(scene: Scene) -> None:
+    """Claim what enters and leaves contexts held in torch's own variables."""
+    claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
+    methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
+    held: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
+    if held:
+        _claim_handlers(claims, code, steps, frozenset(methods))
+    for step in _free(claims, steps):
+        if step.index not in methods:
+            continue
+        form, _ = methods[step.index]
+        text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the code that stays"
+        _claim_call(claims, step, steps, Role(PieceKind.CONTEXT, text))
+    if held:
+        _claim_stores(claims, steps, held)
+        _claim_between(claims, code)
+
+
+def _free(claims: Claims, steps: Mapping[int, Step]) -> Iterator[Step]:
+    return (step for _, step in sorted(steps.items()) if claims.is_free(step.index))
+
+
+def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, str] | None:
+    call = called_by(step)
+    if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
+        return None
+    variable = _loaded(call[0], code)
+    return (call[0].form, variable) if variable in torchs else None
+
+
+def _loaded(function: Value, code: Code) -> str:
+    """Give the variable that a method's object was loaded from."""
+    made = function.parts[0].made if function.parts else -1
+    loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
+    return code.instructions[made].text if loads else ""
+
+
+def _claim_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Role) -> None:
+    claims.claim(step.index, role)
+    for value in step.taken:
+        claims.tree(value, role)
+    after = steps.get(step.index + 1)
+    if after is not None and after.instruction.opname == "POP_TOP" and after.taken == step.put:
+        claims.claim(after.index, role)
+
+
+def _claim_stores(claims: Claims, steps: Mapping[int, Step], held: Mapping[str, Form]) -> None:
+    for step in _free(claims, steps):
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in held:
+            role = Role(PieceKind.CONTEXT, f"makes {written(held[step.instruction.text], step.lists)} again")
+            claims.claim(step.index, role)
+            claims.tree(step.taken[0], role)
+
+
+def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], methods: frozenset[int]) -> None:
+    role = Role(PieceKind.CONTEXT, "leaves it too where the code that stays raises")
+    for handler in code.handlers:
+        block = list(_block(handler.target, steps))
+        leaves = any(step.index in methods for step in block)
+        if leaves or all(step.instruction.opname in _CLEANING for step in block):
+            for step in block:
+                claims.claim(step.index, role)
+
+
+def _block(offset: int, steps: Mapping[int, Step]) -> Iterator[Step]:
+    """Give the instructions from an offset on, up to the first that raises."""
+    for _, step in sorted(steps.items()):
+        if step.instruction.offset >= offset:
+            yield step
+            if step.instruction.opname == "RERAISE":
+                return
+
+
+def _claim_between(claims: Claims, code: Code) -> None:
+    """Claim what joins two parts of this: torch's template has it, and it does nothing by itself."""
+    role = None
+    for at, instruction in enumerate(code.instructions):
+        if claims.kind(at) is PieceKind.CONTEXT:
+            role = claims.roles[at]
+        elif role is not None and claims.is_free(at) and instruction.opname in _BETWEEN:
+            claims.claim(at, role)
+        else:
+            role = None

@@ -1,0 +1,286 @@
+"""Say what each instruction that torch put into a function is for, by following which one feeds which.
+
+The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_subgraph`), codegen.py
+(`make_call_generated_code`), symbolic_convert.py (`create_call_resume_at`, `codegen_return_with_pops`) and
+resume_execution.py. What has none of them is "other inserted code".
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from ctrace.inspector.bytecode.rewrites.changes import change_by, change_by_call, is_unchanged
+from ctrace.inspector.bytecode.rewrites.comprehensions import claim_comprehensions
+from ctrace.inspector.bytecode.rewrites.contexts import claim_contexts
+from ctrace.inspector.bytecode.rewrites.pieces import PieceKind, Role
+from ctrace.inspector.bytecode.rewrites.replaying import claim_replays
+from ctrace.inspector.bytecode.rewrites.resumes import resume_point
+from ctrace.inspector.bytecode.rewrites.resuming import claim_boxed, claim_calls, claim_lists, claim_values
+from ctrace.inspector.bytecode.rewrites.scene import START, STARTS, Scene, line_words
+from ctrace.inspector.bytecode.rewrites.stackforms import (
+    Attribute,
+    Call,
+    Form,
+    Name,
+    Value,
+    is_graph,
+    is_new,
+    is_path,
+    output_number,
+    root_of,
+    written,
+)
+from ctrace.inspector.bytecode.rewrites.stackwalk import Step, called_by
+from ctrace.inspector.model.bytecode import Rewritten
+from ctrace.inspector.words.counting import count
+
+_TIMERS = {"record_pregraph_bytecode_enter": "starts", "record_pregraph_bytecode_exit": "stops"}
+_MOVES = frozenset(("SWAP", "NOP", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "TO_BOOL"))
+_BRANCHES = ("POP_JUMP", "JUMP_IF")
+_STAR_FLAGS = (0x04, 0x08)
+_OTHER = Role(PieceKind.OTHER, "other inserted code")
+
+
+def roles_of(
+    compile_id: str,
+    codes: Mapping[str, Rewritten],
+    steps: Mapping[int, Step],
+    own: Mapping[int, int | None],
+    graphs: Collection[str],
+) -> list[Role]:
+    """Give each instruction of a compilation's new code a role.
+
+    `own` are the user's, by new index: their lines; `graphs` are the ids of those that the run has.
+    """
+    scene = Scene(compile_id, codes, steps, own, graphs)
+    for claim in _RULES:
+        claim(scene)
+    return [scene.claims.roles.get(at, _OTHER) for at in range(len(scene.after.instructions))]
+
+
+def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozenset[int]:
+    """Find what surely is not the user's, whose old code has these names.
+
+    That is the call of a graph, torch's clock, what makes their arguments, and what is looked up in another global.
+    """
+    found: set[int] = set()
+    for step in steps.values():
+        function = called_by(step)
+        if function is not None and (is_graph(function[0].form) or _timer(function[0].form)):
+            found.add(step.index)
+            ahead = list(step.taken)
+            while ahead:
+                value = ahead.pop()
+                found.add(value.made)
+                ahead += value.parts
+        if any(_is_torchs(value.form, names) for value in step.put):
+            found.add(step.index)
+    return frozenset(found)
+
+
+def _is_torchs(form: Form, names: Collection[str]) -> bool:
+    root = root_of(form) if is_path(form) else None
+    return root is not None and root.scope == "global" and root.name not in names
+
+
+def _timer(form: Form) -> str | None:
+    return _TIMERS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
+
+
+def _starts(scene: Scene) -> None:
+    for step in scene.free():
+        if step.instruction.opname in STARTS:
+            scene.claims.claim(step.index, START)
+
+
+def _timers(scene: Scene) -> None:
+    for step, function, _ in scene.free_calls():
+        if (does := _timer(function.form)) is not None:
+            role = Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs")
+            scene.whole(step, role)
+            if (taker := scene.taker(step)) is not None:
+                scene.claims.claim(taker.index, role)
+
+
+def _graph_calls(scene: Scene) -> None:
+    for step, function, arguments in scene.free_calls():
+        if not is_graph(function.form):
+            continue
+        for number, value in enumerate(arguments):
+            scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_named(scene, value, step)}"))
+        scene.whole(step, _called_graph(scene, count(len(arguments), "input")))
+        if (taker := scene.taker(step)) is not None and taker.instruction.opname in ("STORE_FAST", "POP_TOP"):
+            keeps = "keeps" if taker.instruction.opname == "STORE_FAST" else "drops"
+            scene.claims.claim(
+                taker.index, Role(PieceKind.GRAPH, f"{keeps} what {_graph_words(scene)} returned", scene.graph)
+            )
+
+
+def _called_graph(scene: Scene, inputs: str) -> Role:
+    text = f"calls {_graph_words(scene)} with {inputs}"
+    if not scene.graph:
+        return Role(PieceKind.GRAPH, f"{text} (this run kept no graph of it)", early="loads the compiled function")
+    return Role(PieceKind.GRAPH, text, scene.graph, f"loads the function of graph {scene.id}")
+
+
+def _graph_words(scene: Scene) -> str:
+    return f"graph {scene.id}" if scene.graph else "the compiled function"
+
+
+def _named(scene: Scene, value: Value, step: Step) -> str:
+    """Write where an input comes from."""
+    text, root = written(value.form, step.lists), root_of(value.form)
+    if root is None:
+        return text
+    if root.scope == "closure":
+        return f"{text} (of the enclosing function)"
+    if root.scope == "global":
+        return f"{text} (a global)" if root.name in scene.before.names else text
+    return f"{text} (an argument)" if isinstance(value.form, Name) and _is_argument(scene, root.name) else text
+
+
+def _is_argument(scene: Scene, name: str) -> bool:
+    code = scene.before
+    stars = sum(code.flags & flag != 0 for flag in _STAR_FLAGS)
+    return resume_point(code) is None and name in code.variables[: code.arguments + code.keyword_only + stars]
+
+
+def _operands(scene: Scene) -> None:
+    for at, number in sorted(scene.own.items()):
+        step = scene.steps.get(at)
+        if step is None or step.instruction.opname in _MOVES:
+            continue
+        values = [value for value in step.taken if scene.claims.is_free(value.made)]
+        line = line_words(number)
+        told = ", ".join(_operand_texts(step))
+        role = Role(PieceKind.OPERAND, f"what {line} needs: {told}" if told else f"what {line} needs")
+        for value in values:
+            scene.claims.tree(value, role)
+
+
+def _branches(scene: Scene) -> None:
+    for step in scene.free():
+        if step.instruction.opname.startswith(_BRANCHES) and step.taken:
+            form = step.taken[-1].form
+            told = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
+            line = line_words(step.instruction.line)
+            text = f"branches on {told}, as {line} does; each side goes on by itself"
+            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {told}"))
+
+
+def _changes(scene: Scene) -> None:
+    for step in scene.free():
+        drop = scene.dropped(step) if called_by(step) is not None else None
+        told = change_by(step) if drop is None else change_by_call(step)
+        if told:
+            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {told}"
+            role = Role(PieceKind.CHANGE, text, early=f"to replay: {told}")
+            scene.whole(step, role)
+            if drop is not None:
+                scene.claims.claim(drop.index, role)
+
+
+def _variables(scene: Scene) -> None:
+    for step in scene.free():
+        name = step.instruction.text
+        if step.instruction.opname == "STORE_FAST" and name not in scene.torchs:
+            told = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"{name} = {told}", early=f"for {name}: {told}"))
+
+
+def _returns(scene: Scene) -> None:
+    for step in scene.free():
+        if step.instruction.opname == "RETURN_VALUE":
+            told = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.RETURN, f"returns {told}", early=f"to return: {told}"))
+        elif step.instruction.opname == "RETURN_CONST":
+            scene.claims.claim(step.index, Role(PieceKind.RETURN, f"returns {step.instruction.text}"))
+
+
+def _kept(scene: Scene) -> None:
+    """Claim the work on torch's own variables: what is kept belongs to what it was made for."""
+    cleanup = Role(PieceKind.CLEANUP, "deletes torch's own variables")
+    for step in scene.free():
+        name, variable = step.instruction.opname, step.instruction.text
+        if name == "DELETE_FAST" and variable in scene.torchs:
+            scene.claims.claim(step.index, cleanup)
+        role = _claimed(scene, step.taken[0]) if name == "STORE_FAST" and variable in scene.torchs else None
+        if role is not None:
+            scene.whole(step, role)
+
+
+def _remembered(scene: Scene) -> None:
+    """Claim what else torch keeps for later: what it makes of an output, for one."""
+    for step in scene.free():
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
+            told = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {told} for later", early=f"to keep for later: {told}"))
+
+
+def _claimed(scene: Scene, value: Value) -> Role | None:
+    """Give the role of the nearest instruction, of those that made a value, that torch put there."""
+    ahead = [value]
+    while ahead:
+        each = ahead.pop(0)
+        if not scene.claims.is_free(each.made) and not scene.claims.is_own(each.made):
+            return scene.claims.roles[each.made]
+        ahead += each.parts
+    return None
+
+
+def _moves(scene: Scene) -> None:
+    """Give what only moves values to what comes next; before the user's own code it arranges what that needs."""
+    for step in scene.free():
+        if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
+            scene.claims.claim(step.index, scene.frame)
+    for step in sorted(scene.free(), key=lambda each: -each.index):
+        if step.instruction.opname in _MOVES and (role := _moved_for(scene, step.index + 1)) is not None:
+            scene.claims.claim(step.index, role)
+
+
+def _moved_for(scene: Scene, index: int) -> Role | None:
+    while scene.claims.kind(index) is PieceKind.CLEANUP:
+        index += 1
+    return _last_operand(scene, index) if scene.claims.is_own(index) else scene.claims.roles.get(index)
+
+
+def _last_operand(scene: Scene, index: int) -> Role | None:
+    kinds = (role for at in range(index, -1, -1) if (role := scene.claims.roles.get(at)) is not None)
+    return next((role for role in kinds if role.kind is PieceKind.OPERAND), None)
+
+
+def _made(scene: Scene) -> None:
+    """Claim what makes an object anew that the traced code made."""
+    for step in scene.free():
+        form = step.taken[0].form if step.instruction.opname == "STORE_FAST" else None
+        if step.instruction.text in scene.torchs and isinstance(form, Call) and is_new(form):
+            scene.whole(step, Role(PieceKind.OBJECT, f"makes {written(form, step.lists)}, as the traced code did"))
+
+
+def _operand_texts(step: Step) -> list[str]:
+    """Write what the user's own instruction works on; a call as a call."""
+    if called_by(step) is not None and step.put:
+        return [written(step.put[0].form, step.lists)]
+    return [written(value.form, step.lists) for value in step.taken]
+
+
+_RULES: tuple[Callable[[Scene], None], ...] = (
+    _starts,
+    _timers,
+    _graph_calls,
+    claim_replays,
+    _made,
+    claim_comprehensions,
+    claim_values,
+    _operands,
+    claim_contexts,
+    _branches,
+    claim_boxed,
+    _changes,
+    _variables,
+    claim_calls,
+    claim_lists,
+    _returns,
+    _kept,
+    _remembered,
+    _moves,
+)
+"""Those that are sure first; each leaves what it does not know to the next."""

@@ -1,0 +1,84 @@
+"""Which paired instructions torch really took over from the user's code, and did not make anew by chance alike.
+
+Torch copies an instruction that it cannot trace as it is; what it works on it loads anew. So an instruction that only
+makes a value is the user's where its value goes to one that is, and one that drops or returns a value, where the value
+comes from one.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ctrace.inspector.bytecode.rewrites.alignment import Pair, align, settled
+from ctrace.inspector.bytecode.rewrites.resumes import old_begin, resume_point
+from ctrace.inspector.bytecode.rewrites.scene import STARTS
+from ctrace.inspector.bytecode.rewrites.stackforms import ListOf, Value
+from ctrace.inspector.bytecode.rewrites.stackwalk import Step
+from ctrace.inspector.model.bytecode import Code, Rewritten
+
+_MAKES = ("LOAD_", "BUILD_", "PUSH_NULL", "COPY", "SWAP", "KW_NAMES", "PRECALL", "NOP")
+_TAKES = frozenset(("POP_TOP", "RETURN_VALUE"))
+
+
+def taken_over(code: Rewritten, steps: Mapping[int, Step], torchs: frozenset[int]) -> tuple[Pair, ...]:
+    """Pair the instructions of the user's that are in the new code; `torchs` surely are torch's."""
+    users = _users(steps.values())
+    prologue = _prologue(code.before)
+    alone = set(torchs)
+    while True:
+        found = align(code.before, code.after, alone)
+        kept = _owned(code, [pair for pair in found if pair[0] not in prologue], steps, users)
+        # What is alike by chance may have stood in the way of what was taken over.
+        astray = {new for _, new in found} - {new for _, new in kept}
+        if not astray:
+            return kept
+        alone |= astray
+
+
+def _prologue(before: Code) -> frozenset[int]:
+    """Give what torch put before the user's code in a resume function, which it never takes over."""
+    if resume_point(before) is None:
+        return frozenset()
+    return frozenset(at for at in range(old_begin(before)) if before.instructions[at].opname not in STARTS)
+
+
+def _owned(
+    code: Rewritten, found: Iterable[Pair], steps: Mapping[int, Step], users: Mapping[int, set[int]]
+) -> tuple[Pair, ...]:
+    """Leave out pairs until each new instruction is the user's if the others are."""
+    pairs = list(found)
+    while True:
+        own = {new for _, new in pairs}
+        kept = [pair for pair in pairs if _is_own(pair[1], own, steps, users)]
+        kept = list(settled(code.before, code.after, kept))
+        if len(kept) == len(pairs):
+            return tuple(kept)
+        pairs = kept
+
+
+def _users(steps: Iterable[Step]) -> dict[int, set[int]]:
+    """Say, by the instruction that makes a value, which ones take it."""
+    found: dict[int, set[int]] = {}
+    for step in steps:
+        for value in step.taken:
+            found.setdefault(value.made, set()).add(step.index)
+    return found
+
+
+def _is_own(index: int, own: set[int], steps: Mapping[int, Step], users: Mapping[int, set[int]]) -> bool:
+    step = steps.get(index)
+    if step is None:
+        return True
+    name = step.instruction.opname
+    if any(_is_list(value) for value in step.taken) and not own.issuperset(value.made for value in step.taken):
+        return False
+    if name in _TAKES:
+        return step.taken[-1].made in own or step.taken[-1].made < 0
+    if name in ("PRECALL", "KW_NAMES", "NOP", "SWAP", "PUSH_NULL"):
+        return index + 1 in own
+    if name.startswith(_MAKES):
+        takers = users.get(index, set())
+        return not takers or not own.isdisjoint(takers)
+    return True
+
+
+def _is_list(value: Value) -> bool:
+    return isinstance(value.form, ListOf)

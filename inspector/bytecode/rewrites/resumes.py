@@ -1,0 +1,122 @@
+"""Which function goes on after a break: torch's global for it names only the offset where the broken function stopped.
+
+Torch makes a resume function of the old instructions with a start of its own before them (2.11 and 2.13,
+_dynamo/resume_execution.py), so the place where it goes on is as far from the end as in the function that broke.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ctrace.inspector.bytecode.rewrites.opcodes import goes_on, index_at
+from ctrace.inspector.bytecode.rewrites.respelling import Part, respelled
+from ctrace.inspector.bytecode.rewrites.stackforms import Call, Form, Function, Name
+from ctrace.inspector.model.bytecode import Code, Rewritten
+from ctrace.inspector.source.stacks import resumed
+
+CALLED = "__resume_at_"
+"""How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
+_FIRST_ARGUMENTS = 2
+"""The first ones are torch's own lists, for breaks in functions that were traced into this one."""
+BOXED = "__resume_frame_values"
+"""The list that some resume functions get their values in, instead of arguments (2.13, _dynamo/resume_execution.py)."""
+_MOVES = frozenset(("POP_TOP", "NOP"))
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where a function goes on after a break."""
+
+    ids: tuple[str, ...] = ()
+    """Compilations of the function that goes on; empty where this run has none."""
+    line: int | None = None
+    """The first line that it runs; None where that is not known."""
+    arguments: tuple[str, ...] = ()
+    """What it takes, in the names of the function that broke."""
+
+
+def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> Resume:
+    """Find the function that the new code of a function calls by a global such as `__resume_at_408_3`, or makes.
+
+    Torch 2.11 makes one that has a closure of its code.
+    """
+    if isinstance(what, Code):
+        made = tuple(compile_id for compile_id, each in codes.items() if each.before == what)
+        start = resume_point(what)
+        return Resume(made, None if start is None else _line(what, start), _arguments(what))
+    part = _resumed_part(what, code)
+    if part is None:
+        return Resume()
+    ids = [compile_id for compile_id, each in codes.items() if _goes_on(code, part, each.before)]
+    # Two frames that fit differ in what they take; which of them is called is not known then.
+    frames = {compile_id.partition("/")[0] for compile_id in ids}
+    line = _line(code, part.index)
+    if len(frames) != 1:
+        return Resume(tuple(ids), line)
+    return Resume(tuple(ids), line, _arguments(codes[ids[0]].before))
+
+
+def _goes_on(code: Code, at: Part, resume: Code) -> bool:
+    name, line = resumed(resume.name)
+    if line is None or (name, resume.file) != (resumed(code.name)[0], code.file):
+        return False
+    start = resume_point(resume)
+    if start is None:
+        return False
+    rest = [part for part in respelled(code) if part.offset >= at.offset]
+    other = [part for part in respelled(resume) if part.index >= start]
+    return len(rest) == len(other) and all(map(_is_alike, rest, other))
+
+
+def _is_alike(old: Part, new: Part) -> bool:
+    """Compare all but numbers; torch gives a line to what has none."""
+    return old.opname == new.opname and (old.jumps or old.text == new.text) and old.line in (None, new.line)
+
+
+def resume_point(code: Code) -> int | None:
+    """Give the instruction that a resume function's own start jumps to; None for another function."""
+    if resumed(code.name)[1] is None:
+        return None
+    for instruction in code.instructions:
+        if instruction.opname in ("JUMP_FORWARD", "JUMP_ABSOLUTE") and instruction.target is not None:
+            return index_at(code, instruction.target)
+    return None
+
+
+def _line(code: Code, at: int) -> int | None:
+    """Skip what only drops the result of the statement that broke."""
+    while at + 1 < len(code.instructions) and code.instructions[at].opname in _MOVES and goes_on(code.instructions[at]):
+        at += 1
+    return code.instructions[at].line
+
+
+def _arguments(code: Code) -> tuple[str, ...]:
+    names = code.variables[_FIRST_ARGUMENTS : code.arguments]
+    return () if BOXED in names else names
+
+
+def old_begin(code: Code) -> int:
+    """Give where the old instructions begin in a resume function, after the start that torch put before them."""
+    starts = [at for at, each in enumerate(code.instructions) if each.opname == "RESUME"]
+    begin = starts[1] if len(starts) > 1 else 0
+    while begin and code.instructions[begin - 1].opname in ("MAKE_CELL", "COPY_FREE_VARS"):
+        begin -= 1
+    return begin
+
+
+def resume_index(name: str, code: Code) -> int | None:
+    """Give the instruction of the old code that a resume function goes on with; None where it is not known."""
+    part = _resumed_part(name, code)
+    return None if part is None else part.index
+
+
+def _resumed_part(name: str, code: Code) -> Part | None:
+    offset = name.removeprefix(CALLED).partition("_")[0]
+    return next((part for part in respelled(code) if str(part.offset) == offset), None)
+
+
+def called_resume(form: Form) -> str | Code | None:
+    """Give the global of a resume function: called as it is, or what makes it with its closure; 2.11 has its code."""
+    if isinstance(form, Function):
+        return form.code if resume_point(form.code) is not None else None
+    made = form.function if isinstance(form, Call) else form
+    return made.name if isinstance(made, Name) and made.scope == "global" and made.name.startswith(CALLED) else None

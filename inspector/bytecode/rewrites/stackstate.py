@@ -1,0 +1,54 @@
+"""The stack before an instruction, and how calls lie on it."""
+
+from dataclasses import dataclass, field
+
+from ctrace.inspector.bytecode.rewrites.stackforms import Built, Constant, Form, Lists, Null, Value
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known before an instruction runs."""
+
+    stack: tuple[Value, ...] = ()
+    variables: dict[str, Value] = field(default_factory=dict)
+    """What this code put into local variables."""
+    lists: Lists = field(default_factory=dict)
+    keywords: tuple[str, ...] = ()
+
+
+def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
+    """Tell the function from the arguments; a NULL lies below or above the function."""
+    if isinstance(taken[0].form, Null):
+        return taken[1], taken[2:]
+    return taken[0], taken[2:] if isinstance(taken[1].form, Null) else taken[1:]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read a tuple of names as its repr has it."""
+    parts = (part.strip(" '\"") for part in text.strip("()").split(","))
+    return tuple(part for part in parts if part)
+
+
+def text_of(value: Value) -> str:
+    """Give the repr of a constant; empty for any other value."""
+    return value.form.text if isinstance(value.form, Constant) else ""
+
+
+def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """Give the arguments of `f(*a, **b)` one by one where `a` and `b` are made here, and the names of the last ones.
+
+    `index` is that of the call: it makes the values that stand for what stays as it is.
+    """
+    positional, *maps = arguments
+    items = _items(positional.form, "tuple")
+    first = (Value(index, Built("spread", (positional,)), (positional,)),) if items is None else items
+    if not maps:
+        return first, ()
+    pairs = _items(maps[0].form, "map")
+    if pairs is None or not all(isinstance(key.form, Constant) for key in pairs[::2]):
+        return (*first, Value(index, Built("spread_map", (maps[0],)), (maps[0],))), ()
+    return (*first, *pairs[1::2]), tuple(text_of(key).strip("'\"") for key in pairs[::2])
+
+
+def _items(form: Form, kind: str) -> tuple[Value, ...] | None:
+    return form.items if isinstance(form, Built) and form.kind == kind else None

@@ -1,0 +1,90 @@
+"""Follow the stack through a function's code: which instruction made what each instruction takes.
+
+Nothing is run: a value is known by how it was made (`stackforms.py`). Where the stack cannot be followed, the walk
+ends.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.bytecode.rewrites.opcodes import effect, goes_on, index_at, version
+from ctrace.inspector.bytecode.rewrites.stackacts import ACTS
+from ctrace.inspector.bytecode.rewrites.stackforms import Lists, Unknown, Value
+from ctrace.inspector.bytecode.rewrites.stackmoves import Move
+from ctrace.inspector.bytecode.rewrites.stackstate import State, called
+from ctrace.inspector.model.bytecode import Code, Instruction
+
+_CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction, what it takes and what it puts, lowest on the stack first."""
+
+    index: int
+    instruction: Instruction
+    taken: tuple[Value, ...]
+    put: tuple[Value, ...]
+    lists: Lists
+    """As they are after it."""
+
+
+def walked(code: Code) -> dict[int, Step]:
+    """Follow each way through the code, and give the steps by index; each instruction is visited once."""
+    steps: dict[int, Step] = {}
+    ahead: list[tuple[int, State]] = [(0, State())]
+    while ahead:
+        index, state = ahead.pop()
+        while index < len(code.instructions) and index not in steps:
+            taken = _walk_one(code, index, state)
+            if taken is None:
+                break
+            steps[index], after = taken
+            ahead += _elsewhere(code, index, state, after)
+            if not goes_on(code.instructions[index]):
+                break
+            index, state = index + 1, after
+    return steps
+
+
+def _elsewhere(code: Code, index: int, before: State, after: State) -> Iterator[tuple[int, State]]:
+    """Give where else an instruction may lead: its target, and what catches an exception of it."""
+    instruction = code.instructions[index]
+    if instruction.target is not None:
+        yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
+    for handler in code.handlers:
+        if handler.start <= instruction.offset < handler.end:
+            raised = (Value(-1, Unknown("exception")),) * (2 if handler.lasti else 1)
+            yield (
+                index_at(code, handler.target),
+                replace(before, stack=(*before.stack[: handler.depth], *raised), keywords=()),
+            )
+
+
+def _jumping(code: Code, instruction: Instruction, before: State, after: State) -> State:
+    there = effect(instruction, version(code), jumps=True)
+    if there is None or there == effect(instruction, version(code)):
+        return after
+    taken, put = there
+    kept = before.stack[: len(before.stack) - taken]
+    again = before.stack[-1:] if taken == put else ()
+    fresh = (Value(-1, Unknown(instruction.opname)),) * (put - len(again))
+    return replace(after, stack=(*kept, *again, *fresh))
+
+
+def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None:
+    instruction = code.instructions[index]
+    known = effect(instruction, version(code))
+    if known is None or known[0] > len(state.stack):
+        return None
+    cut = len(state.stack) - known[0]
+    kept, taken = state.stack[:cut], state.stack[cut:]
+    move = Move(code, index, instruction, taken, known[1], replace(state, stack=kept))
+    act = ACTS.get(instruction.opname, Move.anything)
+    put, after = act(move)
+    return Step(index, instruction, taken, put, after.lists), replace(after, stack=(*after.stack, *put))
+
+
+def called_by(step: Step) -> tuple[Value, tuple[Value, ...]] | None:
+    """Give the function and the arguments of a call; None for any other instruction."""
+    return called(step.taken) if step.instruction.opname in _CALLS and len(step.taken) > 1 else None

@@ -1,0 +1,213 @@
+"""What torch.compile made of the bytecode of each function: which functions, what changed, and what it is for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ctrace.inspector.bytecode.rewrites.alignment import Added, Edit, Kept, Removed, diff
+from ctrace.inspector.bytecode.rewrites.comprehensions import in_comprehensions
+from ctrace.inspector.bytecode.rewrites.explaining import roles_of, surely_torchs
+from ctrace.inspector.bytecode.rewrites.opcodes import reachable
+from ctrace.inspector.bytecode.rewrites.ownership import taken_over
+from ctrace.inspector.bytecode.rewrites.pieces import Piece, PieceKind, Role, pieces
+from ctrace.inspector.bytecode.rewrites.resumes import CALLED, old_begin, resume_index, resume_of, resume_point
+from ctrace.inspector.bytecode.rewrites.stackwalk import walked
+from ctrace.inspector.model.bytecode import Instruction, Rewritten
+from ctrace.inspector.model.session import Compilation, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One compilation of a function, and how many instructions it has before and after."""
+
+    compilation: Compilation
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCode:
+    """A function that Dynamo rewrote; its resume functions, by the line they go on at, are below it."""
+
+    name: str
+    """Qualified."""
+    file: str
+    line: int
+    resumes_at: int | None
+    """For a resume function, the line of the break."""
+    compiled: tuple[Compiled, ...]
+    """In order; those beyond the first are recompiles."""
+    resumes: tuple["FunctionCode", ...] = ()
+
+    @property
+    def all(self) -> tuple[Compiled, ...]:
+        """Its compilations, and those of its resume functions."""
+        return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The new code of a compilation beside the old one."""
+
+    compiled: Compiled
+    codes: Rewritten
+    edits: tuple[Edit, ...]
+    pieces: tuple[Piece, ...]
+    """What each instruction of the new code is for; every one is in a piece."""
+    old: tuple[Piece, ...]
+    """Where the instructions of the old code are that are not in the new one."""
+
+
+def function_codes(session: Session) -> tuple[FunctionCode, ...]:
+    """List the functions whose bytecode the run has, in the order in which Dynamo met them."""
+    frames: dict[str, list[Compiled]] = {}
+    for each in session.compilations:
+        if (codes := session.codes.get(each.id)) is not None:
+            counted = Compiled(each, len(codes.before.instructions), len(codes.after.instructions))
+            frames.setdefault(each.frame, []).append(counted)
+    made = {frame: _function(session, compiled) for frame, compiled in frames.items()}
+    owners = _owners(session, made)
+    return tuple(_with_resumes(frame, made, owners) for frame in made if owners[frame] == frame)
+
+
+def _function(session: Session, compiled: list[Compiled]) -> FunctionCode:
+    first = compiled[0].compilation
+    code = session.codes[first.id].before
+    name = code.qualname if first.resumes_at is None and code.name == first.function else first.function
+    return FunctionCode(name, first.file, first.line, first.resumes_at, tuple(compiled))
+
+
+def _with_resumes(frame: str, made: Mapping[str, FunctionCode], owners: Mapping[str, str]) -> FunctionCode:
+    own = made[frame]
+    below = [made[each] for each, owner in owners.items() if owner == frame and each != frame]
+    ordered = tuple(sorted(below, key=lambda each: (each.resumes_at or 0, each.compiled[0].compilation.id)))
+    return FunctionCode(own.name, own.file, own.line, own.resumes_at, own.compiled, ordered)
+
+
+def _owners(session: Session, made: Mapping[str, FunctionCode]) -> dict[str, str]:
+    """Say under which function, by frame, each one is: a resume function under the one it resumes."""
+    callers: dict[str, str] = {}
+    for frame, function in made.items():
+        for compiled in function.compiled:
+            codes = session.codes[compiled.compilation.id]
+            for name in codes.after.names:
+                if name.startswith(CALLED):
+                    for called in resume_of(name, codes.before, session.codes).ids:
+                        callers.setdefault(called.partition("/")[0], frame)
+    return {frame: _owner(frame, made, callers) for frame in made}
+
+
+def _owner(frame: str, made: Mapping[str, FunctionCode], callers: Mapping[str, str]) -> str:
+    seen = {frame}
+    while made[frame].resumes_at is not None and (above := callers.get(frame)) is not None and above not in seen:
+        frame = above
+        seen.add(frame)
+    return frame if made[frame].resumes_at is None else _nearest(frame, made)
+
+
+def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:
+    """Take the last function of that name in the file that begins before; itself, where there is none."""
+    resume = made[frame]
+    name = resume.name.rpartition(".")[2]
+    above = [
+        (each.line, other)
+        for other, each in made.items()
+        if each.resumes_at is None
+        and (each.file, each.name.rpartition(".")[2]) == (resume.file, name)
+        and each.line <= resume.line
+    ]
+    return max(above)[1] if above else frame
+
+
+def explained(session: Session, compiled: Compiled) -> Explained:
+    """Align the code of a compilation, and say what each piece of the new one is for."""
+    compile_id = compiled.compilation.id
+    codes = session.codes[compile_id]
+    steps = walked(codes.after)
+    pairs = taken_over(codes, steps, surely_torchs(steps, codes.before.names))
+    own = {new: codes.before.instructions[old].line for old, new in pairs}
+    roles = roles_of(compile_id, session.codes, steps, own, {graph.id for graph in session.graphs})
+    kept = {old for old, _ in pairs}
+    old = pieces(_old_roles(session, compile_id, codes, kept))
+    return Explained(compiled, codes, diff(codes.before, codes.after, pairs), pieces(roles), old)
+
+
+def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[int]) -> list[Role | None]:
+    """Say of each instruction of the old code that is not in the new one where it went."""
+    code = codes.before
+    runs = reachable(code)
+    later = _later(codes, session) | in_comprehensions(code, codes.after)
+    begin = old_begin(code) if resume_point(code) is not None else 0
+    has_graph = any(graph.id == compile_id for graph in session.graphs)
+    traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; graph {compile_id} stands for it' if has_graph else ''}")
+    roles: list[Role | None] = []
+    for at in range(len(code.instructions)):
+        if at in kept:
+            roles.append(None)
+        elif at < begin:
+            roles.append(_PROLOGUE)
+        elif at not in runs:
+            roles.append(_DEAD)
+        else:
+            roles.append(later.get(at, traced))
+    return roles
+
+
+def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
+    """Find what resume functions go on with, by index in the old code."""
+    found: dict[int, Role] = {}
+    for name in codes.after.names:
+        at = resume_index(name, codes.before) if name.startswith(CALLED) else None
+        if at is not None:
+            ids = resume_of(name, codes.before, session.codes).ids
+            where = f"the resume function {', '.join(ids)}" if ids else "a resume function, which was not compiled"
+            text = f"left to {where}"
+            role = Role(PieceKind.LATER, text, ids)
+            for index in reachable(codes.before, at):
+                found.setdefault(index, role)
+    return found
+
+
+_PROLOGUE = Role(
+    PieceKind.PROLOGUE, "torch's start of a resume function: takes the values over, and jumps to where it goes on"
+)
+_DEAD = Role(PieceKind.DEAD, "the rest of the function: never runs in this resume function")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the diff: an instruction of the old code, of the new one, or of both."""
+
+    before: int | None
+    after: int | None
+    piece: Piece | None
+    """What the instruction is for, or where it went."""
+
+
+def rows(each: Explained) -> tuple[Row, ...]:
+    """Give the diff line by line."""
+    new = {at: piece for piece in each.pieces for at in range(piece.first, piece.last + 1)}
+    old = {at: piece for piece in each.old for at in range(piece.first, piece.last + 1)}
+    found = []
+    for edit in each.edits:
+        match edit:
+            case Kept(before, after):
+                found.append(Row(before, after, new.get(after)))
+            case Removed(before):
+                found.append(Row(before, None, old.get(before)))
+            case Added(after, _):
+                found.append(Row(None, after, new.get(after)))
+    return tuple(found)
+
+
+def instruction(each: Explained, row: Row) -> Instruction:
+    """Give the instruction of a line: the new one, where there are both."""
+    if row.after is not None:
+        return each.codes.after.instructions[row.after]
+    return each.codes.before.instructions[row.before or 0]
+
+
+def line_of(each: Explained, row: Row) -> int | None:
+    """Give the source line of a line of the diff: for an instruction in both codes, that of the old one."""
+    if row.before is not None:
+        return each.codes.before.instructions[row.before].line
+    return each.codes.after.instructions[row.after or 0].line

@@ -1,0 +1,1 @@
+"""Hooks on attention: which pattern matched, which did not and why, which kernel was chosen. Start in `record.py`."""

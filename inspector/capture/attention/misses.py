@@ -1,0 +1,240 @@
+"""The first thing that keeps an attention from matching one of Inductor's patterns, found by asking the patterns.
+
+An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` the one of torch's that came nearest,
+`found` and `wanted` are ops, `stacks` say where in the user's code.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.attention.pattern_edits import Edit, Fit, fit, pattern_op
+from ctrace.inspector.capture.attention.places import Place, is_backward, op_of
+from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_name
+
+Answer = dict[str, Any]
+_BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
+"""Edits of ops and of layout ops that are tried, the fewest first."""
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A pattern that matches with a few edits, at one node."""
+
+    entry: Any
+    root: Any
+    fit: Fit
+    training: bool
+
+    @property
+    def ops(self) -> list[Edit]:
+        return [edit for edit in self.fit.edits if not edit.is_layout]
+
+
+def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
+    """Say why none of the patterns (with the nodes that they could begin at) matches; `training`: a joint graph."""
+    if place.late:
+        return _answer("late_division", None, [place.output])
+    tried = list(entries)
+    if op_of(place.output) == "aten.mm":
+        return _answer("rank", None, [place.output], rank=2)
+    for ops, layouts in _BUDGETS:
+        near = list(_fitting(tried, ops, layouts))
+        if near:
+            return _told(min(near, key=lambda each: _distance(each, training)), place, training=training)
+    return _answer("unlike", None, place.softmax[-1:])
+
+
+def _fitting(tried: list[tuple[Any, Any]], ops: int, layouts: int) -> Iterator[_Near]:
+    for entry, root in tried:
+        found = fit(entry.pattern, root, ops, layouts)
+        if found is not None:
+            yield _Near(entry, root, found, _is_for_training(entry))
+
+
+def _is_for_training(entry: Any) -> bool:
+    return getattr(closed_over(entry.extra_check, "trace_fn"), "__name__", "") == "joint_fwd_bwd"
+
+
+def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
+    """Prefer few edits, then few other uses, then a pattern made for such a graph, then one op for another."""
+    swaps = any(edit.kind == "other" for edit in near.fit.edits)
+    return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
+
+
+def _told(near: _Near, place: Place, *, training: bool) -> Answer:
+    """Give the first thing in the way, and what else is as `also`."""
+    name = pattern_name(near.entry)
+    first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
+    return {**first, "pattern": name, "also": list(dict.fromkeys(other["code"] for other in others))}
+
+
+def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Answer]:
+    found = [_of_edit(edit, place) for edit in near.ops]
+    if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
+        found.append(_of_layout(place, layouts))
+    # Of one place where a value is used, the others mostly come from the same: a returned value, say.
+    found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
+    if found:
+        return found
+    if near.training != training:
+        return [_answer("inference_only" if training else "training_only", name, [near.root])]
+    return [_of_backward(near, name)] if training else []
+
+
+def _of_layout(place: Place, edits: list[Edit]) -> Answer:
+    """Word a difference in layout: inputs of another rank lack what torch does to put many batches into one."""
+    rank = _rank(place)
+    lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
+    code = "rank" if lacks and rank not in (None, 4) else "layout"
+    return _answer(code, None, [edits[0].node], rank=rank)
+
+
+_BATCHING = ("aten.view", "aten.expand")
+
+
+def _of_edit(edit: Edit, place: Place) -> Answer:
+    """Word a difference in ops."""
+    wanted = pattern_op(edit.pattern)
+    if wanted == "aten.sub" and edit.kind == "missing" and place.maximum is None:
+        return _answer("no_maximum", None, place.softmax[:1])
+    if wanted == "aten.amax":
+        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=wanted)
+    if edit.kind == "missing":
+        code = "no_scale" if wanted in ("aten.div", "aten.mul") else "missing"
+        return _answer(code, None, [edit.node], wanted=wanted)
+    code = _EXTRA.get(op_of(edit.node), "extra") if edit.kind == "extra" else "other"
+    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=wanted)
+
+
+_EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
+
+
+def _of_other_use(node: Any, user: Any, name: str) -> Answer:
+    returned = user.op == "output"
+    code = "returned" if returned else "used_elsewhere"
+    return _answer(code, name, [node], found=op_of(node), user=None if returned else op_of(user))
+
+
+def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
+    """List the uses, by the forward, of what the pattern would make away with."""
+    inside = {*near.fit.match.nodes, *(edit.node for edit in near.fit.edits)}
+    inner = [node for node in near.fit.match.nodes if node is not near.root and node not in near.fit.outputs]
+    return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
+
+
+def _of_backward(near: _Near, name: str) -> Answer:
+    """Say what is not as the pattern's backward: mostly another gradient is asked for, as the forward is its."""
+    wanted = near.fit.match.kwargs
+    for argument in ("query", "key", "value"):
+        if argument in wanted and _is_constant(wanted[argument]):
+            return _answer("no_gradient", name, [near.root], argument=argument)
+    mask = wanted.get("attn_mask")
+    if hasattr(mask, "all_input_nodes") and _has_gradient(mask):
+        return _answer("mask_gradient", name, [near.root])
+    return _answer("backward", name, [near.root])
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether a tensor comes from inputs alone that no gradient is asked for."""
+    inputs = _inputs_behind(node)
+    return bool(inputs) and not any(_gradients(node.graph).get(each, True) for each in inputs)
+
+
+def _has_gradient(node: Any) -> bool:
+    return any(_gradients(node.graph).get(each, False) for each in _inputs_behind(node))
+
+
+def _inputs_behind(node: Any) -> list[Any]:
+    queue, seen = [node], {node}
+    while queue:
+        fresh = [each for each in queue.pop().all_input_nodes if each not in seen]
+        seen.update(fresh)
+        queue += fresh
+    return [each for each in seen if each.op == "placeholder"]
+
+
+def _gradients(graph: Any) -> dict[Any, bool]:
+    """Tell of each input of a joint graph whether a gradient for it is computed.
+
+    Its outputs are those of the forward, then one for each `primals_` input, None where there is no gradient (2.11 to
+    2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder" and str(node.target).startswith("primals_")]
+    outputs = next(node for node in reversed(graph.nodes) if node.op == "output").args[0]
+    return dict(zip(inputs, (each is not None for each in outputs[-len(inputs) :]), strict=False))
+
+
+def _rank(place: Place) -> int | None:
+    """Give the dimensions of the scores, which have those of queries and keys; these may be views of something else."""
+    scores = getattr(place.softmax[0], "meta", {}).get("val")
+    return None if scores is None else int(scores.dim())
+
+
+def refused(entry: Any, match: Any, extra_check: Any) -> Answer:
+    """Say which of torch's own conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
+    check, name = closed_over(extra_check, "extra_check"), pattern_name(entry)
+    root = match.output_nodes()[0]
+    values = {key: getattr(node, "meta", {}).get("val") for key, node in match.kwargs.items()}
+    for code, facts in _conditions(check, match, values):
+        return _answer(code, name, [root], **facts)
+    return _answer("refused", name, [root])
+
+
+def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
+    import torch
+    from torch._inductor.pattern_matcher import filter_nodes
+
+    query = values.get("query")
+    others = [each for name in ("key", "value") if (each := values.get(name)) is not None]
+    if query is None:
+        return
+    if closed_over(check, "disable_cuda") and query.device.type == "cuda":
+        yield "not_on_cuda", {}
+    scaling = closed_over(check, "scale_factor_op")
+    if scaling is not None and not isinstance(filter_nodes(match.nodes, scaling)[0].args[1], float | int):
+        yield "scale_tensor", {}
+    if any(other.dtype != query.dtype for other in others):
+        yield "dtypes", {"found": ", ".join(_short(each.dtype) for each in (query, *others))}
+    if query.device.type == "cuda" and query.dtype == torch.float32 and _precision() != "tf32":
+        yield "fp32", {}
+    yield from _mask_conditions(filter_nodes(match.nodes, torch.ops.aten.add.Tensor), query)
+
+
+def _mask_conditions(added: list[Any], query: Any) -> Iterator[tuple[str, Answer]]:
+    import torch
+
+    if not added:
+        return
+    mask = getattr(added[0].args[1], "meta", {}).get("val")
+    if not isinstance(mask, torch.Tensor) or mask.dim() == 0:
+        yield "mask_number", {}
+    elif mask.dtype not in (query.dtype, torch.bool, torch.float):
+        yield "mask_dtype", {"found": _short(mask.dtype), "wanted": _short(query.dtype)}
+
+
+def _precision() -> str:
+    import torch
+
+    return str(torch.backends.cuda.matmul.fp32_precision)
+
+
+def _short(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> Answer:
+    stacks = dict.fromkeys(stack for node in nodes if (stack := getattr(node, "meta", {}).get("stack_trace")))
+    return {"code": code, "pattern": pattern, "stacks": list(stacks), **facts}
+
+
+def untried(place: Place, match: Any, name: str) -> Answer:
+    """Say why torch let a pattern go that matches."""
+    from torch._inductor import pattern_matcher as torchs
+
+    graph = place.output.graph
+    if len({torchs.get_mutation_region_id(graph, node) for node in match.nodes}) > 1:
+        return _answer("mutation", name, [place.output])
+    if len({node.meta.get("custom", {}).get("stream", 0) for node in match.nodes}) > 1:
+        return _answer("stream", name, [place.output])
+    return _answer("untried", name, [place.output])

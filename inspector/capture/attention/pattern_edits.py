@@ -1,0 +1,220 @@
+"""How little would have to change for one of Inductor's patterns to match, found by its own matcher.
+
+The patterns are trees (`PatternExpr`, 2.11 to 2.13, _inductor/pattern_matcher.py). We let them match while a few nodes
+may differ: an op that the graph has and the pattern has not is passed over (`extra`), one that only the pattern has is
+left out (`missing`), and one may stand for another (`other`). Who else uses a node is not asked meanwhile.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrace.inspector.capture.attention.places import LAYOUT, op_of
+from ctrace.inspector.capture.core.patch import patched
+
+_FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
+"""What makes an attention one; it is neither left out nor passed over."""
+_ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
+"""Ops of which one may stand for the other."""
+_ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
+_PASSED = LAYOUT | {"getitem"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One difference between a graph and a pattern."""
+
+    kind: str
+    """`extra`, `missing` or `other`."""
+    node: Any
+    """The graph's node; for a missing op, the one that stands where it should."""
+    pattern: Any
+    """The pattern's; for an extra op, the one that should stand there."""
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether only the layout of a tensor differs."""
+        if self.kind == "extra":
+            return op_of(self.node) in _PASSED
+        return self.kind == "missing" and pattern_op(self.pattern) in LAYOUT
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a pattern matches with a few edits."""
+
+    match: Any
+    edits: tuple[Edit, ...]
+    outputs: frozenset[Any]
+    """Nodes whose values the replacement gives too, so that others may use them."""
+
+
+@dataclass
+class _Trial:
+    ops: int
+    """Edits of ops that are left."""
+    layouts: int
+    """Edits of layout ops that are left."""
+    edits: list[Edit] = field(default_factory=list)
+    forced: set[tuple[int, int]] = field(default_factory=set)
+    thread: int = field(default_factory=threading.get_ident)
+
+    def save(self, ctx: Any) -> Any:
+        return dict(ctx.pattern_to_node), len(self.edits), self.ops, self.layouts
+
+    def restore(self, ctx: Any, saved: Any) -> None:
+        known, edits, self.ops, self.layouts = saved
+        ctx.pattern_to_node = dict(known)
+        del self.edits[edits:]
+
+    def spend(self, edit: Edit) -> bool:
+        """Make an edit, if there is one left of its sort."""
+        left = self.layouts if edit.is_layout else self.ops
+        if left <= 0:
+            return False
+        if edit.is_layout:
+            self.layouts -= 1
+        else:
+            self.ops -= 1
+        self.edits.append(edit)
+        return True
+
+
+def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
+    """Match a pattern (of a training one, its forward) with at most so many edits of ops and of layout ops.
+
+    None: it takes more.
+    """
+    from torch._inductor import pattern_matcher as torchs
+
+    forward, trial = _forward_of(pattern), _Trial(ops, layouts)
+    with _lenient(trial):
+        try:
+            ctx = torchs.MatchContext([forward], graph=node.graph)
+            match = ctx.match(forward, node)
+        except torchs.FailedMatch:
+            return None
+    if not match:
+        return None
+    outputs = frozenset(ctx.pattern_to_node.get(each) for each in getattr(pattern, "outputs", ()))
+    return Fit(match, tuple(trial.edits), outputs)
+
+
+def _forward_of(pattern: Any) -> Any:
+    """Give the part of a training pattern that is of the forward; any other pattern is whole."""
+    return pattern.outputs[0] if hasattr(pattern, "outputs") else pattern
+
+
+def pattern_op(pattern: Any) -> str:
+    """Name the op that a pattern asks for, without its overload."""
+    first = pattern.fns[0]
+    packet = getattr(first, "overloadpacket", first)
+    return str(packet) if packet is not first else getattr(first, "__name__", str(first))
+
+
+@contextmanager
+def _lenient(trial: _Trial) -> Iterator[None]:
+    from torch._inductor import pattern_matcher as torchs
+
+    exact, functions, users = (
+        torchs._TargetArgsExpr._match,
+        torchs._TargetExpr._match_fns,
+        torchs._TargetExpr._match_users,
+    )
+
+    def match(self: Any, node: Any, ctx: Any) -> Any:
+        if threading.get_ident() != trial.thread:
+            return exact(self, node, ctx)
+        return _match(self, node, ctx, trial, exact)
+
+    def match_fns(self: Any, node: Any) -> bool:
+        return (id(self), id(node)) in trial.forced or bool(functions(self, node))
+
+    def match_users(self: Any, node: Any, ctx: Any) -> bool:
+        return threading.get_ident() == trial.thread or bool(users(self, node, ctx))
+
+    with ExitStack() as patches:
+        patches.enter_context(patched(torchs._TargetArgsExpr, "_match", match))
+        patches.enter_context(patched(torchs._TargetExpr, "_match_fns", match_fns))
+        patches.enter_context(patched(torchs._TargetExpr, "_match_users", match_users))
+        yield
+
+
+def _match(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
+    from torch._inductor.pattern_matcher import FailedMatch
+
+    saved = trial.save(ctx)
+    for attempt in _attempts(pattern, node, ctx, trial, exact):
+        try:
+            match = attempt()
+        except FailedMatch:
+            match = None
+        if match:
+            return match
+        trial.restore(ctx, saved)
+    return FailedMatch("no edit helps")
+
+
+def _attempts(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Iterator[Callable[[], Any]]:
+    if not hasattr(node, "users"):
+        return
+    if pattern._match_fns(node) and len(node.args) == len(pattern.args):
+        yield lambda: exact(pattern, node, ctx)
+        if op_of(node) in _ARITHMETIC:  # the same op, but perhaps not at the same place
+            yield lambda: _extra(pattern, node, ctx, trial)
+        return
+    if node.op != "call_function" or op_of(node) in _FIXED:
+        yield lambda: _missing(pattern, node, ctx, trial)
+        return
+    if {op_of(node), pattern_op(pattern)} in _ALIKE and len(node.args) == len(pattern.args):
+        yield lambda: _other(pattern, node, ctx, trial, exact)
+    if op_of(node) in _PASSED:
+        yield lambda: _extra(pattern, node, ctx, trial)
+        yield lambda: _missing(pattern, node, ctx, trial)
+    else:
+        yield lambda: _missing(pattern, node, ctx, trial)
+        yield lambda: _extra(pattern, node, ctx, trial)
+
+
+def _other(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> Any:
+    if not trial.spend(Edit("other", node, pattern)):
+        return None
+    key = id(pattern), id(node)
+    trial.forced.add(key)
+    try:
+        return exact(pattern, node, ctx)
+    finally:
+        trial.forced.discard(key)
+
+
+def _extra(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
+    saved = trial.save(ctx)
+    for inner in node.all_input_nodes:
+        trial.restore(ctx, saved)
+        if not trial.spend(Edit("extra", node, pattern)):
+            return None
+        if match := pattern._match(inner, ctx):
+            return match
+    return None
+
+
+def _missing(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
+    if pattern_op(pattern) in _FIXED:
+        return None
+    saved = trial.save(ctx)
+    for inner in _tensors(pattern):
+        trial.restore(ctx, saved)
+        if not trial.spend(Edit("missing", node, pattern)):
+            return None
+        if match := ctx.match(inner, node):
+            return match
+    return None
+
+
+def _tensors(pattern: Any) -> list[Any]:
+    """List what a pattern computes with; of one that only lays out, what is laid out, which may be an argument."""
+    if pattern_op(pattern) in LAYOUT:
+        return list(pattern.args[:1])
+    return [each for each in pattern.flat_args_kwargs[0] if hasattr(each, "fns")]

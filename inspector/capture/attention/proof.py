@@ -1,0 +1,124 @@
+"""Whether what torch puts in the place of an attention computes the same: both are run on random tensors.
+
+Torch's patterns come traced in advance, with every number in them left open (2.11 to 2.13,
+_inductor/pattern_matcher.py, `gen_register_replacement`): they take a softmax over any dimension and a permutation of
+any dimensions for their own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ctrace.inspector.capture.attention.choice import whole
+from ctrace.inspector.capture.attention.places import op_of
+
+SAME, VALUES, SHAPE, UNTRIED = "same", "values", "shape", "untried"
+"""What the trial showed; `untried` where it is too large or has dropout."""
+_LARGEST = 1 << 26
+"""Bytes of all values of one trial."""
+_APART = 0.05
+"""Share of the values' norm by which they must differ; bfloat16 is good to 0.01."""
+_RANDOM = ("rand", "dropout", "bernoulli", "philox", "seed")
+
+
+def likeness(match: Any) -> tuple[Any, ...]:
+    """Tell matches apart that differ in ops, numbers or sizes; layers of a model are mostly alike."""
+    nodes = [(node.target, repr([each for each in node.args if not hasattr(each, "users")])) for node in match.nodes]
+    given = [(name, str(getattr(node, "meta", {}).get("val", node))) for name, node in match.kwargs.items()]
+    return (*nodes, *given)
+
+
+def compared(entry: Any, match: Any) -> str:
+    """Compare what a pattern matched with its replacement, which torch is about to put there.
+
+    Reads `match.replacement_graph` and asks `entry.normalize_args` for its arguments, as torch does to apply it.
+    """
+    root, arguments = match.output_nodes()[0], entry.normalize_args(**match.kwargs)
+    replacement = match.replacement_graph.graph
+    new = next(node for node in reversed(replacement.nodes) if node.op == "output").args[0]
+    new = new[0] if isinstance(new, (list, tuple)) else new
+    if not _have_one_shape(root, new):
+        return SHAPE
+    given = {each for each in arguments if hasattr(each, "users")}
+    if _is_too_much(root, given):
+        return UNTRIED
+    tensors = [match.kwargs.get(name) for name in ("query", "key", "value")]
+    return _run(root, new, given, dict(zip(_placeholders(replacement), arguments, strict=False)), tensors)
+
+
+def _have_one_shape(root: Any, new: Any) -> bool:
+    sizes = [[whole(size) for size in node.meta["val"].shape] for node in (root, new)]
+    return sizes[0] == sizes[1]
+
+
+def _placeholders(graph: Any) -> list[Any]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def _is_too_much(root: Any, given: set[Any]) -> bool:
+    size = 0
+    for node in _behind(root, given):
+        value = node.meta.get("val")
+        size += whole(value.numel()) * value.dtype.itemsize if hasattr(value, "numel") else 0
+        if size > _LARGEST or any(word in op_of(node) for word in _RANDOM):
+            return True
+    return False
+
+
+def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any], tensors: list[Any]) -> str:
+    import torch
+    from torch._guards import tracing
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with tracing(None), _disable_current_modes(), torch.no_grad():
+        random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(given)}
+        before = _evaluated(root, random)
+        known = {place: random.get(each, each) if hasattr(each, "users") else each for place, each in arguments.items()}
+        after = _evaluated(new, known)
+        known_to_both = before.isfinite() & after.isfinite()  # a row that is masked as a whole has no softmax
+        one, other = before[known_to_both].double(), after[known_to_both].double()
+        if not one.numel():
+            return UNTRIED
+        return VALUES if bool((one - other).norm() > _APART * one.norm()) else SAME
+
+
+def _random(like: Any, *, mask: bool = True) -> Any:
+    """Fill a tensor of the same sizes, without the user's generator of random numbers; a size is itself.
+
+    A mask is of zeros and ones: one of torch's patterns takes `mask == 0` for the opposite of `mask == 1`.
+    """
+    import torch
+
+    if not hasattr(like, "dtype"):
+        return whole(like)
+    made = torch.empty([whole(size) for size in like.shape], dtype=like.dtype, device=like.device)
+    generator = torch.Generator(like.device).manual_seed(0)
+    if like.dtype.is_floating_point and not mask:
+        return made.normal_(generator=generator)
+    return made.random_(0, 2, generator=generator)
+
+
+def _behind(root: Any, given: set[Any]) -> Iterator[Any]:
+    """List a node and all that it is computed from, arguments last."""
+    queue, seen = [root], {root}
+    while queue:
+        node = queue.pop()
+        yield node
+        fresh = [] if node in given else [each for each in node.all_input_nodes if each not in seen]
+        seen.update(fresh)
+        queue += fresh
+
+
+def _evaluated(root: Any, known: dict[Any, Any]) -> Any:
+    """Compute a node, each value that it needs once."""
+    from torch.fx import map_arg
+
+    needed = set(_behind(root, set(known)))
+    values = dict(known)
+    for node in root.graph.nodes:
+        if node in needed and node not in values:
+            if node.op == "call_function":
+                args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = node.target(*args, **kwargs)
+            else:
+                values[node] = _random(node.meta["val"])
+    return values[root]

@@ -1,0 +1,299 @@
+"""Every attention of a graph: one call of `scaled_dot_product_attention`, or products and a softmax written by hand.
+
+Inductor looks for the second kind in its joint graph passes (2.11 to 2.13, _inductor/fx_passes/joint_graph.py:649) with
+some sixty patterns of fuse_attention.py. We look at the same graph just before, ask each pattern, and hear torch's own
+answer through `extra_check`, which torch calls last of all before it replaces a match.
+"""
+
+import threading
+from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.attention.calls import (
+    Calls,
+    fused_ops,
+    is_attention,
+    is_module,
+    source_name,
+    wants_weights,
+)
+from ctrace.inspector.capture.attention.choice import Call, why_math
+from ctrace.inspector.capture.attention.misses import Answer, refused, untried, why_not
+from ctrace.inspector.capture.attention.places import BETWEEN, Place, axis_of, is_backward, op_of, places_in
+from ctrace.inspector.capture.attention.proof import compared, likeness
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.passes.passes import stage_of
+from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, pattern_name
+
+_COUNTER = "fuse_attention"
+_BATCHED = ("aten.bmm", "aten.baddbmm")
+"""A softmax between products of matrices alone may be a router, or the loss of a classifier."""
+
+
+@dataclass
+class _Asked:
+    """A place, and what became of it."""
+
+    place: Place
+    axis: int | None
+    answer: Answer | None = None
+    """Why not; None: nothing is known, or it matched."""
+    matched: str | None = None
+    counted: int = 0
+    became: list[str] = field(default_factory=list)
+    trial: str | None = None
+    """What came of running both, if it matched."""
+
+
+class _Attention:
+    """Follows the joint graph passes of each thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._current = threading.local()
+
+    def pre_grad(self, graph: Any) -> None:
+        """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
+        found = [node for node in graph.nodes if node.op == "call_function" and is_attention(node.target)]
+        self._current.modules = {source_name(node) for node in found if is_module(node.target)}
+        self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
+        self._current.calls = {
+            source_name(node): Call.within(node) if is_module(node.target) else Call.of(node)
+            for node in found
+            if not wants_weights(node)
+        }
+
+    def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
+        """Stand in for `joint_graph_passes`: record the graph's attentions when the passes are through."""
+        if not self._recorder.keeps("attention"):
+            return original(graph, *args, **kwargs)
+        calls: list[Calls] = []
+        self._current.asked = None
+        with self._recorder.watching("attention"):
+            every = Calls.of(graph.graph, getattr(self._current, "modules", ()))
+            calls += [every.without(getattr(self._current, "weighted", ())), every]
+            self._current.called = calls[0].names
+        done = original(graph, *args, **kwargs)
+        with self._recorder.watching("attention"):
+            if (asked := self._current.asked) is None:  # the patterns were not looked for
+                why: Answer = {"code": _off(), "stacks": []}
+                asked = [_Asked(place, axis_of(place), why) for place in places_in(done.graph)]
+            self._record(done.graph, calls[0], calls[1], asked)
+        return done
+
+    def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
+        """Stand in for `PatternMatcherPass.apply`."""
+        entries = _attention_entries(patterns)
+        if not (entries and hasattr(self._current, "asked") and self._recorder.keeps("attention")):
+            return original(patterns, gm)
+        asked: list[_Asked] = []
+        with self._recorder.watching("attention"):
+            asked += _ask(getattr(gm, "graph", gm), entries, self._current.called)
+            self._current.asked = asked
+        with _listening(entries, asked, self._recorder):
+            return original(patterns, gm)
+
+    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Asked]) -> None:
+        places = [_fused(name, node) for name, node in calls.fused()]
+        for each in asked:
+            call = calls.name_of(each.place.output)
+            if call is not None and not each.matched:
+                each.answer = self._why_math(call)
+            elif not each.matched and every.name_of(each.place.output):
+                each.answer = {"code": "weights_asked", "stacks": []}
+            places.append(_described(each, call))
+        if places:
+            self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
+
+    def _why_math(self, name: str) -> Answer:
+        call = getattr(self._current, "calls", {}).get(name)
+        first, *others = why_math(call) if call is not None else ("math",)
+        return {"code": first, "stacks": [], "also": others}
+
+
+def _ask(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Asked]:
+    training = any(map(is_backward, graph.nodes))
+    known: dict[tuple[Any, ...], Answer] = {}
+    asked = []
+    for place in places_in(graph):
+        tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
+        asked.append(_Asked(place, axis_of(place), _first_answer(place, tried, training, known, called)))
+    return asked
+
+
+def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
+    """Give the node that a pattern could begin at; the product itself where none is of its op."""
+    return next((root for root in reversed(roots) if root.target in entry.pattern.fns), roots[0])
+
+
+def _first_answer(
+    place: Place,
+    tried: list[tuple[Any, Any]],
+    training: bool,
+    known: dict[tuple[Any, ...], Answer],
+    called: Container[Any],
+) -> Answer | None:
+    for entry, root in tried:
+        if match := entry.pattern.match(root):
+            return untried(place, match, pattern_name(entry))
+    if place.output in called:  # why torch took that call apart is another question
+        return None
+    shape = _shape(place)
+    if shape not in known:
+        known[shape] = why_not(place, tried, training=training)
+    return known[shape]
+
+
+def _shape(place: Place) -> tuple[Any, ...]:
+    """Tell attentions apart that differ in ops, uses or lines; layers of a model are mostly alike."""
+    found, queue, seen = [], [place.roots[-1]], set()
+    while queue:
+        node = queue.pop(0)
+        if node not in seen:
+            seen.add(node)
+            found.append((op_of(node), len(node.users), node.meta.get("stack_trace")))
+            inside = (
+                node in place.roots or node in place.softmax or (node is not place.scores and op_of(node) in BETWEEN)
+            )
+            queue += node.all_input_nodes if inside else []
+    return tuple(found)
+
+
+@contextmanager
+def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> Iterator[None]:
+    """Hear what torch's last check says of each match."""
+    by_root = {root: each for each in asked for root in each.place.roots}
+    originals = [(entry, entry.extra_check) for entry in entries]
+    trials: dict[tuple[Any, ...], str] = {}
+    for entry, check in originals:
+        entry.extra_check = _heard(entry, check, _Hearing(pattern_name(entry), by_root, trials, recorder))
+    try:
+        yield
+    finally:
+        for entry, check in originals:
+            entry.extra_check = check
+
+
+@dataclass(frozen=True)
+class _Hearing:
+    name: str
+    by_root: dict[Any, _Asked]
+    trials: dict[tuple[Any, ...], str]
+    """What came of running matches, by their likeness."""
+    recorder: Recorder
+
+    def trial(self, entry: Any, match: Any) -> str:
+        alike = (self.name, *likeness(match))
+        if alike not in self.trials:
+            self.trials[alike] = compared(entry, match)
+        return self.trials[alike]
+
+
+def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
+    def extra_check(match: Any) -> Any:
+        before = _counted()
+        taken = check(match)
+        with hearing.recorder.watching("attention"):
+            each = hearing.by_root.get(match.output_nodes()[0])
+            if each is not None and taken:
+                each.matched, each.counted = hearing.name, _counted() - before
+                each.became = fused_ops(match.replacement_graph)
+                each.trial = hearing.trial(entry, match)
+            elif each is not None and each.matched is None and not _was_refused(each):
+                each.answer = {**refused(entry, match, check), "refused": True}
+        return taken
+
+    extra_check.__wrapped__ = check  # type: ignore[attr-defined]
+    return extra_check
+
+
+def _was_refused(each: _Asked) -> bool:
+    return bool(each.answer and each.answer.get("refused"))
+
+
+def _counted() -> int:
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"][_COUNTER])
+
+
+def _off() -> str:
+    from torch._inductor import config
+
+    return "unlike" if config.pattern_matcher else "off"
+
+
+def _attention_entries(patterns: Any) -> list[Any]:
+    found = (entry for entries in patterns.patterns.values() for entry in entries)
+    return list({id(entry): entry for entry in found if is_attention_pattern(entry)}.values())
+
+
+def _fused(name: str, node: Any) -> dict[str, Any]:
+    return {**_facts(name, [node], node.args[0]), "fused": [op_of(node)]}
+
+
+def _described(each: _Asked, call: str | None) -> dict[str, Any]:
+    place = each.place
+    return {
+        **_facts(call, [place.scores, *place.softmax, place.output], place.output),
+        "fused": each.became,
+        "matched": each.matched,
+        "certain": op_of(place.scores) in _BATCHED and op_of(place.output) in _BATCHED,
+        "counted": each.counted,
+        "axis": each.axis,
+        "trial": each.trial,
+        "why": None if each.matched else each.answer,
+    }
+
+
+def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
+    value = like.meta.get("val")
+    return {
+        "call": call,
+        "nodes": [node.name for node in nodes],
+        "stacks": list(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
+        "dtype": str(getattr(value, "dtype", "")).removeprefix("torch."),
+        "device": str(getattr(value, "device", "")),
+        "matched": None,
+        "counted": 0,
+        "axis": None,
+        "why": None,
+    }
+
+
+@contextmanager
+def attention(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each attention of each graph that Inductor is given."""
+    following = _Attention(recorder)
+    with ExitStack() as patches:
+
+        def install_patterns(module: ModuleType) -> None:
+            original = module.PatternMatcherPass.apply
+
+            def apply(self: Any, gm: Any) -> Any:
+                return following.apply(original, self, gm)
+
+            patches.enter_context(patched(module.PatternMatcherPass, "apply", apply))
+
+        def install_joint(module: ModuleType) -> None:
+            original, pre_grad = module.joint_graph_passes, module.pre_grad_passes
+
+            def pre_grad_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
+                with recorder.watching("attention"):
+                    following.pre_grad(graph.graph)
+                return pre_grad(graph, *args, **kwargs)
+
+            def joint_graph_passes(graph: Any, *args: Any, **kwargs: Any) -> Any:
+                return following.joint(original, graph, *args, **kwargs)
+
+            patches.enter_context(patched(module, "pre_grad_passes", pre_grad_passes))
+            patches.enter_context(patched(module, "joint_graph_passes", joint_graph_passes))
+
+        when("torch._inductor.pattern_matcher", install_patterns)
+        when("torch._inductor.compile_fx", install_joint)
+        yield

@@ -1,0 +1,1 @@
+"""Kernels that are built and run: resources, machine code, times, facts of the GPU. Start in `record.py`."""

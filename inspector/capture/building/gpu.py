@@ -1,0 +1,67 @@
+"""What the GPU is that kernels run on, as torch tells, and what cannot be told and is measured."""
+
+from typing import Any
+
+from ctrace.inspector.capture.building.fresh_arguments import free_memory
+from ctrace.inspector.capture.building.stopwatch import timed
+from ctrace.inspector.capture.core.recorder import Recorder
+
+_COPY = 1 << 30
+"""Bytes of a copy that no cache holds a part of that matters."""
+
+
+def record_gpu(recorder: Recorder, *, measure: bool) -> None:
+    """Record the current GPU: names as in `inspector/model/built.py`, memory in bytes, times in seconds."""
+    import torch
+
+    # Torch's stubs do not know all of them.
+    properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
+    recorder.record(
+        "gpu",
+        {
+            "name": properties.name,
+            "capability": [properties.major, properties.minor],
+            "processors": properties.multi_processor_count,
+            "registers": properties.regs_per_multiprocessor,
+            "threads": properties.max_threads_per_multi_processor,
+            "shared": properties.shared_memory_per_multiprocessor,
+            "warp": properties.warp_size,
+            "clock": getattr(properties, "clock_rate", 0) * 1e3 or None,
+            "bandwidth": _bandwidth(properties),
+            "copied": _copied() if measure else None,
+            "empty": _empty() if measure else None,
+            "tf32": tf32_allowed(),
+        },
+    )
+
+
+def _bandwidth(properties: Any) -> float | None:
+    """Give bytes a second: two transfers a clock over the width of the bus (torch gives kHz and bits)."""
+    clock, width = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
+    return 2 * clock * 1e3 * width / 8 if clock and width else None
+
+
+def _copied() -> float | None:
+    import torch
+
+    if free_memory() < 4 * _COPY:
+        return None
+    source, copy = (torch.empty(_COPY, dtype=torch.int8, device="cuda") for _ in range(2))
+    return 2 * _COPY / timed(lambda: copy.copy_(source), lambda: None, on_gpu=True)[0]
+
+
+def _empty() -> float:
+    import torch
+
+    return timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0]
+
+
+def tf32_allowed() -> list[str]:
+    """Give the libraries that may compute products of float32 with fewer bits, as the program has set it so far."""
+    import torch
+
+    allowed = {
+        "matmul": torch.get_float32_matmul_precision() != "highest",
+        "convolution": torch.backends.cudnn.allow_tf32,
+    }
+    return [name for name, is_allowed in allowed.items() if is_allowed]

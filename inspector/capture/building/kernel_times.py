@@ -1,0 +1,181 @@
+"""Time each kernel of a graph part while the part runs for the first time, on copies of the arguments it has then.
+
+Why here: the arguments are real (a gather is as fast as its indices let it be), every kind of kernel passes by
+(generated, the user's, a library's), and their order is that of the wrapper. A profiler would give one launch each,
+with warm caches. What the program computes is computed by its own call, on its own arguments, after the measurement.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.building.fresh_arguments import CannotCopyError, Fresh
+from ctrace.inspector.capture.building.gpu import record_gpu
+from ctrace.inspector.capture.building.library_calls import passing_by
+from ctrace.inspector.capture.building.stopwatch import timed
+from ctrace.inspector.capture.building.triton_builds import name_of
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.recorder import Recorder
+
+_IN_CUDA_GRAPH = "it runs inside a CUDA graph"
+
+
+class KernelTimes:
+    """Times kernels of the graph part that this thread runs for the first time."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._now = threading.local()
+        self._is_over = False
+        self._is_told: str | None = None
+        """How the GPU was recorded: alone, or with what had to be measured of it."""
+
+    def end(self) -> None:
+        """Leave alone what runs from now on: a compiled module outlives the capture where it is one of a block."""
+        self._is_over = True
+
+    def attach(self, module: Any, part: Part) -> None:
+        """Have the first call of a compiled module timed."""
+        first, original = threading.Lock(), module.call
+        in_cuda_graph = _uses_cuda_graphs()
+
+        def call(args: Any) -> Any:
+            if self._is_over or not first.acquire(blocking=False):
+                return original(args)
+            with ExitStack() as watched:
+                with self._recorder.watching("times of kernels"):
+                    run = Run(self._recorder, part, _IN_CUDA_GRAPH if in_cuda_graph else _unable())
+                    self._see_gpu(run)
+                    watched.enter_context(self._running(run))
+                    watched.enter_context(passing_by(run, module))
+                return original(args)
+
+        module.call = call
+
+    def of_triton(self, kernel: Any, launch: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Time a launch of an autotuner's kernel; `launch` is its `run`, which also chooses its configuration."""
+        run = getattr(self._now, "run", None)
+        if run is None or run.is_measuring:
+            return
+
+        def launcher_of(fresh: Fresh) -> Callable[[], Any]:
+            launch(*fresh.args, **fresh.kwargs)
+            (chosen,) = kernel.launchers
+            return lambda: chosen(*fresh.args, **fresh.kwargs)
+
+        changed = {*kernel.mutated_arg_names, *kernel.reset_to_zero_arg_names}
+        named = zip(kernel.fn.arg_names, args, strict=False)
+        # Workspaces and semaphores of some reductions must be as the wrapper left them, too.
+        written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
+        run.time(name_of(kernel), launcher_of, args, kwargs, written)
+
+    def _see_gpu(self, run: "Run") -> None:
+        import torch
+
+        told = "alone" if run.why else "measured"
+        if self._is_told in (told, "measured") or not torch.cuda.is_initialized():
+            return
+        self._is_told = told
+        with self._recorder.watching("the GPU"), run.measuring():
+            record_gpu(self._recorder, measure=not run.why)
+
+    @contextmanager
+    def _running(self, run: "Run") -> Iterator[None]:
+        outer, self._now.run = getattr(self._now, "run", None), run
+        try:
+            yield
+        finally:
+            self._now.run = outer
+
+
+class Run:
+    """The first run of a graph part; `why` says why nothing in it can be timed."""
+
+    def __init__(self, recorder: Recorder, part: Part, why: str) -> None:
+        self._recorder = recorder
+        self._part = part
+        self.why = why
+        self.is_measuring = False
+        self._launches: Counter[str] = Counter()
+        self._known: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Keep what is launched in here from being timed itself, and from being seen by modes such as counters."""
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        outer, self.is_measuring = self.is_measuring, True
+        try:
+            with _disable_current_modes():
+                yield
+        finally:
+            self.is_measuring = outer
+
+    def time(
+        self,
+        name: str,
+        launcher_of: Callable[[Fresh], Callable[[], Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        written: Iterable[Any],
+    ) -> None:
+        """Record the median time of a launch, or why there is none; of the same launch again, the time it had."""
+        told = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
+        self._launches[name] += 1
+        if not self.why:
+            with self._recorder.watching(f"the time of {name}"), self.measuring():
+                told |= self._measured((name, _kind(args), _kind(kwargs)), launcher_of, args, kwargs, written)
+        if told["seconds"] is None and not told["why"]:
+            told["why"] = "it failed; see the problems of the run"
+        self._part.record(self._recorder, "launch_timed", told)
+
+    def _measured(
+        self,
+        key: tuple[Any, ...],
+        launcher_of: Callable[[Fresh], Callable[[], Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        written: Iterable[Any],
+    ) -> dict[str, Any]:
+        import torch
+
+        if key not in self._known:
+            try:
+                with torch.no_grad():
+                    fresh = Fresh(args, kwargs)
+                    launch, restore = launcher_of(fresh), fresh.restoring(written)
+                    self._known[key] = timed(launch, restore, on_gpu=fresh.on_gpu)
+            except CannotCopyError as error:
+                return {"why": str(error)}
+            except torch.OutOfMemoryError:
+                return {"why": "there is no room in memory to launch it again"}
+        seconds, launches = self._known[key]
+        return {"seconds": seconds, "launches": launches}
+
+
+def _kind(arguments: Any) -> tuple[Any, ...]:
+    """Tell launches apart whose time may differ: by sizes, strides and numbers."""
+    import torch
+    from torch.utils import _pytree
+
+    leaves = _pytree.tree_leaves(arguments)
+    return tuple((x.shape, x.stride(), x.dtype) if isinstance(x, torch.Tensor) else repr(x) for x in leaves)
+
+
+def _uses_cuda_graphs() -> bool:
+    from torch._inductor import config
+
+    return bool(config.triton.cudagraphs)
+
+
+def _unable() -> str:
+    """Say why nothing can be timed at the moment; empty: it can."""
+    import torch
+
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        return _IN_CUDA_GRAPH
+    if torch.autograd.profiler._is_profiler_enabled:
+        return "the program was being profiled"
+    return ""

@@ -1,0 +1,118 @@
+"""Calls that a wrapper makes of libraries and of C++ kernels, while a graph part runs for the first time.
+
+Source: the wrappers that Inductor writes (2.11 to 2.13, _inductor/codegen/wrapper.py): libraries are called through
+`extern_kernels.mm(...)` or `torch.ops.aten.mm.default(...)`, C++ kernels by names that begin with `cpp_fused`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any, Protocol
+
+from ctrace.inspector.capture.building.fresh_arguments import Fresh
+
+_EXTERNAL = "extern_kernels"
+_CPP = "cpp_fused"
+
+
+class Timing(Protocol):
+    """What times a call before it is made."""
+
+    is_measuring: bool
+
+    def time(
+        self, name: str, launcher_of: Callable[[Fresh], Callable[[], Any]], args: Any, kwargs: Any, written: Any
+    ) -> None:
+        """Time a call on copies of its arguments."""
+
+
+@contextmanager
+def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
+    """Have the calls that `module` makes in this block timed by `run`, one after the other."""
+    calls, names = _Calls(run), vars(module)
+    kept = {name: value for name, value in names.items() if name == _EXTERNAL or name.startswith(_CPP)}
+    for name, value in kept.items():
+        names[name] = _Namespace(calls, value) if name == _EXTERNAL else calls.timing(name, value)
+    try:
+        with calls.of_aten():
+            yield
+    finally:
+        names.update(kept)
+
+
+class _Calls:
+    """Times calls; the ops that a named call consists of are not timed again, one by one."""
+
+    def __init__(self, run: Timing) -> None:
+        self._run = run
+        self._is_named = False
+
+    def timing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a function so that its calls are timed."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._time(name, function, args, kwargs, (*args, *kwargs.values()) if name.startswith(_CPP) else ())
+            outer, self._is_named = self._is_named, True
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._is_named = outer
+
+        return call
+
+    @contextmanager
+    def of_aten(self) -> Iterator[None]:
+        """Time ops of aten that the wrapper calls itself.
+
+        Other ops may do more than compute, such as talk to other processes; they are not called a second time.
+        """
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        calls = self
+
+        class Mode(TorchDispatchMode):
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                kwargs = kwargs or {}
+                if not calls._is_named and not calls._run.is_measuring and _computes(func, args, kwargs):
+                    with ExitStack() as kept:
+                        if torch.Tag.nondeterministic_seeded in func.tags:  # it draws from the program's generators
+                            kept.enter_context(torch.random.fork_rng())
+                        calls._time(f"torch.ops.{func}", func, args, kwargs, _written(func, args, kwargs))
+                return func(*args, **kwargs)
+
+        with Mode():
+            yield
+
+    def _time(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, written: Any) -> None:
+        if not self._run.is_measuring:
+            self._run.time(name, lambda fresh: lambda: function(*fresh.args, **fresh.kwargs), args, kwargs, written)
+
+
+class _Namespace:
+    """Stands in for `extern_kernels` of a wrapper."""
+
+    def __init__(self, calls: _Calls, kernels: Any) -> None:
+        self._calls = calls
+        self._kernels = kernels
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._kernels, name)
+        return self._calls.timing(f"{_EXTERNAL}.{name}", function) if callable(function) else function
+
+
+def _computes(func: Any, args: Any, kwargs: Any) -> bool:
+    import torch
+    from torch.utils import _pytree
+
+    computes = func.namespace == "aten" and not func.is_view and func is not torch.ops.aten._local_scalar_dense.default
+    return computes and any(isinstance(leaf, torch.Tensor) for leaf in _pytree.tree_leaves((args, kwargs)))
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Give the arguments that an op writes to, by its schema."""
+    arguments = func._schema.arguments
+    given = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
+    return [
+        given[each.name] for each in arguments if each.name in given and getattr(each.alias_info, "is_write", False)
+    ]

@@ -1,0 +1,73 @@
+"""Call a model, run backward where that is asked for, and keep what came of it."""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctrace.inspector.capture.calls.forked import end_if_forked
+from ctrace.inspector.capture.calls.tensors import tensors
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients
+from ctrace.inspector.capture.dynamo.op_counts import OpCounts
+from ctrace.inspector.errors import TargetError
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a call gave: outputs, inputs and buffers as they are afterwards, gradients of parameters and inputs."""
+
+    outputs: Any
+    inputs: list[Any]
+    gradients: list[Any]
+    buffers: dict[str, Any] = field(default_factory=dict)
+
+
+def called(
+    model: Any, call: Call, way: Way, *, train: bool, counting: AbstractContextManager[OpCounts | None] | None = None
+) -> tuple[Results, OpCounts | None]:
+    """Call a model, and count the ops of its forward in `counting`.
+
+    Raises:
+        TargetError: there is nothing to run backward.
+        BaseException: whatever the model raises.
+    """
+    given = tensors(call)
+    leaves = [leaf for leaf in (*_parameters(model), *given) if leaf.is_leaf and leaf.requires_grad] if train else []
+    for leaf in leaves:
+        leaf.grad = None
+    try:
+        with counting or nullcontext() as counts, gradients(way):
+            outputs = model(*call.args, **call.kwargs)
+        if train and way.backward():
+            _backward(outputs)
+    finally:
+        end_if_forked()
+    return Results(outputs, given, [leaf.grad for leaf in leaves], _buffers(model)), counts
+
+
+def _parameters(model: Any) -> Iterable[Any]:
+    import torch
+
+    return model.parameters() if isinstance(model, torch.nn.Module) else ()
+
+
+def _buffers(model: Any) -> dict[str, Any]:
+    """Name the buffers of a model as it does itself: torch.compile puts it in a module of its own."""
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    return {name.removeprefix("_orig_mod."): buffer for name, buffer in model.named_buffers()}
+
+
+def _backward(outputs: Any) -> None:
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not leaves:
+        raise TargetError(
+            "--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter"
+        )
+    total = sum(leaf.sum() for leaf in leaves)
+    total.backward()  # type: ignore[union-attr]

@@ -1,0 +1,78 @@
+"""How the user's code ends its own process, noted before it does: `os._exit`, another program, a signal to itself.
+
+Nothing of ours runs after these, so they are replaced while the program runs. What ends the process from C leaves no
+note; `launch.py` then knows the exit status only.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from os import getpid
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.own import PACKAGES
+
+_OURS = f"{PACKAGES}{os.sep}"
+_HARMLESS = {
+    getattr(signal, name, 0)
+    for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU")
+}
+"""Signals that do not end a process that has no handler for them; 0 is no signal."""
+
+
+@contextmanager
+def exits(recorder: Recorder) -> Iterator[None]:
+    """Record `exited` where the process that captures ends itself; forks of it may end as they like."""
+    process = getpid()
+
+    def noting(name: str, original: Callable[..., Any], ends: Callable[..., bool]) -> Callable[..., Any]:
+        @wraps(original)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            if getpid() == process:
+                with recorder.watching("how the program ended itself"):
+                    if ends(*args, **kwargs):
+                        _note(recorder, name, args, sys._getframe(1))
+            return original(*args, **kwargs)
+
+        return noted
+
+    with ExitStack() as patches:
+        for owner, name, ends in _endings(process):
+            if hasattr(owner, name):
+                noted = noting(f"{owner.__name__}.{name}", getattr(owner, name), ends)
+                patches.enter_context(patched(owner, name, noted))
+        yield
+
+
+def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
+    """List functions that can end this process, and which calls of them do."""
+    for name in ("_exit", "execv", "execve", "abort"):
+        yield os, name, lambda *_args, **_kwargs: True
+    yield os, "kill", lambda pid, number: pid in (process, 0, -os.getpgrp()) and _is_deadly(number)
+    yield os, "killpg", lambda group, number: group in (0, os.getpgrp()) and _is_deadly(number)
+    yield signal, "raise_signal", _is_deadly
+    yield signal, "pthread_kill", lambda _thread, number: _is_deadly(number)
+
+
+def _is_deadly(number: int) -> bool:
+    """Whether a signal ends a process, and the program does not handle or ignore it."""
+    return number not in _HARMLESS and signal.getsignal(number) in (signal.SIG_DFL, None)
+
+
+def _note(recorder: Recorder, name: str, args: tuple[Any, ...], frame: Any) -> None:
+    words = ", ".join(_shown(each) for each in (args[:1] if name.startswith("os.exec") else args))
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, "<frozen ")):
+        frame = frame.f_back
+    place = {"file": frame.f_code.co_filename, "line": frame.f_lineno}
+    recorder.record("exited", {"how": f"{name}({words})", **place})
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, signal.Signals):
+        return value.name
+    return repr(value)[:80] if isinstance(value, int | str | bytes) else type(value).__name__

@@ -1,0 +1,43 @@
+"""Inputs that a caller in the same process gives: one call, or several with different inputs."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.scenarios import ScenarioKind
+
+
+def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
+    """Make ways to call a model: of a tuple of arguments, one tensor, a dict of keywords, or a list of these.
+
+    Raises:
+        TargetError: they are something else, or none.
+    """
+    several = inputs if isinstance(inputs, list) else [inputs]
+    if not several:
+        raise TargetError("the list of inputs is empty", "give a tuple of arguments, or a list with one for each call")
+    calls = [_call(each, kwargs) for each in several]
+    kinds = [ScenarioKind.BASE] + [ScenarioKind.GIVEN] * len(calls)
+    names = ["base"] + [f"inputs {number}" for number in range(2, len(calls) + 1)]
+    return {
+        name: Way(functools.partial(_again, call), kind) for name, call, kind in zip(names, calls, kinds, strict=False)
+    }
+
+
+def _again(call: Call) -> Call:
+    return Call(call.args, dict(call.kwargs))
+
+
+def _call(given: Any, kwargs: Mapping[str, Any]) -> Call:
+    import torch
+
+    if isinstance(given, torch.Tensor):
+        return Call((given,), {**kwargs})
+    if isinstance(given, tuple):
+        return Call(given, {**kwargs})
+    if isinstance(given, Mapping):
+        return Call((), {**given, **kwargs})
+    todo = "give a tuple of arguments, one tensor, a dict of keywords, or a list of these for several calls"
+    raise TargetError(f"inputs: a {type(given).__name__}", todo)

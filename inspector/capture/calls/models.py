@@ -1,0 +1,171 @@
+"""Load the model that a target names, and its inputs."""
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.calls.program import first_on_path
+from ctrace.inspector.capture.calls.provoke import provoked
+from ctrace.inspector.capture.calls.tensors import make_inputs
+from ctrace.inspector.capture.calls.variations import varied
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.runs.inputs import parse_vary
+from ctrace.inspector.runs.order import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model and the ways to call it, by name, in order."""
+
+    model: Callable[..., Any]
+    scenarios: dict[str, Way]
+
+
+def load(
+    order: Order, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
+) -> Loaded:
+    """Import the target's module and find the model, its inputs and scenarios.
+
+    `planned` hears of the scenarios that are promised before the first of the inputs is made.
+
+    Raises:
+        TargetError: what the order names is not there, or no model.
+        BaseException: whatever the user's file raises.
+    """
+    module = _import(order, preloaded)
+    where = order.path or str(order.module)
+    model = _model(module, order.name, where)
+    base = _base(module, order, where)
+    scenarios = {"base": Way(base, ScenarioKind.BASE)}
+    for name, given in _scenarios(module, where).items():
+        scenarios[str(name)] = Way(functools.partial(_call, given, f"scenario {name!r} of {where}"))
+    for text in order.options.vary:
+        scenarios |= varied(base, parse_vary(text))
+    planned(scenarios)
+    first = base()
+    _check_signature(model, first, where)
+    suspects = provoked(model, base, first) if order.options.provoke else {}
+    return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
+
+
+def _import(order: Order, preloaded: Preloaded) -> ModuleType:
+    if order.path is None:
+        first_on_path(Path.cwd(), preloaded)
+        return _import_by_name(str(order.module))
+    path = Path(order.path)
+    sys.argv = [str(path)]
+    first_on_path(path.resolve().parent, preloaded)
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} is no Python file", "name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_by_name(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise TargetError(f"there is no module {error.name}", "check the name, and the folder you are in") from None
+        raise
+
+
+def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., Any]:
+    found: Any = module
+    for part in (name or "model").split("."):
+        found = _attribute(found, part, where)
+    if isinstance(found, type) or (name is None and inspect.isfunction(found)) or _is_factory(found):
+        found = _made(found, name or "model", where)
+    if not callable(found):
+        raise TargetError(
+            f"{name or 'model'} in {where} is a {type(found).__name__}", "name an nn.Module or a function"
+        )
+    model: Callable[..., Any] = found
+    return model
+
+
+def _attribute(owner: Any, name: str, where: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        names = [known for known in dir(owner) if not known.startswith("_")]
+        todo = did_you_mean(name, names, f"it has: {', '.join(names[:8]) or 'nothing'}")
+        raise TargetError(f"there is no {name} in {where}", todo) from None
+
+
+def _is_factory(found: Any) -> bool:
+    return inspect.isfunction(found) and not inspect.signature(found).parameters
+
+
+def _made(factory: Callable[[], Any], name: str, where: str) -> Any:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError:
+        if isinstance(factory, type):
+            todo = "make one at the top of the file, `model = ...`, and name that"
+            raise TargetError(f"{name} in {where} is a class that needs arguments", todo) from None
+        return factory  # a function with parameters is the model itself
+    return factory()
+
+
+def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
+    scenarios = getattr(module, "scenarios", {})
+    if not isinstance(scenarios, Mapping):
+        todo = 'write scenarios = {"name": lambda: (...)}'
+        raise TargetError(f"scenarios in {where} is a {type(scenarios).__name__}, not a dict", todo)
+    return scenarios
+
+
+def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
+    if order.options.inputs:
+        return lambda: make_inputs(order.options.inputs)
+    if not hasattr(module, "inputs"):
+        todo = 'add `def inputs(): return (...)`, or say --input "float32[8,128]"'
+        raise TargetError(f"{where} defines no `inputs`", todo)
+    return lambda: _call(module.inputs, f"inputs of {where}")
+
+
+def _call(given: Any, what: str) -> Call:
+    """Turn what a model file says of its inputs into arguments.
+
+    It says a tuple, a dict of keywords, one tensor, or a function that returns one of these.
+    """
+    value = given() if callable(given) and not _is_tensor(given) else given
+    if isinstance(value, Mapping):
+        return Call((), {str(name): argument for name, argument in value.items()})
+    if isinstance(value, tuple | list):
+        return Call(tuple(value), {})
+    if _is_tensor(value):
+        return Call((value,), {})
+    raise TargetError(f"{what}: a {type(value).__name__}", "give a tuple of arguments, or a dict of keywords")
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
+    function = getattr(model, "forward", model)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in, without a signature
+        return
+    try:
+        signature.bind(*call.args, **call.kwargs)
+    except TypeError as error:
+        names = ", ".join(str(parameter) for parameter in signature.parameters.values())
+        raise TargetError(f"the inputs of {where} do not fit: {error}", f"it takes ({names})") from None

@@ -1,0 +1,70 @@
+"""Ways to call a model: what it is called with, and what is switched around the call."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.scenarios import ScenarioKind
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to call a model."""
+
+    make: Callable[[], Call]
+    """Gives the arguments, anew for each call."""
+    kind: ScenarioKind = ScenarioKind.GIVEN
+    training: bool | None = None
+    """Whether the model is put in training mode, or in evaluation mode; None: it stays as it is."""
+    grad: str | None = None
+    """`off`, `on` or `inference`; None: as it is."""
+
+    def backward(self) -> bool:
+        """Whether there can be a gradient to run backward with."""
+        return self.grad in (None, "on")
+
+
+def plan(ways: Mapping[str, Way]) -> dict[str, Any]:
+    """Make the record of what is promised: the names of all scenarios, in order."""
+    return {"scenarios": [{"name": name, "kind": way.kind} for name, way in ways.items()]}
+
+
+def gradients(way: Way) -> AbstractContextManager[Any]:
+    """Switch gradients for a call."""
+    import torch
+
+    modes = {"off": torch.no_grad, "on": torch.enable_grad, "inference": torch.inference_mode}
+    return modes[way.grad]() if way.grad is not None else nullcontext()
+
+
+@contextmanager
+def training(model: Any, way: Way) -> Iterator[None]:
+    """Switch a model and its submodules to training or evaluation mode, and put each back at the end.
+
+    Raises:
+        TargetError: the model is no nn.Module, so it has no such modes.
+    """
+    import torch
+
+    if way.training is None:
+        yield
+        return
+    if not isinstance(model, torch.nn.Module):
+        raise TargetError("--vary mode=...: the model is no nn.Module", "a function has no train and eval")
+    before = [(module, module.training) for module in model.modules()]
+    model.train(way.training)
+    try:
+        yield
+    finally:
+        for module, was in before:
+            module.training = was

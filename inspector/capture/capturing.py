@@ -1,0 +1,107 @@
+"""All sources together: what a capture consists of."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from os import getpid
+from pathlib import Path
+from types import ModuleType
+
+from ctrace.inspector.capture.attention.record import attention
+from ctrace.inspector.capture.building.record import built_kernels
+from ctrace.inspector.capture.core.environment import environment
+from ctrace.inspector.capture.core.imports import watch_imports
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.dynamo.backend_of_graph import graphs
+from ctrace.inspector.capture.dynamo.bytecode import bytecode
+from ctrace.inspector.capture.dynamo.frames import frames
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.dynamo.shapes import shapes
+from ctrace.inspector.capture.emitting.emit import emitting
+from ctrace.inspector.capture.fusion.record import fusion
+from ctrace.inspector.capture.guards.recompiles import recompiles
+from ctrace.inspector.capture.guards.record import guards
+from ctrace.inspector.capture.guards.stacks import GuardStacks
+from ctrace.inspector.capture.kernels.record import kernels
+from ctrace.inspector.capture.kernels.user_kernels import userkernels
+from ctrace.inspector.capture.passes.passes import passes
+from ctrace.inspector.capture.torch_log.caches import no_caches, own_triton_cache
+from ctrace.inspector.capture.torch_log.counters import counters
+from ctrace.inspector.capture.torch_log.listings import listings
+from ctrace.inspector.capture.torch_log.structured import structured
+from ctrace.inspector.capture.virtual.stand_ins import traced_as_there
+from ctrace.inspector.capture.virtual.torch_cuda_answers import facts
+from ctrace.inspector.capture.virtual.traced_questions import questions
+from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+
+@contextmanager
+def capturing(
+    log: Path | None,
+    *,
+    spare: int | None = None,
+    build: bool,
+    fast: bool = False,
+    cost: bool = False,
+    ops: OpCounter | None = None,
+    owned: Iterable[str] = (),
+    gpu: TargetGpu | None = None,
+    cores: int | None = None,
+) -> Iterator[Recorder]:
+    """Record everything that torch.compile does in this block into `log`.
+
+    With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
+    `fast` is what the caller does: it says that graphs are not lowered, for the record alone.
+    With `cost`, the time that guards take is measured, some seconds for each compilation.
+    With `gpu`, code is emitted for that GPU, which need not be there, instead of for the device that the program uses.
+    What the disk does not take goes through the pipe `spare`, all of it where there is no `log`.
+    `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
+    Forks that emit code use no more than so many `cores`.
+    """
+    recorder = Recorder(TraceLog(log, spare))
+    process = getpid()
+    try:
+        with ExitStack() as active:
+            when = _guarded(active.enter_context(watch_imports()), recorder)
+            recorder.record("mode", {"build": build, "fast": fast})
+            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores):
+                active.enter_context(source(recorder, when))
+            yield recorder
+            if getpid() != process:
+                recorder.log.close()  # a fork that came to its end: what its parent does is not over
+        recorder.record("end", {})
+    finally:
+        recorder.log.close()
+
+
+def _guarded(when: When, recorder: Recorder) -> When:
+    """Keep a hook that finds torch changed from breaking the import that it waited for."""
+
+    def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
+        def act(module: ModuleType) -> None:
+            with recorder.watching(f"what {name} does"):
+                action(module)
+
+        when(name, act)
+
+    return guarded
+
+
+def _sources(
+    *,
+    build: bool,
+    cost: bool,
+    ops: OpCounter | None,
+    owned: Iterable[str],
+    gpu: TargetGpu | None,
+    cores: int | None,
+) -> Iterator[Source]:
+    stacks = GuardStacks()
+    yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
+    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
+    yield userkernels
+    if gpu is not None:
+        yield from (facts(gpu), questions, interpreter, traced_as_there)
+    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)

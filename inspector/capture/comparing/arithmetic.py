@@ -1,0 +1,233 @@
+"""Other arithmetic for an eager call: watched, in float64, or rounded at random at every operation.
+
+Each is a dispatch mode, below autograd, so it sees the operations of the backward pass too, and those that autocast
+or a cast in the model's own code chose a dtype for.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.calls.tensors import mapped
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.precision import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    Precision,
+    coarser,
+    matmul_roundoff,
+    precision_of,
+)
+
+
+class Watched:
+    """The model's own arithmetic; afterwards it is known what a call does."""
+
+    is_other = False
+    """Whether it computes otherwise than the model; what raises then says nothing of the model."""
+
+    def __init__(self) -> None:
+        self.coarsest: Precision | None = None
+        """The bounds of the dtype that rounds most; None: nothing was computed in floating numbers."""
+        self.generators = False
+        """Whether an operation drew from a generator of the program's own."""
+        self.read: list[bool | int] = []
+        """Booleans and integers that Python read from tensors: they choose its path."""
+        self.refused = ""
+        """Why there can be no float64 reference."""
+
+    def model(self, model: Any) -> Any:
+        """Change a copy of the model."""
+        return model
+
+    def call(self, call: Call) -> Call:
+        """Change copies of the arguments."""
+        return call
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Compute like this in the block."""
+        with mode(self._run):
+            yield
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        self._look(func, kwargs, result)
+        return result
+
+    def _look(self, func: Any, kwargs: Any, result: Any) -> None:
+        from torch.utils import _pytree
+
+        for leaf in _pytree.tree_leaves(result):
+            precision = precision_of(leaf.dtype) if hasattr(leaf, "dtype") else None
+            if precision is not None:
+                self._computed(func, leaf, precision)
+        self.generators |= kwargs.get("generator") is not None
+        if operation(func) == "_local_scalar_dense" and isinstance(result, bool | int):
+            self.read.append(result)
+
+    def _computed(self, func: Any, result: Any, precision: Precision) -> None:
+        if factors := _factors(func, result):
+            precision = BFLOAT16 if factors >= BFLOAT16.roundoff else FLOAT16
+        self.coarsest = coarser(precision, self.coarsest or precision)
+
+
+class Noisy(Watched):
+    """The model's own arithmetic, each result rounded up or down at random, once more than it was."""
+
+    is_other = True
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+        self._generators: dict[str, Any] = {}
+
+    def model(self, model: Any) -> Any:
+        """Round the parameters of a copy at random."""
+        import torch
+
+        if isinstance(model, torch.nn.Module):
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    self._round(parameter)
+        return model
+
+    def call(self, call: Call) -> Call:
+        """Round copies of the arguments at random."""
+        import torch
+
+        def rounded(tensor: Any) -> Any:
+            with torch.no_grad():
+                self._round(tensor)
+            return tensor
+
+        return mapped(call, rounded)
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+        from torch.utils import _pytree
+
+        result = func(*args, **kwargs)
+        self._look(func, kwargs, result)
+        if _computes(func):
+            terms = _terms(func, args, result)
+            for leaf in _pytree.tree_leaves(result):
+                if isinstance(leaf, torch.Tensor):
+                    self._round(leaf, terms, _factors(func, leaf))
+        return result
+
+    def _round(self, tensor: Any, terms: float = 1.0, factors: float = 0.0) -> None:
+        """Round in place; sums of many `terms` lose more, and so do products of `factors` that were rounded."""
+        import torch
+
+        precision = precision_of(tensor.dtype)
+        if precision is None or tensor.is_complex() or not is_plain(tensor) or not _is_writable(tensor):
+            return
+        by = precision.roundoff + min(precision.roundoff, FLOAT32.roundoff) * terms**0.5 / 2
+        values = tensor.double()
+        generator = self._generator(tensor.device)
+        noise = 2 * torch.rand((2, *values.shape), generator=generator, dtype=values.dtype, device=values.device) - 1
+        moved = values * (1 + by * noise[0])
+        if factors and values.numel():
+            moved += 2 * factors * values.square().mean().sqrt() * noise[1]
+        # Small integers are exact more often than not: flags, counts, masks.
+        exact = (values == values.round()) & (values.abs() <= 16)
+        tensor.copy_(torch.where(exact | ~values.isfinite(), values, moved))
+
+    def _generator(self, device: Any) -> Any:
+        import torch
+
+        if str(device) not in self._generators:
+            self._generators[str(device)] = torch.Generator(device).manual_seed(self._seed)
+        return self._generators[str(device)]
+
+
+def mode(run: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return a dispatch mode that has `run` carry out each operation, of which it gets the arguments, too."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class _Mode(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return run(func, args, kwargs or {})
+
+    return _Mode()
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether a tensor is just values in memory, and no subclass gives it another meaning."""
+    import torch
+
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and not tensor.is_meta
+
+
+def _is_writable(tensor: Any) -> bool:
+    """Whether each value has a place of its own, and may change outside of inference mode too."""
+    import torch
+
+    expanded = any(not stride and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
+    return not expanded and (not tensor.is_inference() or torch.is_inference_mode_enabled())
+
+
+def aliases(func: Any) -> bool:
+    """Whether a result shares memory with an argument."""
+    return any(each.alias_info is not None for each in func._schema.returns)
+
+
+def operation(func: Any) -> str:
+    """Return an operation's name without namespace and overload, such as `mm`."""
+    return str(getattr(func, "__name__", func)).partition(".")[0]
+
+
+_PRODUCTS = ("mm", "conv", "linear", "attention", "lstm", "gru", "rnn", "addmv", "dot", "mv")
+
+
+def _factors(func: Any, result: Any) -> float:
+    """Return how much an operation on float32 may round its factors."""
+    import torch
+
+    if result.dtype is not torch.float32 or not any(part in operation(func) for part in _PRODUCTS):
+        return 0.0
+    return matmul_roundoff(result.device.type)
+
+
+_MOVES = frozenset((
+    "clone", "copy", "_to_copy", "cat", "stack", "index", "gather", "index_select", "embedding", "where",
+    "masked_fill", "constant_pad_nd", "roll", "flip", "repeat", "scatter", "max", "min", "amax", "amin", "sort",
+    "topk", "relu", "abs", "neg", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "sign", "floor", "ceil",
+    "round", "trunc", "zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like",
+    "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "tril", "triu", "scalar_tensor",
+    "threshold_backward", "max_pool2d_with_indices", "nonzero", "masked_select", "lift_fresh", "fill",
+))  # fmt: skip
+"""Operations whose results are values of their arguments, or exact."""
+
+
+def _computes(func: Any) -> bool:
+    """Whether an operation gives new values, which it had to round."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or operation(func) in _MOVES:
+        return False
+    return not schema.is_mutable and not aliases(func)
+
+
+def _terms(func: Any, args: Any, result: Any) -> float:
+    """Estimate how many values the largest sum of an operation has, from the sizes of what goes in and comes out."""
+    import torch
+    from torch.utils import _pytree
+
+    into = sorted((each.numel() for each in _pytree.tree_leaves(args) if isinstance(each, torch.Tensor)), reverse=True)
+    results = [each for each in _pytree.tree_leaves(result) if isinstance(each, torch.Tensor) and each.numel()]
+    out = max((each.numel() for each in results), default=0)
+    if not out or not into:
+        return 1.0
+    if "cum" in operation(func):
+        return float(max(results[0].shape, default=1))
+    is_product = len(into) > 1 and any(part in operation(func) for part in _PRODUCTS)
+    product = (into[0] * into[1] / out) ** 0.5 if is_product else 0.0
+    return max(1.0, into[0] / out, product)

@@ -1,0 +1,270 @@
+"""Silent dangers: a compiled call that gives what the same call in eager does not, and which unguarded state is why.
+
+Each compiled call is held against an eager call of a copy, made right before from the same state. Where they differ,
+eager calls find out whether the model repeats itself at all, whether rounding explains the difference (`verdicts`), and
+which change of the world since an earlier call, undone, makes eager give what compiled code gave. Only what such an
+experiment proves is named. Graphs that were not built run eagerly, to the same bits: there a stale value may hide
+behind what rounding could do, so experiments come first.
+"""
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from types import FunctionType
+from typing import Any, assert_never
+
+from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.comparing.precision import FLOAT32
+from ctrace.inspector.capture.comparing.results import difference, disagreeing, taken, within_tolerances
+from ctrace.inspector.capture.comparing.suspects import Experiment, culprits
+from ctrace.inspector.capture.comparing.verdicts import AGREED, Budget, Court, Verdict
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounts
+from ctrace.inspector.capture.state.copies import RandomStates, copied
+from ctrace.inspector.capture.state.reads import place_of
+from ctrace.inspector.capture.state.world import Change, Facts, World, look
+from ctrace.inspector.capture.virtual.stand_ins import why_not_real
+from ctrace.inspector.capture.virtual.triton_interpreter import why_unknown
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.comparison import Rule
+
+_LONG = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A call that is about to be made compiled: the world and the arguments, and what eager gives."""
+
+    scenario: str
+    index: int
+    call: Call
+    way: Way
+    world: World
+    random: RandomStates
+    eager: EagerRun | None
+
+    @property
+    def counts(self) -> OpCounts | None:
+        """Ops of the eager call, if it was counted."""
+        return None if self.eager is None else self.eager.counts
+
+
+class Dangers:
+    """Holds compiled calls against eager ones."""
+
+    def __init__(self, model: Any, eager: Eager, recorder: Recorder, *, built: bool) -> None:
+        self._model = model
+        self._eager = eager
+        self._recorder = recorder
+        self._built = built
+        self._worlds: list[Facts] = []
+        self._compared: Counter[str] = Counter()
+        self._reasons: dict[str, str] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._budget = Budget()
+
+    def before(
+        self, scenario: str, index: int, call: Call, way: Way, counting: AbstractContextManager[OpCounts | None] | None
+    ) -> Before:
+        """Look at the world, and call the model in eager.
+
+        Raises:
+            TargetError: there is nothing to run backward.
+            EagerError: the first call of the scenario raised.
+        """
+        world = self._look()
+        facts = world.facts()
+        if not self._worlds or self._worlds[-1] != facts:
+            self._worlds.append(facts)
+        try:
+            run = self._eager.run(call, way, world, counting)
+            given = copied(call) if run is not None else call
+        except EagerError:
+            if not index:
+                raise
+            run, given = None, call  # the compiled call will show what is wrong
+        return Before(scenario, index, given, way, world, RandomStates(), run)
+
+    def _look(self) -> World:
+        with self._recorder.watching("the state that the model reads"):
+            return look(self._model)
+        return World()
+
+    def after(self, before: Before, compiled: Results) -> None:
+        """Hold the compiled call against the eager one; record a danger where they differ."""
+        if before.eager is None:
+            self._skip(before, "the model cannot be called in eager")
+        elif before.eager.random and self._built:
+            self._skip(before, "built kernels draw other random numbers than eager")
+        elif unknown := why_unknown() or why_not_real(self._recorder):
+            self._skip(before, unknown)
+        else:
+            with self._recorder.watching("the comparison with eager"):
+                self._compared[before.scenario] += 1
+                if disagreeing(before.eager.results, compiled):
+                    _Search(self, before, before.eager, compiled).report()
+                else:
+                    self._agreed(before, AGREED)
+
+    def _skip(self, before: Before, why: str) -> None:
+        self._reasons.setdefault(before.scenario, why)
+
+    def _agreed(self, before: Before, verdict: Verdict) -> None:
+        """Keep the verdict of the call of a scenario that took most to decide."""
+        known = self._verdicts.get(before.scenario, AGREED)
+        self._verdicts[before.scenario] = max(known, verdict, key=_weight)
+
+    def compared(self, scenario: str) -> dict[str, Any]:
+        """Say how many calls of a scenario were compared, by which rule, and why others were not."""
+        verdict = self._verdicts.get(scenario)
+        return {
+            "compared": self._compared[scenario],
+            "not_compared": self._reasons.get(scenario, ""),
+            "rule": verdict and verdict.rule,
+            "eager_error": verdict and verdict.eager_error,
+            "compiled_error": verdict and verdict.compiled_error,
+            "no_reference": verdict.no_reference if verdict else "",
+        }
+
+
+def _weight(verdict: Verdict) -> tuple[bool, int, float]:
+    rules = list(Rule)
+    return verdict.judgement is Judgement.WRONG, rules.index(verdict.rule), verdict.compiled_error or 0.0
+
+
+class _Search:
+    """Looks for what makes one compiled call differ."""
+
+    def __init__(self, dangers: Dangers, before: Before, eager: EagerRun, compiled: Results) -> None:
+        self._dangers = dangers
+        self._before = before
+        self._expected = eager
+        self._compiled = taken(compiled)
+        self._verdict = AGREED
+
+    def report(self) -> None:
+        """Record what is to blame, or that nothing was found; the world is then as the call left it."""
+        after = look(self._dangers._model)
+        random = RandomStates()
+        try:
+            self._find()
+        finally:
+            after.restore()
+            random.restore()
+
+    def _find(self) -> None:
+        watched = Watched()
+        again = self._run([], watched) if self._before.world.restore() else None
+        if again is None or not _repeats(self._expected.results, again.results):
+            self._not_compared("the model gives different results for the same inputs in eager")
+        elif self._dangers._built or not self._blamed(self._gives_the_same):
+            self._judge(watched)
+
+    def _judge(self, watched: Watched) -> None:
+        """Decide whether anything is wrong, and if so, find what is to blame."""
+        if self._expected.random or watched.generators:
+            self._not_compared("the call draws random numbers, and compiled code may draw others")
+            return
+        verdict = self._verdict = self._court([], self._expected, watched).verdict(self._compiled)
+        match verdict.judgement:
+            case Judgement.FINE:
+                self._dangers._agreed(self._before, verdict)
+            case Judgement.UNDECIDED:
+                self._not_compared(verdict.why)
+            case Judgement.WRONG:
+                self._dangers._agreed(self._before, verdict)
+                if not (self._dangers._built and self._blamed(self._explains)):
+                    self._recorded(kind="unexplained", subject="", proven=False)
+            case unknown:
+                assert_never(unknown)
+
+    def _not_compared(self, why: str) -> None:
+        self._dangers._compared[self._before.scenario] -= 1
+        self._dangers._skip(self._before, why)
+
+    def _blamed(self, experiment: Experiment) -> bool:
+        """Record each change that experiments prove to be the reason."""
+        found = culprits(self._before.world, self._dangers._worlds[:-1], experiment)
+        for change in found:
+            self._record(change)
+        return bool(found)
+
+    def _gives_the_same(self, changes: list[Change]) -> bool:
+        run = self._run(changes)
+        return run is not None and not disagreeing(run.results, self._compiled)
+
+    def _explains(self, changes: list[Change]) -> bool:
+        watched = Watched()
+        run = self._run(changes, watched)
+        if run is None:
+            return False
+        verdict = self._court(changes, run, watched).verdict(self._compiled, noisy_calls=1)
+        return verdict.judgement is Judgement.FINE
+
+    def _court(self, changes: list[Change], eager: EagerRun, watched: Watched) -> Court:
+        dangers = self._dangers
+        run = partial(self._run_or_raise, changes)
+        room = dangers._eager.has_room(self._before.call)
+        return Court(eager, watched, run, dangers._budget, built=dangers._built, room=room)
+
+    def _run(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+        try:
+            return self._run_or_raise(changes, arithmetic)
+        except (EagerError, TargetError):
+            return None
+
+    def _run_or_raise(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+        """Call the model in eager in the world of the call, but for some changes undone."""
+        before = self._before
+        before.random.restore()
+        try:
+            for change in changes:
+                change.undo()
+            return self._dangers._eager.run(before.call, before.way, before.world, arithmetic=arithmetic)
+        finally:
+            before.world.restore()
+
+    def _record(self, change: Change) -> None:
+        where = place_of(change, self._before.world)
+        self._recorded(
+            kind=change.container.kind,
+            subject=str(change.key) if change.container.kind == "environment" else change.path,
+            was=_described(change.was),
+            now=_described(change.now),
+            file=where and where[0],
+            line=where and where[1],
+            proven=True,
+        )
+
+    def _recorded(self, **about: Any) -> None:
+        verdict = self._verdict
+        self._dangers._recorder.record(
+            "danger",
+            {
+                "scenario": self._before.scenario,
+                "call": self._before.index,
+                "difference": verdict.difference or difference(self._expected.results, self._compiled),
+                "rule": Rule.EXPERIMENT if about["proven"] else verdict.rule,
+                "eager_error": verdict.eager_error,
+                "compiled_error": verdict.compiled_error,
+                "no_reference": verdict.no_reference,
+                **about,
+            },
+        )
+
+
+def _repeats(one: Results, other: Results) -> bool:
+    """Whether two eager calls gave the same, but for the order in which a GPU adds."""
+    apart = disagreeing(one, other)
+    return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, FunctionType):
+        return f"{value.__qualname__}, line {value.__code__.co_firstlineno}"
+    return repr(value)[:_LONG]

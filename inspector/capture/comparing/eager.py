@@ -1,0 +1,149 @@
+"""Run a copy of the model without torch.compile, and leave no trace of that."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.building.fresh_arguments import free_memory
+from ctrace.inspector.capture.calls.calling import Results, called
+from ctrace.inspector.capture.calls.tensors import tensors
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.results import taken
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounts
+from ctrace.inspector.capture.state.copies import Copier, RandomStates, copied
+from ctrace.inspector.capture.state.world import World
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.gate.jobs.machine import memory
+
+_TIMES = 3
+"""A tensor, its gradient, and what is computed from it."""
+_NOT_COMPARED = "coverage was not measured, and results were not compared with eager"
+Around = Callable[[], AbstractContextManager[Any]]
+
+
+class EagerError(Exception):
+    """The model raised without torch.compile; the cause is the user's exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class EagerRun:
+    """What an eager call gave, whether it drew random numbers, and the seconds that it took."""
+
+    results: Results
+    counts: OpCounts | None
+    random: bool
+    seconds: float
+
+
+class Eager:
+    """Calls copies of a model, each made of the model as it is then; each call is made in a context of `around`."""
+
+    def __init__(self, model: Any, recorder: Recorder, *, train: bool, around: Around = nullcontext) -> None:
+        self._model = model
+        self._recorder = recorder
+        self._train = train
+        self._around = around
+        self._copier: Copier | None = Copier()
+        self._has_copied = False
+
+    def run(
+        self,
+        call: Call,
+        way: Way,
+        world: World,
+        counting: AbstractContextManager[OpCounts | None] | None = None,
+        arithmetic: Watched | None = None,
+    ) -> EagerRun | None:
+        """Call a copy with copies of the arguments, and put the world back.
+
+        Return None where the model cannot be copied, or where only a copy or the stand-in for a GPU raises.
+
+        Args:
+            counting: counts the ops of the call.
+            arithmetic: what to compute with; None: what the model computes with.
+
+        Raises:
+            TargetError: there is nothing to run backward.
+            EagerError: the model raised, or cannot be computed with that arithmetic.
+        """
+        model = self._copy()
+        if model is None:
+            return None
+        random = RandomStates()
+        try:
+            try:
+                given = copied(call)
+                if arithmetic is not None:
+                    model, given = arithmetic.model(model), arithmetic.call(given)
+                began = time.perf_counter()
+                with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
+                    results, counts = called(model, given, way, train=self._train, counting=counting)
+                return EagerRun(taken(results), counts, random.have_moved(), time.perf_counter() - began)
+            except TargetError:
+                raise
+            except Exception as error:
+                failed = error
+            if arithmetic is not None and arithmetic.is_other:
+                raise EagerError from failed
+            # Not where it is caught: what the model itself raises would then have this as its context.
+            self._blame(failed, way)
+            return None
+        finally:
+            random.restore()
+            self._put_back(world)
+
+    def _blame(self, error: Exception, way: Way) -> None:
+        """Find out whether the model itself raises, or only the way in which it is called here, and note the latter.
+
+        Raises:
+            EagerError: the model raises with arguments of its own, too.
+        """
+        why = kind_and_message(error).splitlines()[0]
+        if self._around is not nullcontext:
+            what = "the model was not called in eager on the CPU in place of the GPU"
+            self._recorder.problem(f"{what}, so its results were not compared ({why})")
+            return
+        try:
+            called(self._model, way.make(), way, train=self._train)
+        except Exception as itself:
+            raise EagerError from itself
+        self._copier = None
+        self._recorder.problem(f"{_NOT_COMPARED}: a copy of the model raises, and the model itself does not ({why})")
+
+    def has_room(self, call: Call) -> bool:
+        """Whether copies of the model and its arguments in float64 fit into memory."""
+        import torch
+
+        given = [*self._model.parameters(), *self._model.buffers()] if isinstance(self._model, torch.nn.Module) else []
+        needed = _TIMES * 8 * sum(each.numel() for each in (*given, *tensors(call)))
+        on_gpu = any(each.is_cuda for each in (*given, *tensors(call)))
+        return bool(needed <= (free_memory() if on_gpu else memory()))
+
+    def _copy(self) -> Any:
+        if self._copier is None:
+            return None
+        try:
+            copy = self._copier.copy(self._model)
+        except Exception as error:
+            self._copier = None
+            why = kind_and_message(error).splitlines()[0]
+            self._recorder.problem(f"{self._missing()}: the model cannot be copied for an eager run ({why})")
+            return None
+        self._has_copied = True
+        return copy
+
+    def _missing(self) -> str:
+        """Say what is not known without a copy; of calls before, it may be known."""
+        if self._has_copied:
+            return "coverage of later calls was not measured, and their results were not compared with eager"
+        return "coverage was not measured, and results were not compared with eager"
+
+    def _put_back(self, world: World) -> None:
+        with self._recorder.watching("what an eager call changed"):
+            if not world.restore():
+                self._recorder.problem("an eager call changed a tensor that is too large to be put back")

@@ -1,0 +1,143 @@
+"""An eager call in float64: what compiled results and eager ones are held against."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ctrace.inspector.capture.calls.tensors import mapped
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.arithmetic import Watched, aliases, is_plain, mode, operation
+from ctrace.inspector.capture.comparing.precision import precision_of
+
+
+class NoReferenceError(Exception):
+    """A call cannot be made in float64; the message says why."""
+
+
+class Float64(Watched):
+    """Every floating number in float64, whatever dtype the model, a cast or autocast asks for."""
+
+    is_other = True
+
+    def model(self, model: Any) -> Any:
+        """Widen the parameters and buffers of a copy."""
+        import torch
+
+        return model._apply(_widened) if isinstance(model, torch.nn.Module) else model
+
+    def call(self, call: Call) -> Call:
+        """Widen copies of the arguments."""
+        made: dict[int, Any] = {}
+
+        def widened(tensor: Any) -> Any:
+            if id(tensor) not in made:
+                made[id(tensor)] = _widened(tensor).detach().requires_grad_(tensor.requires_grad)
+            return made[id(tensor)] if precision_of(tensor.dtype) else tensor
+
+        return mapped(call, widened)
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            result = self._in_float64(func, args, kwargs)
+        except NoReferenceError as error:
+            self.refused = str(error)
+            raise
+        self._look(func, kwargs, result)
+        return result
+
+    def _in_float64(self, func: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+        from torch.utils import _pytree
+
+        if not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **kwargs)
+        if func._can_decompose():  # in inference mode composite operations come here whole
+            with mode(self._run):
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        _refuse(func, args, kwargs)
+        change = _narrowing(func, args, kwargs) or _wide_values
+        args, kwargs = _arguments(func, args, kwargs, change)
+        result = func(*args, **kwargs)
+        return result if aliases(func) else _pytree.tree_map_only(torch.Tensor, _widened, result)
+
+
+def _widened(tensor: Any) -> Any:
+    import torch
+
+    if precision_of(tensor.dtype) is None or not is_plain(tensor):
+        return tensor
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _wide_values(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return _widened(value)
+    if isinstance(value, torch.dtype) and precision_of(value) is not None:
+        return torch.complex128 if value.is_complex else torch.float64
+    return value
+
+
+def _narrowing(func: Any, args: Any, kwargs: Any) -> Callable[[Any], Any] | None:
+    """Return how to fit arguments to a tensor that is written to and is no float64 one; None: there is none."""
+    import torch
+
+    written = [
+        value
+        for argument, value in _named(func, args, kwargs)
+        if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, torch.Tensor)
+    ]
+    narrow = [each.dtype for each in written if each.is_floating_point() and each.dtype is not torch.float64]
+    if not narrow:
+        return None
+
+    def fitted(value: Any) -> Any:
+        fits = isinstance(value, torch.Tensor) and value.is_floating_point() and is_plain(value)
+        return value.to(narrow[0]) if fits else value
+
+    return fitted
+
+
+def _named(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """Pair the arguments of a call with those of the operation's schema."""
+    arguments = func._schema.arguments
+    yield from zip(arguments, args, strict=False)
+    yield from ((argument, kwargs[argument.name]) for argument in arguments if argument.name in kwargs)
+
+
+def _arguments(func: Any, args: Any, kwargs: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Change the arguments that the result does not share memory with."""
+    from torch.utils import _pytree
+
+    kept = {argument.name for argument in func._schema.arguments if argument.alias_info is not None}
+
+    def changed(name: str, value: Any) -> Any:
+        return value if name in kept else _pytree.tree_map(change, value)
+
+    names = [argument.name for argument in func._schema.arguments]
+    positional = tuple(changed(name, value) for name, value in zip(names, args, strict=False))
+    return positional, {name: changed(name, value) for name, value in kwargs.items()}
+
+
+def _refuse(func: Any, args: Any, kwargs: Any) -> None:
+    """Refuse what means something else in float64.
+
+    Raises:
+        NoReferenceError: the operation quantizes, or reads the bits of a floating number.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    for value in _pytree.tree_leaves((args, kwargs)):
+        dtype = value.dtype if isinstance(value, torch.Tensor) else value
+        if isinstance(dtype, torch.dtype) and _is_quantized(dtype):
+            raise NoReferenceError(f"the call quantizes ({operation(func)} of {str(dtype).removeprefix('torch.')})")
+    if str(func) == "aten.view.dtype" and args[0].is_floating_point():
+        raise NoReferenceError("the call reads the bits of floating numbers")
+
+
+def _is_quantized(dtype: Any) -> bool:
+    name = str(dtype).removeprefix("torch.")
+    return name.startswith(("float8", "float4", "quint", "qint", "bits"))

@@ -1,0 +1,263 @@
+"""The rule for a value of a compiled call that is not eager's: is it wrong, or only rounded otherwise?
+
+Three calls give a value: eager, compiled, and the reference, which is eager in float64. Their distances from the
+reference are the errors of eager and of compiled code. **Compiled code is wrong where its error is larger than
+eager's error can explain**, by any of these measures over a tensor:
+
+- the root mean square of the errors may be 3 times eager's (5 times below 1000 values, where chance rules),
+- the largest error may be 5 times eager's, so that one wrong value of a million is found,
+- the largest error relative to its value may be 5 times eager's, so that small values beside large ones count,
+- the mean error, and the mean part by which values are too large, may be 5 times eager's: roundings cancel in them, so
+  a wrong scale or a lost constant is found where each single error could be one of rounding,
+
+each with a rounding of the dtype on top (16 in float32), or half of that where errors are averaged. Eager's error is
+the largest of several eager calls: the plain one and, where that does not explain the difference, calls whose every
+operation is rounded at random (`Noisy`). One call may hit the exact result by luck; nothing that rounding alone can do
+to eager is held against compiled code. Of a gradient, 1e-5 of the largest gradient may be lost, too; and one that is
+itself no larger than a rounding of the largest, in the coarsest dtype of the call, cannot be judged by an error as
+small.
+
+Integers, booleans and whatever else is not rounded must equal eager's, except where the reference or a randomly
+rounded eager call differs from eager there, too: such a value hangs on a near tie, and cannot be judged. Where there
+are many near ties, some of them no call has met; so few more may differ as can be expected then. The same holds
+for NaN and infinities, which must lie where eager has them; compiled code may be finite where eager is not and the
+reference is, or overflow where the reference does. A value that cannot be judged is `not compared`, and so is a tensor
+of which rounding alone changes more than a third: any result would pass.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
+from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
+
+_RMS_TIMES, _TIMES = 3.0, 5.0
+_SMALLEST = 4.0
+"""How many of the smallest values of a dtype may be lost."""
+_FEW = 1000
+_ENOUGH = 4
+"""How many calls tell how often rounding changes a value."""
+_HOPELESS = 1 / 3
+
+
+class Judgement(Enum):
+    """What became of one value."""
+
+    FINE = "fine"
+    WRONG = "wrong"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judgement, and the errors by the measure that compiled code does worst in; None: it is not about numbers."""
+
+    judgement: Judgement
+    eager_error: float | None = None
+    compiled_error: float | None = None
+    why: str = ""
+    """Why it is undecided."""
+
+    @property
+    def ratio(self) -> float:
+        """How many times eager's error the error of compiled code is."""
+        if self.eager_error is None or self.compiled_error is None:
+            return 0.0
+        return self.compiled_error / self.eager_error if self.eager_error else math.inf
+
+
+NEAR_TIE = "rounding alone changes which integers, flags or sizes eager gives"
+HOPELESS = "rounding alone changes more than a third of what eager gives"
+NOT_FINITE = "eager overflows where a more exact call does not"
+TINY = "a gradient is zero but for rounding"
+NO_NUMBERS = "the reference overflows where eager does not"
+
+
+def judged(
+    eager: Any, compiled: Any, reference: Any, noisy: Sequence[Any], scale: float = 0.0, coarsest: Precision = FLOAT32
+) -> Judged:
+    """Judge a value, as this module says.
+
+    Args:
+        noisy: what eager calls gave that were rounded at random.
+        scale: root mean square of the largest gradient, for a gradient.
+        coarsest: bounds of the dtype of the call that rounds most.
+    """
+    import torch
+
+    others = [each for each in (reference, *noisy) if each is not ABSENT]
+    if _is_float(eager) and _is_float(compiled):
+        eager, compiled = torch.tensor(eager, dtype=torch.float64), torch.tensor(compiled, dtype=torch.float64)
+        others = [torch.tensor(each, dtype=torch.float64) for each in others if _is_float(each)]
+        precision: Precision | None = FLOAT32
+    else:
+        precision = precision_of(eager.dtype) if isinstance(eager, torch.Tensor) else None
+    if precision is None or not isinstance(compiled, torch.Tensor) or unlike(eager, compiled):
+        return _exact(eager, compiled, others)
+    alike = [each for each in others if isinstance(each, torch.Tensor) and each.shape == eager.shape]
+    if reference is ABSENT or len(alike) < len(others):
+        return Judged(Judgement.UNDECIDED, why=NEAR_TIE)
+    truth, *samples = map(wide, alike)
+    overflows = torch.finfo(eager.dtype).max * (1 - 2 * precision.roundoff)
+    numbers = _Numbers(wide(eager), wide(compiled), truth, samples, precision, overflows, scale, coarsest.rms * scale)
+    return numbers.judged()
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)
+
+
+def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
+    """Judge what is not rounded: where eager may give something else, nothing can be said."""
+    import torch
+
+    if isinstance(eager, torch.Tensor) and isinstance(compiled, torch.Tensor):
+        if eager.dtype != compiled.dtype:
+            return Judged(Judgement.WRONG)
+        if eager.shape == compiled.shape and all(_shape(each) == eager.shape for each in others):
+            moved = torch.stack([each != eager for each in (eager, *others)]).sum(0)
+            unseen = int(((eager != compiled) & (moved == 0)).sum())
+            wrong = unseen > (_ties_unseen(int((moved == 1).sum()), len(others)) if bool(moved.any()) else 0)
+            return Judged(Judgement.WRONG) if wrong else Judged(Judgement.UNDECIDED, why=NEAR_TIE)
+    unsettled = any(_form(each) != _form(eager) for each in others)
+    return Judged(Judgement.UNDECIDED, why=NEAR_TIE) if unsettled else Judged(Judgement.WRONG)
+
+
+def _ties_unseen(once: int, calls: int) -> float:
+    """Bound how many values hang on a near tie though no call has changed them.
+
+    Of the values that a further call would change, those that no call has changed yet are about as many as those that
+    exactly one call has, divided by the calls (Good and Turing's estimate; one more, as there may be none by luck);
+    twice that, and three deviations.
+    """
+    expected = (once + 1) / calls if calls >= _ENOUGH else 0.0
+    return 2 * expected + 3 * math.sqrt(expected)
+
+
+def _shape(value: Any) -> Any:
+    return getattr(value, "shape", None)
+
+
+def _form(value: Any) -> Any:
+    """Return what rounding does not change: the sizes of tensors and containers, and any plain value itself."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape)
+    if isinstance(value, list | tuple | dict):
+        return type(value), len(value), sorted(map(repr, value)) if isinstance(value, dict) else None
+    return value if isinstance(value, bool | int | str | bytes | None) else type(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The values of one tensor by each call, all in float64."""
+
+    eager: Any
+    compiled: Any
+    truth: Any
+    samples: list[Any]
+    precision: Precision
+    overflows: float
+    """From where on values may be rounded to infinity."""
+    scale: float
+    tiny: float
+    """What is lost of the largest gradient by rounding."""
+
+    def judged(self) -> Judged:
+        strange = self._strange()
+        finite = self.eager.isfinite() & self.compiled.isfinite() & self.truth.isfinite()
+        numbers = self._measured(finite)
+        for judgement in (Judgement.WRONG, Judgement.UNDECIDED):
+            for each in (numbers, strange):
+                if each.judgement is judgement:
+                    return each
+        return numbers
+
+    def _strange(self) -> Judged:
+        """Judge NaN and infinities."""
+        eager, compiled, truth = self.eager, self.compiled, self.truth
+        open_ = ~_same(eager, compiled) & ~(eager.isfinite() & compiled.isfinite() & truth.isfinite())
+        if not bool(open_.any()):
+            return Judged(Judgement.FINE)
+        by_rounding = ~_same(eager, eager)  # nowhere
+        for sample in self.samples:
+            by_rounding |= _same(sample, compiled)
+        overflow = compiled.isinf() & (truth * compiled.sign() >= self.overflows)
+        exact = _same(truth, compiled) | overflow
+        lost = ~compiled.isfinite() & ~exact & ~by_rounding
+        invented = compiled.isfinite() & ~eager.isfinite() & ~truth.isfinite() & ~by_rounding
+        if bool((open_ & (lost | invented)).any()):
+            return Judged(Judgement.WRONG)
+        if bool((open_ & compiled.isfinite() & eager.isfinite() & ~truth.isfinite()).any()):
+            return Judged(Judgement.UNDECIDED, why=NO_NUMBERS)
+        better = open_ & compiled.isfinite() & truth.isfinite()
+        around = 4 * max(self.precision.rms, self.precision.largest)
+        near = (compiled - truth).abs() <= around * (truth.abs() + rms(truth[truth.isfinite()]))
+        if bool((better & ~near).any()):
+            return Judged(Judgement.UNDECIDED, why=NOT_FINITE)
+        return Judged(Judgement.FINE)
+
+    def _measured(self, finite: Any) -> Judged:
+        truth, off = self.truth[finite], (self.compiled - self.truth)[finite]
+        if not off.numel():
+            return Judged(Judgement.FINE)
+        errors = [(each - self.truth)[finite].nan_to_num(0.0, 0.0, 0.0) for each in (self.eager, *self.samples)]
+        worst = max(self._measures(truth, off, errors), key=lambda each: each.times)
+        if worst.times > 1:
+            if max(rms(truth), rms(off)) <= self.tiny:
+                return Judged(Judgement.UNDECIDED, worst.eager, worst.compiled, TINY)
+            return Judged(Judgement.WRONG, worst.eager, worst.compiled)
+        if max(map(rms, errors)) > _HOPELESS * max(rms(truth), self.scale):
+            return Judged(Judgement.UNDECIDED, worst.eager, worst.compiled, HOPELESS)
+        return Judged(Judgement.FINE, worst.eager, worst.compiled)
+
+    def _measures(self, truth: Any, off: Any, errors: list[Any]) -> Iterator["_Measure"]:
+        values, by = truth.abs(), self.precision.rms
+        lost = _SMALLEST * self.precision.smallest + FLOAT32.largest * self.scale
+        size, middle = rms(truth), _median(values[values > 0])
+
+        def measure(of: Callable[[Any], float], times: float, more: float) -> _Measure:
+            return _Measure(max(map(of, errors)), of(off), times, more)
+
+        def drift(weights: Any, more: float) -> _Measure:
+            # Errors that cancel by luck still could have added up to this.
+            eager = max(
+                abs(float((each * weights).mean())) + rms(each * weights) / off.numel() ** 0.5 for each in errors
+            )
+            return _Measure(eager, abs(float((off * weights).mean())), _TIMES, more)
+
+        yield measure(rms, _TIMES if off.numel() < _FEW else _RMS_TIMES, by / 2 * size + lost)
+        yield measure(lambda each: float(each.abs().max()), _TIMES, by * float(values.max()) + lost)
+        yield drift(1.0, by / 2 * size + lost)
+        if middle > 0:
+            base = values + middle
+            yield measure(lambda each: float((each.abs() / base).max()), _TIMES, by + lost / middle)
+            yield drift(truth.sign() / base, by / 2 + lost / middle)
+
+
+def _median(values: Any) -> float:
+    return float(values.median()) if values.numel() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """One measure of both errors, and how large compiled code's may be: so many times eager's, and `more`."""
+
+    eager: float
+    compiled: float
+    allowed_times: float
+    more: float
+
+    @property
+    def times(self) -> float:
+        """The error of compiled code as a part of what is allowed."""
+        allowed = self.allowed_times * self.eager + self.more
+        return self.compiled / allowed if allowed else math.inf if self.compiled else 0.0
+
+
+def _same(one: Any, other: Any) -> Any:
+    return (one == other) | (one.isnan() & other.isnan())

@@ -1,0 +1,232 @@
+"""Results of a call in eager held directly against those of the same call compiled, value by value."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
+
+_DEEP = 4
+_SMALL = 1e-3
+"""Without a reference, smaller values are measured as if they were this large."""
+_GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
+"""Fields of `Results` in the order in which they are compared, each as it is called."""
+
+Path = tuple[Any, ...]
+
+
+def taken(results: Results) -> Results:
+    """Copy results, so that nothing that happens later changes them."""
+    import torch
+    from torch.utils import _pytree
+
+    def copied(value: Any) -> Any:
+        return _pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), value)
+
+    return Results(*map(copied, (results.outputs, results.inputs, results.gradients, results.buffers)))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value at one place of both results, or two containers there that are not alike."""
+
+    name: str
+    path: Path
+    eager: Any
+    compiled: Any
+
+    @property
+    def group(self) -> str:
+        """The field of `Results` that it belongs to."""
+        return str(self.path[0])
+
+
+def leaves(eager: Results, compiled: Results) -> Iterator[Leaf]:
+    """List what both results hold, place by place."""
+    for group, name in _GROUPS.items():
+        deep = _DEEP if group == "outputs" else 1
+        yield from _walk(Leaf(name, (group,), getattr(eager, group), getattr(compiled, group)), deep)
+
+
+def _walk(leaf: Leaf, deep: int) -> Iterator[Leaf]:
+    one, other = leaf.eager, leaf.compiled
+    if type(one) is not type(other):
+        yield leaf
+    elif isinstance(one, list | tuple | dict):
+        keys, others = _keys(one), _keys(other)
+        if keys != others:
+            yield leaf
+        for key in (key for key in keys if key in others):
+            named = f"{leaf.name}[{key!r:.40}]"
+            yield from _walk(Leaf(named, (*leaf.path, key), one[key], other[key]), deep)
+    elif deep and _has_attributes(one):
+        yield from _walk(Leaf(leaf.name, leaf.path, vars(one), vars(other)), deep - 1)
+    else:
+        yield Leaf(leaf.name, leaf.path, dense(one), dense(other))
+
+
+def _keys(container: Any) -> Any:
+    return container.keys() if isinstance(container, dict) else range(len(container))
+
+
+def _has_attributes(value: Any) -> bool:
+    import torch
+
+    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, torch.Tensor)
+
+
+def dense(value: Any) -> Any:
+    """Return the values of a sparse, nested or quantized tensor as a plain one; any other value is itself."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or value.is_meta:
+        return value
+    if value.is_nested:
+        return value.values()
+    if value.is_quantized:
+        return value.dequantize()
+    return value if value.layout is torch.strided else value.to_dense()
+
+
+class _Absent:
+    """Stands for a place that results do not have."""
+
+
+ABSENT = _Absent()
+
+
+def found(results: Results, path: Path) -> Any:
+    """Return what is at one place of results; ABSENT: there is no such place."""
+    value: Any = getattr(results, path[0])
+    for key in path[1:]:
+        inside = value if isinstance(value, list | tuple | dict) else getattr(value, "__dict__", {})
+        try:
+            value = inside[key]
+        except LookupError:
+            return ABSENT
+    return dense(value)
+
+
+def disagreeing(eager: Results, compiled: Results) -> list[Leaf]:
+    """List the places where results differ by more than the dtype there lets any two calls differ."""
+    return [leaf for leaf in leaves(eager, compiled) if not agree(leaf.eager, leaf.compiled)]
+
+
+def agree(one: Any, other: Any) -> bool:
+    """Whether two values are the same within what their dtype lets any two calls differ."""
+    import torch
+
+    if type(one) is not type(other) or isinstance(one, list | tuple | dict):
+        return False
+    if isinstance(one, torch.Tensor):
+        return not unlike(one, other) and (one.is_meta or torch.equal(one, other) or _near(one, other))
+    if isinstance(one, float | complex):
+        return bool(one == other) or (one != one and other != other) or abs(one - other) <= FLOAT32.largest * abs(one)
+    return not isinstance(one, bool | int | str | bytes) or bool(one == other)
+
+
+def unlike(one: Any, other: Any) -> bool:
+    """Whether two tensors cannot be compared value by value."""
+    return bool(one.shape != other.shape or one.dtype != other.dtype)
+
+
+def _near(one: Any, other: Any) -> bool:
+    import torch
+
+    precision = precision_of(one.dtype)
+    if precision is None:
+        return False
+    left, right = wide(one), wide(other)
+    finite = left.isfinite()
+    if not torch.equal(left[~finite].nan_to_num(0.5), right[~finite].nan_to_num(0.5)):
+        return False
+    left, right = left[finite], right[finite]
+    if not left.numel():
+        return True
+    by, values = (left - right).abs(), left.abs()
+    return float(by.max()) <= precision.largest * float(values.max()) and rms(by) <= precision.rms * rms(values)
+
+
+def wide(tensor: Any) -> Any:
+    """Return floating or complex values as float64, complex ones as pairs."""
+    import torch
+
+    plain = tensor.detach()
+    return (torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain).to(torch.float64)
+
+
+def rms(values: Any) -> float:
+    """Return the root mean square of float64 values, which may be huge."""
+    most = float(values.abs().max()) if values.numel() else 0.0
+    if not most or not math.isfinite(most):
+        return most
+    return most * math.sqrt(float((values / most).square().mean()))
+
+
+def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: float = 0.0) -> bool:
+    """Whether a difference is one that calls in a dtype may have: the rule where there is no reference."""
+    import torch
+
+    one, other = leaf.eager, leaf.compiled
+    if type(one) is not type(other) or not isinstance(one, torch.Tensor | float | complex):
+        return False
+    one, other = torch.as_tensor(one), torch.as_tensor(other)
+    precision = precision_of(one.dtype)
+    if precision is None or unlike(one, other):
+        return False
+    precision = coarser(precision, coarsest)
+    tolerance = precision.built if built else precision.emitted
+    around = tolerance * max(magnitude(one), scale, _SMALL)
+    return bool(torch.isclose(wide(one), wide(other), rtol=tolerance, atol=around, equal_nan=True).all())
+
+
+def told(leaf: Leaf) -> str:
+    """Say in a few words how a place differs."""
+    import torch
+
+    one, other, what = leaf.eager, leaf.compiled, leaf.name
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if unlike(one, other):
+            return f"{what} is {_described(one)} in eager, {_described(other)} compiled"
+        return f"{what} differs in {_differing(one, other)} of {one.numel()} values{_by(one, other)}"
+    if type(one) is not type(other):
+        return f"{what} is a {type(one).__name__} in eager, a {type(other).__name__} compiled"
+    if isinstance(one, dict):
+        return f"{what} has other keys in eager than compiled"
+    if isinstance(one, list | tuple):
+        return f"{what} has {len(one)} items in eager, {len(other)} compiled"
+    return f"{what} is {one!r:.40} in eager, {other!r:.40} compiled"
+
+
+def _differing(one: Any, other: Any) -> int:
+    """Count the values that differ by more than rounding each would explain."""
+    import torch
+
+    precision = precision_of(one.dtype)
+    if precision is None:
+        return int((one != other).sum())
+    apart = 2 * precision.roundoff
+    differing = ~torch.isclose(one, other, rtol=apart, atol=apart * magnitude(one), equal_nan=True)
+    return int(differing.sum()) or int((one != other).sum())
+
+
+def difference(eager: Results, compiled: Results) -> str | None:
+    """Say in a few words how results differ directly; None: they do not."""
+    return next((told(leaf) for leaf in disagreeing(eager, compiled)), None)
+
+
+def _by(one: Any, other: Any) -> str:
+    return f", by up to {magnitude(one - other):.3g}" if one.is_floating_point() or one.is_complex() else ""
+
+
+def magnitude(tensor: Any) -> float:
+    """Return the largest finite magnitude."""
+    values = tensor.detach().abs()
+    finite = values[values.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+def _described(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

@@ -1,0 +1,79 @@
+"""Find out by experiment which changes of the world explain that compiled code gives what eager does not."""
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+from ctrace.inspector.capture.state.world import Change, Facts, World
+
+Experiment = Callable[[list[Change]], bool]
+"""Puts old values back, calls the model in eager, and says whether it then gives what the compiled call gave."""
+
+_MOST_TRIALS = 60
+
+
+class _TrialsUsedUp(Exception):  # noqa: N818 - not an error but the end of a search
+    """More trials would take too long."""
+
+
+def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[Change]:
+    """Give a smallest set of changes that explains the difference; empty: none was found.
+
+    The newest of the earlier worlds comes first: an entry of the cache may have been compiled in any of them.
+    """
+    trials = _counted(experiment)
+    tried: set[tuple[tuple[str, str], ...]] = set()
+    try:
+        for facts in reversed(earlier):
+            for group in _groups(now.differing(facts)):
+                named = tuple((change.path, repr(change.was)) for change in group)
+                if named not in tried and trials(group):
+                    return _smallest(group, trials)
+                tried.add(named)
+    except _TrialsUsedUp:
+        pass
+    return []
+
+
+def _counted(experiment: Experiment) -> Experiment:
+    left = _MOST_TRIALS
+
+    def trial(changes: list[Change]) -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TrialsUsedUp
+        return experiment(changes)
+
+    return trial
+
+
+def _groups(changes: list[Change]) -> Iterator[list[Change]]:
+    """Give all changes, then those of one kind, then each alone.
+
+    A change that a guard protects, put back, may spoil what the others explain.
+    """
+    if not changes:
+        return
+    yield changes
+    by_kind = sorted(changes, key=lambda change: change.container.kind)
+    for _, members in groupby(by_kind, key=lambda change: change.container.kind):
+        yield list(members)
+    yield from ([change] for change in changes)
+
+
+def _smallest(changes: list[Change], trial: Experiment) -> list[Change]:
+    """Leave out what the explanation does not need: halves first, then quarters, down to single changes."""
+    size = len(changes) // 2
+    try:
+        while size:
+            for start in range(0, len(changes), size):
+                rest = changes[:start] + changes[start + size :]
+                if rest and trial(rest):
+                    changes = rest
+                    break
+            else:
+                size //= 2
+            size = min(size, len(changes) // 2)
+    except _TrialsUsedUp:
+        pass
+    return changes

@@ -1,0 +1,178 @@
+"""Decide whether a compiled call's results are wrong: directly, against float64, or by tolerances.
+
+`judgement` has the rule for one value. This module makes the further eager calls that the rule needs, only when
+results are not eager's, and applies the direct rule where there can be no call in float64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.comparing.judgement import NO_NUMBERS, Judged, Judgement, judged
+from ctrace.inspector.capture.comparing.precision import FLOAT64
+from ctrace.inspector.capture.comparing.results import (
+    Leaf,
+    disagreeing,
+    found,
+    magnitude,
+    rms,
+    told,
+    wide,
+    within_tolerances,
+)
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.comparison import Rule
+
+_NOISY_CALLS = 8
+_SECONDS = 120.0
+"""What all further eager calls of a capture may take, as far as the time of a plain one tells."""
+_SLOWER = 8
+"""How many times longer than a plain call one in other arithmetic takes, about."""
+
+Run = Callable[[Watched], EagerRun | None]
+"""Calls the model in eager, in the world of the compiled call, with other arithmetic."""
+
+
+@dataclass
+class Budget:
+    """Seconds left for further eager calls."""
+
+    seconds: float = _SECONDS
+
+    def allows(self, call: float) -> bool:
+        """Take the seconds that a call is expected to need; False: so many are not left."""
+        expected = call * _SLOWER
+        allowed = expected <= self.seconds
+        self.seconds -= expected if allowed else 0
+        return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether results are wrong, how that was decided, and how they differ."""
+
+    judgement: Judgement
+    rule: Rule
+    eager_error: float | None = None
+    compiled_error: float | None = None
+    difference: str = ""
+    why: str = ""
+    """Why nothing can be said, where it is undecided."""
+    no_reference: str = ""
+    """Why there is no float64 reference, where one was needed."""
+
+
+AGREED = Verdict(Judgement.FINE, Rule.DIRECT)
+
+
+class Court:
+    """Judges one compiled call."""
+
+    def __init__(
+        self, eager: EagerRun, watched: Watched, run: Run, budget: Budget, *, built: bool, room: bool = True
+    ) -> None:
+        self._eager = eager
+        self._watched = watched
+        self._run = run
+        self._budget = budget
+        self._built = built
+        self._room = room
+        self._noisy: list[Results] = []
+        self.refused = ""
+
+    def verdict(self, compiled: Results, noisy_calls: int = _NOISY_CALLS) -> Verdict:
+        """Judge what a compiled call gave; make at most so many eager calls that are rounded at random."""
+        apart = disagreeing(self._eager.results, compiled)
+        if not apart:
+            return AGREED
+        reference = self._reference()
+        verdict = self._by_leaf(apart, reference)
+        for seed in range(noisy_calls):
+            if verdict.judgement is not Judgement.WRONG or not self._add_noisy(seed):
+                break
+            verdict = self._by_leaf(apart, reference)
+        return replace(verdict, no_reference=self.refused)
+
+    def _by_leaf(self, apart: list[Leaf], reference: Results | None) -> Verdict:
+        """Judge each place; the worst of them decides."""
+        return max((self._leaf(leaf, reference) for leaf in apart), key=_badness)
+
+    def _leaf(self, leaf: Leaf, reference: Results | None) -> Verdict:
+        noisy = [found(each, leaf.path) for each in self._noisy]
+        coarsest = self._watched.coarsest or FLOAT64
+        if reference is not None:
+            truth = found(reference, leaf.path)
+            of_leaf = judged(leaf.eager, leaf.compiled, truth, noisy, self._scale(leaf, reference), coarsest)
+            if of_leaf.why != NO_NUMBERS:
+                return _verdict(of_leaf, leaf, Rule.REFERENCE)
+        scale = max((magnitude(each) for each in self._group(leaf, self._eager.results)), default=0.0)
+        if within_tolerances(leaf, coarsest, built=self._built, scale=scale):
+            return _verdict(Judged(Judgement.FINE), leaf, Rule.TOLERANCE)
+        of_leaf = judged(leaf.eager, leaf.compiled, leaf.eager, noisy, self._scale(leaf, self._eager.results), coarsest)
+        return _verdict(replace(of_leaf, eager_error=None, compiled_error=None), leaf, Rule.TOLERANCE)
+
+    def _scale(self, leaf: Leaf, results: Results) -> float:
+        return max((rms(wide(each)) for each in self._group(leaf, results)), default=0.0)
+
+    def _group(self, leaf: Leaf, results: Results) -> list[Any]:
+        """List the gradients, for a gradient: one that is zero but for rounding is measured by the others."""
+        if leaf.group != "gradients":
+            return []
+        return [each for each in results.gradients if each is not None and each.numel()]
+
+    def _reference(self) -> Results | None:
+        self.refused = self._why_none()
+        if self.refused:
+            return None
+        arithmetic = Float64()
+        try:
+            run = self._run(arithmetic)
+        except (EagerError, TargetError) as error:
+            self.refused = arithmetic.refused or f"the call fails in float64 ({_first_line(error.__cause__ or error)})"
+            return None
+        if run is None or arithmetic.read != self._watched.read:
+            self.refused = "Python reads other values in float64, so the call takes another path"
+            return None
+        return run.results
+
+    def _why_none(self) -> str:
+        if self._watched.coarsest is None:
+            return "nothing in the call is rounded"
+        if self._watched.coarsest is FLOAT64:
+            return "the call computes in float64 already"
+        if not self._room:
+            return "there is no memory for a copy of the model in float64"
+        if not self._budget.allows(self._eager.seconds):
+            return f"the call takes {self._eager.seconds:.3g} s in eager, too long for further ones"
+        return ""
+
+    def _add_noisy(self, seed: int) -> bool:
+        """Call eager once more, rounded at random; False: there is no time, or it fails like that."""
+        if not self._budget.allows(self._eager.seconds):
+            return False
+        try:
+            run = self._run(Noisy(seed))
+        except (EagerError, TargetError):
+            return False
+        if run is not None:
+            self._noisy.append(run.results)
+        return run is not None
+
+
+def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> Verdict:
+    why = f"{judged.why} ({leaf.name})" if judged.why else ""
+    return Verdict(judged.judgement, rule, judged.eager_error, judged.compiled_error, told(leaf), why)
+
+
+def _badness(verdict: Verdict) -> tuple[int, float]:
+    order = (Judgement.FINE, Judgement.UNDECIDED, Judgement.WRONG)
+    error = verdict.compiled_error or 0.0
+    return order.index(verdict.judgement), error / verdict.eager_error if verdict.eager_error else error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(f"{type(error).__name__}: {error}".splitlines()), "")[:200]

@@ -1,0 +1,82 @@
+"""Versions, device and folders of the process that captures."""
+
+import os
+import platform
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+from ctrace import __version__
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.own import CAPTURE, INSPECTOR
+
+
+def environment(owned: Iterable[str]) -> Source:
+    """Make the source that records the environment, with `owned` paths as the user's."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with _recorded(recorder, when, dict.fromkeys(owned, "user")):
+            yield
+
+    return source
+
+
+@contextmanager
+def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator[None]:
+    """Record where ctrace and Python are at the start, torch when it is imported, the device at the end."""
+    recorder.record(
+        "start",
+        {
+            "schema": LOG_SCHEMA,
+            "ctrace": __version__,
+            "python": platform.python_version(),
+            "triton": _triton_version(),
+            "cwd": str(Path.cwd()),
+            "home": str(CAPTURE),
+            "prefixes": {**library_prefixes(), **owned},
+        },
+    )
+
+    def imported(torch: ModuleType) -> None:
+        folder = Path(torch.__file__ or "").resolve().parent
+        recorder.record("torch", {"torch": str(torch.__version__), "prefixes": {str(folder): "torch"}})
+
+    when("torch", imported)
+    try:
+        yield
+    finally:
+        with recorder.watching("the device"):
+            recorder.record("device", {"device": _device()})
+
+
+def _triton_version() -> str | None:
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def library_prefixes() -> dict[str, str]:
+    """Folders of the standard library and of installed packages, as Python spells them and as they really are."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    # ctrace calls the model too; in a checkout it is not an installed package.
+    folders.add(str(INSPECTOR))
+    return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}
+
+
+def _device() -> str:
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        return str(cuda.get_device_name())
+    return "cpu"

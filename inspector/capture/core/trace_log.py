@@ -1,0 +1,188 @@
+"""The trace log that a capture writes: torch's structured-trace format, with our own artifacts in between."""
+
+import errno
+import os
+from collections.abc import Collection
+from os import close, fstat, write
+from os import open as open_file
+from pathlib import Path
+from threading import local
+from typing import Any
+
+from ctrace.inspector.log.line import artifact, record_line
+from ctrace.inspector.runs.spill import framed
+
+# Functions by their own names: a program may replace those of the modules.
+
+_APPENDING = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+
+
+class _Now(local):
+    """What a thread writes."""
+
+    kept: Collection[str] | None = None
+
+
+class TraceLog:
+    """An append-only log; a record is on its way to the disk when `write` returns, so a crash loses nothing.
+
+    Records of forked children land in the same file: each is one `write` to a descriptor opened for appending. What
+    the disk does not take goes through the pipe `spare`; without one the log ends there, and no user's program with it.
+    """
+
+    def __init__(self, path: Path | None, spare: int | None = None) -> None:
+        self._now = _Now()
+        self._sinks: list[_File | _Pipe] = [] if spare is None else [_Pipe(spare)]
+        if path is not None:
+            try:
+                self._sinks.insert(0, _File(path, create=spare is None))
+            except OSError:
+                if spare is None:
+                    raise
+
+    @property
+    def kept(self) -> Collection[str] | None:
+        """Return the kinds of records that this thread writes; None: all."""
+        return self._now.kept
+
+    @kept.setter
+    def kept(self, kinds: Collection[str] | None) -> None:
+        self._now.kept = kinds
+
+    def keeps(self, kind: str) -> bool:
+        """Return whether this thread writes records of a kind."""
+        return self._now.kept is None or kind in self._now.kept
+
+    def close(self) -> None:
+        """Close the file; later records are dropped."""
+        sinks, self._sinks = self._sinks, []
+        for sink in sinks:
+            sink.close()
+
+    def artifact(self, name: str, payload: Any, context: dict[str, Any] | None = None) -> None:
+        """Write one of our own records: artifact `ctrace_<name>` with a JSON payload.
+
+        `context` holds `frame_id`, `frame_compile_id` and `attempt` for what belongs to a compilation.
+        """
+        record, text = artifact(name, payload, context)
+        self.write(record, text, "ctrace", 0)
+
+    def write(self, record: dict[str, Any], payload: str | None, source: str, line: int) -> None:
+        """Append one record; `source` and `line` say which code wrote it."""
+        if not self._sinks or not self.keeps(_kind(record)):
+            return
+        self._append(record_line(record, payload, source, line))
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest and (sinks := self._sinks):
+            try:
+                rest = rest[sinks[0].write(rest) :]
+            except OSError:
+                # The disk is full, or the program closed what it had not opened. Go on with the next sink for good:
+                # a log with a gap would read as complete.
+                self._sinks = [sink for sink in self._sinks if sink is not sinks[0]]
+
+
+class _Descriptor:
+    """A descriptor that is still what was opened: one that the program closed may be a file of its own by now."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._identity = _identity(number)
+
+    def is_same(self, other: int) -> bool:
+        """Whether another descriptor is of the same file."""
+        return _identity(other) == self._identity
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether nobody closed it."""
+        return self.is_same(self.number)
+
+    def close(self) -> None:
+        """Close it, unless that was done already."""
+        if self.is_ours:
+            close(self.number)
+
+
+class _File:
+    """The log on disk."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        self._path = path.absolute() if create else path
+        self._open = _Descriptor(_opened(path, os.O_CREAT if create else 0))
+
+    def write(self, data: memoryview) -> int:
+        """Append what the disk takes; return how much that is.
+
+        Raises:
+            OSError: it takes nothing.
+        """
+        if not self._open.is_ours:
+            self._reopen()
+        return write(self._open.number, data)
+
+    def _reopen(self) -> None:
+        """Open the same file again, as daemons close whatever is open."""
+        number = _opened(self._path)
+        if not self._open.is_same(number):
+            close(number)
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        self._open = _Descriptor(number)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._open.close()
+
+
+class _Pipe:
+    """The pipe to the command that follows this log."""
+
+    def __init__(self, number: int) -> None:
+        os.set_inheritable(number, False)  # not for what the program starts
+        self._open = _Descriptor(number)
+
+    def write(self, data: memoryview) -> int:
+        """Write all of it.
+
+        Raises:
+            OSError: nobody reads any more, or the program closed the pipe.
+        """
+        if not self._open.is_ours:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        for frame in framed(data):
+            write(self._open.number, frame)
+        return len(data)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._open.close()
+
+
+def _opened(path: Path, flags: int = 0) -> int:
+    """Open a log for appending, clear of stdin, stdout and stderr: a program may have those closed, or reopen them."""
+    number = open_file(path, _APPENDING | flags, 0o644)
+    if number > 2 or os.name != "posix":
+        return number
+    import fcntl
+
+    try:
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        close(number)
+
+
+def _identity(number: int) -> tuple[int, int] | None:
+    """Tell a file by its device and number; None: the descriptor is closed."""
+    try:
+        found = fstat(number)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _kind(record: dict[str, Any]) -> str:
+    """Name what a record is: the artifact, or else its first key, which torch writes first (_logging/_internal.py)."""
+    artifact = record.get("artifact")
+    return str(artifact["name"] if isinstance(artifact, dict) and "name" in artifact else next(iter(record), ""))

@@ -1,0 +1,66 @@
+"""Which backend each graph went to.
+
+Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph
+itself, but not the name of its backend.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.guards.eager_backend import RECORDED_AS
+
+_CALLS = ("call_function", "call_method", "call_module")
+
+
+def graphs(ops: OpCounter | None) -> Source:
+    """Make the source that records backend and op count of each graph that Dynamo hands over, and lets `ops` count."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+
+            def install(_dynamo: ModuleType) -> None:
+                from torch._dynamo.output_graph import OutputGraph
+
+                def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+                    with recorder.watching("a graph's backend"):
+                        number = sum(node.op in _CALLS for node in gm.graph.nodes)
+                        backend = _backend_name(self.compiler_fn)
+                        recorder.record("graph", {"backend": backend, "ops": number, "wraps": _wrapped_name(self)})
+                    compiled = original(self, gm, example_inputs)
+                    return compiled if ops is None else ops.wrap(compiled)
+
+                with recorder.watching("graphs"):
+                    original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
+
+            when("torch._dynamo", install)
+            yield
+
+    return source
+
+
+def _backend_name(compiler_fn: Any) -> str:
+    while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
+        compiler_fn = compiler_fn._torchdynamo_orig_backend
+    # torch.compile wraps a backend that is a function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
+    ours = getattr(getattr(compiler_fn, "compiler_fn", compiler_fn), RECORDED_AS, None)
+    name = ours or getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
+    return str(name or type(compiler_fn).__name__)
+
+
+def _wrapped_name(output_graph: Any) -> str | None:
+    """Name what Dynamo's own wrapper calls: one of torch's containers or layers by its class, or one of its functions.
+
+    Source: `wrap_inline` (2.13, _dynamo/external_utils.py:62), whose only local is `fn`.
+    """
+    from torch.nn import Module
+
+    called = output_graph.local_scope.get("fn")
+    module = getattr(called, "__self__", called)
+    return type(module).__name__ if isinstance(module, Module) else getattr(called, "__name__", None)

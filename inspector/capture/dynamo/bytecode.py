@@ -1,0 +1,53 @@
+"""Every code object that Dynamo compiled: what it is called, who called it, and its code before and after.
+
+Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the one registered hook that
+sees every frame; torch's structured trace has the bytecode of resume functions only.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, ModuleType
+from typing import Any
+
+from ctrace.inspector.bytecode.disassembly import code_as_json, disassembled
+from ctrace.inspector.capture.core.callers import callers, folder_of_torch
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+
+@contextmanager
+def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record name, place, callers and bytecode of each compiled function."""
+    handles: list[Any] = []
+
+    def hook(code: CodeType, new_code: CodeType) -> None:
+        with recorder.watching("bytecode"):
+            # Torch's own stack (dynamo_start) lacks the innermost callers: it leaves out more frames than it should.
+            above = callers(sys._getframe(1), folder_of_torch())
+            recorder.record("bytecode", {**_describe(code, new_code), "callers": above})
+
+    def install(_dynamo: ModuleType) -> None:
+        from torch._dynamo.convert_frame import register_bytecode_hook
+
+        handles.append(register_bytecode_hook(hook))
+
+    when("torch._dynamo", install)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _describe(code: CodeType, new: CodeType) -> dict[str, Any]:
+    return {
+        "name": code.co_name,
+        "qualname": code.co_qualname,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "bytes_before": len(code.co_code),
+        "bytes_after": len(new.co_code),
+        "code": code_as_json(disassembled(code)),
+        "new_code": code_as_json(disassembled(new)),
+    }

@@ -1,0 +1,115 @@
+"""Functions that Dynamo was asked about and left as they are, each with the rule that decided.
+
+Most of them leave no entry in torch's structured trace. Every such decision ends in a `ConvertFrameReturn` without
+code, made in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). We watch where it is made, and not the call around it:
+Dynamo counts the frames above itself, so nothing of ours may stand between it and the user's code.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import callers, folder_of_torch, place
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+_GENERATOR = 0x20  # inspect.CO_GENERATOR
+
+
+@contextmanager
+def frames(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each code object that Dynamo leaves alone, and why."""
+    with ExitStack() as patches:
+
+        def install(_dynamo: ModuleType) -> None:
+            from torch._dynamo import convert_frame
+            from torch._dynamo.types import ConvertFrameReturn
+
+            torch_folder = folder_of_torch()
+
+            class Left(ConvertFrameReturn):
+                """A decision not to compile; one with code is made elsewhere, by `wrap_guarded_code`."""
+
+                def __init__(self, *args: Any, **kwargs: Any) -> None:
+                    super().__init__(*args, **kwargs)
+                    with recorder.watching("a frame that Dynamo left alone"):
+                        if described := _describe(sys._getframe(1), self, torch_folder):
+                            recorder.record("frame", described)
+
+            with recorder.watching("frames that Dynamo leaves alone"):
+                patches.enter_context(patched(convert_frame, "ConvertFrameReturn", Left))
+
+        when("torch._dynamo", install)
+        yield
+
+
+def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str, Any] | None:
+    """Give the code and the rule; None for torch's own code, and inside of Dynamo's helpers, which decide nothing."""
+    top = _with_frame(decider)
+    if top is None:
+        return None
+    code: CodeType = top.f_locals["frame"].f_code
+    if code.co_filename.startswith(torch_folder):
+        return None
+    return {
+        "name": code.co_name,
+        "qualname": code.co_qualname,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "rule": _rule(decider, top, code, decision),
+        "reason": getattr(decision, "skip_reason", None),
+        "fullgraph": _is_fullgraph(top),
+        "stack": [*callers(top, torch_folder), place(code, code.co_firstlineno)],
+    }
+
+
+def _with_frame(decider: FrameType) -> FrameType | None:
+    """Go up to the function of `convert_frame.py` that knows the user's frame; it calls it `frame`."""
+    above: FrameType | None = decider
+    while above is not None:
+        if above.f_code.co_filename == decider.f_code.co_filename and hasattr(above.f_locals.get("frame"), "f_code"):
+            return above
+        above = above.f_back
+    return None
+
+
+def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> str:
+    """Name the rule, from where in `convert_frame.py` the decision was made and what was known there."""
+    from torch._dynamo.convert_frame import has_tensor_in_frame
+
+    known = decider.f_locals
+    if "is_skipfile" in known:
+        return _rule_before(known)
+    if "e" in known and type(known["e"]).__name__ == "SkipFrame":
+        return "no_ops"
+    if not decision.apply_to_code:
+        return "disabled"
+    if "cache_entry" in known and "result" not in known and "soft_fail" not in known and _is_assert(known):
+        return "no_tensor" if not has_tensor_in_frame(top.f_locals["frame"]) else "excluded"
+    return "generator" if code.co_flags & _GENERATOR else "failed"
+
+
+def _is_assert(known: dict[str, Any]) -> bool:
+    """Whether a decision was made in `ConvertFrameAssert`, that is before anything was traced."""
+    return type(known.get("self")).__name__ == "ConvertFrameAssert"
+
+
+def _rule_before(known: dict[str, Any]) -> str:
+    """The rules of `CatchErrorsWrapper`, in its own order (2.13, convert_frame.py:2554)."""
+    from torch._dynamo import config
+
+    if known["has_started_execution"]:
+        return "started"
+    if known["is_skipfile"]:
+        return "skipfile"
+    if config.disable:
+        return "switched_off"
+    return "dispatch_mode" if known["should_skip_for_dispatch_mode"] else "constructor"
+
+
+def _is_fullgraph(top: FrameType) -> bool:
+    owner: Any = top.f_locals.get("self")
+    return bool(getattr(getattr(owner, "_torchdynamo_orig_backend", owner), "_one_graph", False))

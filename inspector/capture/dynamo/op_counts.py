@@ -1,0 +1,168 @@
+"""Which aten ops a call dispatches, by the function that asks for them, and which of them no graph holds.
+
+Counted on both sides the same way, by a dispatch mode: in eager all ops, in a compiled call those outside of graphs.
+The difference is what graphs hold. Ops inside of graphs are not counted: a graph may spell one eager op as several.
+A mode that ignores what is compiled neither keeps Dynamo from compiling nor adds a guard
+(`TorchDispatchMode.ignore_compile_internals`, torch/utils/_python_dispatch.py, 2.11 and 2.13).
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
+
+_MOST_STACKS = 500
+
+_Site = tuple[tuple[CodeType, int], ...]
+
+
+@dataclass
+class OpCounts:
+    """Ops of one call by where they come from: frames of code that is not torch's, outermost first, with lines."""
+
+    sites: Counter[_Site] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """The number of all ops."""
+        return self.sites.total()
+
+
+class OpCounter:
+    """Counts dispatched aten ops: everywhere in a block, or only outside of graphs."""
+
+    def __init__(self) -> None:
+        self._mode: Any = None
+
+    @contextmanager
+    def everywhere(self) -> Iterator[OpCounts]:
+        """Count every op of the block."""
+        counts = OpCounts()
+        with _dispatch_mode(counts):
+            yield counts
+
+    @contextmanager
+    def outside_graphs(self) -> Iterator[OpCounts]:
+        """Count the ops of the block that no wrapped graph runs."""
+        counts = OpCounts()
+        self._mode = _dispatch_mode(counts)
+        try:
+            with self._mode:
+                yield counts
+        finally:
+            self._mode = None
+
+    def wrap(self, graph: Callable[..., Any]) -> Callable[..., Any]:
+        """Make the function that runs a graph keep its ops out of the count."""
+
+        def run(*args: Any) -> Any:
+            if self._mode is None:
+                return graph(*args)
+            with _without(self._mode):
+                return graph(*args)
+
+        return run
+
+
+@contextmanager
+def _without(mode: Any) -> Iterator[None]:
+    """Take the mode away, so that the graph runs as it would without us.
+
+    Under a mode of the user's, or on a torch that has no such functions any more, only look away.
+    """
+    from torch.utils import _python_dispatch as modes
+
+    current = getattr(modes, "_get_current_dispatch_mode", None)
+    without_top = getattr(modes, "_pop_mode_temporarily", None)
+    if current is not None and without_top is not None and current() is mode:
+        with without_top():
+            yield
+        return
+    before, mode.counting = mode.counting, False
+    try:
+        yield
+    finally:
+        mode.counting = before
+
+
+def _dispatch_mode(counts: OpCounts) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    torch_folder = folder_of_torch()
+
+    class _Count(TorchDispatchMode):
+        supports_higher_order_operators = True  # a user's Triton kernel or a torch.cond in a graph is one of these
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.counting = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if self.counting and getattr(func, "namespace", None) == "aten":
+                site = _site(sys._getframe(1), torch_folder)
+                if not _is_tritons(site):
+                    counts.sites[site] += 1
+            return func(*args, **(kwargs or {}))
+
+    return _Count()
+
+
+def _site(frame: FrameType | None, torch_folder: str) -> _Site:
+    """Give the frames that led to an op, without torch's, up to the one of ours that called the model."""
+    site = []
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(OURS) and file != __file__:
+            break
+        if not file.startswith((torch_folder, OURS, "<frozen ")):
+            site.append((countable(frame.f_code), frame.f_lineno))
+        frame = frame.f_back
+    return tuple(reversed(site))
+
+
+def countable(code: CodeType) -> CodeType:
+    """Give code that can be counted by: Dynamo puts any object among the constants of what it writes, also a dict."""
+    try:
+        hash(code)
+    except TypeError:
+        return code.replace(co_consts=())
+    return code
+
+
+def _is_tritons(site: _Site) -> bool:
+    """Whether triton itself asked for an op: its autotuner clears caches and restores buffers between measurements."""
+    return bool(site) and site[-1][0].co_filename.startswith(folder_of_triton())
+
+
+def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:
+    """Make the record of a scenario's ops: all of them by innermost function, those left in eager by stack.
+
+    Ops that no frame of the user's led to, such as those of a layer of torch's called directly, have no function.
+    """
+    functions: Counter[CodeType] = Counter()
+    for site, ops in eager.sites.items():
+        if site:
+            functions[site[-1][0]] += ops
+    described = {
+        "eager": eager.total,
+        "left": None if left is None else left.total,
+        "functions": [
+            {"file": code.co_filename, "name": code.co_qualname, "line": code.co_firstlineno, "ops": ops}
+            for code, ops in functions.items()
+        ],
+    }
+    if left is not None:
+        described["stacks"] = [
+            {"frames": [place(code, line) for code, line in site], "ops": ops}
+            for site, ops in left.sites.most_common(_MOST_STACKS)
+        ]
+    return described

@@ -1,0 +1,203 @@
+"""What became of every dimension of the tensors that a compilation reads from outside, and of its Python numbers.
+
+Source: `OutputGraph.tracked_fakes` (2.13, _dynamo/output_graph.py:723) and its `ShapeEnv`. Both are complete when
+`OutputGraph.cleanup` is called at the end of tracing (symbolic_convert.py:2015, a `finally`): the backend has then seen
+the graph, and guards, whose making may raise a ConstraintViolationError, are not made yet.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+_MARKS = {
+    "_dynamo_dynamic_indices": "dynamic",
+    "_dynamo_weak_dynamic_indices": "maybe_dynamic",
+    "_dynamo_static_indices": "static",
+    "_dynamo_unbacked_indices": "unbacked",
+    "_dynamo_strict_unbacked_indices": "unbacked",
+}
+"""Attributes that torch._dynamo.decorators puts on tensors: the dimensions that each mark is for."""
+_FROM_FLOAT = "___as_tensor("
+"""A Python float goes into the graph as a tensor; the number itself is listed too."""
+
+
+@contextmanager
+def shapes(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record the shapes of each compilation, also of one that fails."""
+    with ExitStack() as patches:
+
+        def install(_dynamo: ModuleType) -> None:
+            from torch._dynamo.exc import RestartAnalysis, SkipFrame
+            from torch._dynamo.output_graph import OutputGraph
+
+            def cleanup(self: Any) -> None:
+                # Of an attempt that starts over, or that comes to nothing, nobody needs to know.
+                if not isinstance(sys.exc_info()[1], RestartAnalysis | SkipFrame):
+                    with recorder.watching("the shapes of a compilation"):
+                        recorder.record("shapes", _described(self))
+                original(self)
+
+            with recorder.watching("shapes"):
+                original = patches.enter_context(patched(OutputGraph, "cleanup", cleanup))
+
+        when("torch._dynamo", install)
+        yield
+
+
+def _described(output_graph: Any) -> dict[str, Any]:
+    from torch._dynamo import config
+
+    shape_env = output_graph.shape_env
+    # Torch keeps each tensor's context by the tensor; the tensor itself tells its marks, and sizes that have no hint.
+    real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
+    tensors: list[dict[str, Any]] = []
+    static: list[dict[str, Any]] = []
+    numbers: list[dict[str, Any]] = []
+    for tracked in output_graph.tracked_fakes:
+        if not hasattr(tracked.fake, "shape"):
+            numbers.append(_number(tracked, shape_env))
+        elif not tracked.source.name.startswith(_FROM_FLOAT):
+            tensor = _tensor(tracked, shape_env, real.get(id(tracked.symbolic_context)))
+            (static if _is_plain(tensor) else tensors).append(tensor)
+    return {
+        "assume_static": bool(config.assume_static_by_default),
+        "automatic": bool(config.automatic_dynamic_shapes),
+        "symbols": [_symbol(symbol, shape_env) for symbol in shape_env.var_to_range],
+        "tensors": tensors,
+        "static": [_short(tensor) for tensor in static],
+        "numbers": numbers,
+        "conditions": [str(guard.expr) for guard in shape_env.guards],
+    }
+
+
+def _symbol(symbol: Any, shape_env: Any) -> dict[str, Any]:
+    bounds = shape_env.var_to_range[symbol]
+    became = shape_env.replace(symbol)
+    return {
+        "name": str(symbol),
+        "low": _whole(bounds.lower),
+        "high": _whole(bounds.upper),
+        "sources": [source.name for source in shape_env.var_to_sources.get(symbol, ())],
+        "became": None if became == symbol else str(became),
+        "unbacked": bool(shape_env.is_unbacked_symint(symbol)),
+    }
+
+
+def _tensor(tracked: Any, shape_env: Any, real: Any) -> dict[str, Any]:
+    fake, source, context = tracked.fake, tracked.source, tracked.symbolic_context
+    strides = _strides(fake)
+    example = fake if real is None else real
+    example_strides = _strides(example)
+    listed = _listed(source.name, len(fake.shape))
+    dims = []
+    for at, size in enumerate(fake.shape):
+        dim = {
+            "became": str(size),
+            "symbol": _first_symbol(f"{source.name}.size()[{at}]", shape_env),
+            "size": _hint(example.shape[at]),
+            "stride": _hint(example_strides[at]) if example_strides else None,
+            "strided": str(strides[at]) if strides else "",
+            "policy": _at(context, "dynamic_sizes", at, lambda policy: policy.name.lower()),
+            "constraint": _at(context, "constraint_sizes", at, _constraint),
+            "marks": [*_marks(example, at), *(["listed"] if at in listed else [])],
+        }
+        dims.append(dim)
+    always = _always_static(example, source)
+    dtype = str(fake.dtype).removeprefix("torch.")
+    return {"source": source.name, "dtype": dtype, "role": _role(example, source.name), "always": always, "dims": dims}
+
+
+def _is_plain(tensor: dict[str, Any]) -> bool:
+    """Whether a tensor is of a module and static for that reason alone; a model has hundreds of these."""
+    dims = tensor["dims"]
+    still = all(dim["policy"] == "static" and dim["became"].isdecimal() and not dim["marks"] for dim in dims)
+    return tensor["role"] != "input" and still
+
+
+def _short(tensor: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: tensor[name] for name in ("source", "dtype", "role", "always")}
+    return {**kept, "sizes": [int(dim["became"]) for dim in tensor["dims"]]}
+
+
+def _number(tracked: Any, shape_env: Any) -> dict[str, Any]:
+    number = tracked.fake
+    hint = getattr(number.node, "hint", None)
+    return {
+        "source": tracked.source.name,
+        "type": "int" if type(number).__name__ == "SymInt" else "float",
+        "value": None if hint is None else str(hint),
+        "became": str(number),
+        "symbol": _first_symbol(tracked.source.name, shape_env),
+        "marks": ["listed"] if _listed(tracked.source.name, 1) else [],
+    }
+
+
+def _first_symbol(source: str, shape_env: Any) -> str | None:
+    symbol = shape_env.source_to_var.get(source)
+    return None if symbol is None else str(symbol)
+
+
+def _hint(size: Any) -> int | None:
+    """Give a size as a number; None for one that depends on data."""
+    return size if type(size) is int else _whole(getattr(size.node, "hint", None))
+
+
+def _whole(value: Any) -> int | None:
+    """Give a number of sympy's; None for an infinity, or for one that is not whole."""
+    text = str(value)
+    return int(text) if text.removeprefix("-").isdecimal() else None
+
+
+def _strides(tensor: Any) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(tensor.stride()) if tensor.layout is torch.strided else ()
+
+
+def _at(context: Any, name: str, at: int, word: Any) -> str | None:
+    values = getattr(context, name, None)
+    found = values[at] if values is not None and at < len(values) else None
+    return None if found is None else word(found)
+
+
+def _constraint(constraint: Any) -> str:
+    """Say who wants a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
+    if hasattr(constraint, "vr"):
+        return "range"
+    return "automatic" if constraint.warn_only else "marked"
+
+
+def _marks(tensor: Any, at: int) -> Iterable[str]:
+    return dict.fromkeys(mark for name, mark in _MARKS.items() if at in getattr(tensor, name, ()))
+
+
+def _listed(source: str, dims: int) -> list[int]:
+    """Find the dimensions that TORCH_COMPILE_DYNAMIC_SOURCES names; before 2.13 it names whole tensors only."""
+    import torch
+    from torch._dynamo.variables.builder import is_dynamic_source
+
+    if not torch.compiler.config.dynamic_sources:
+        return []
+    by_dim = is_dynamic_source.__code__.co_argcount > 1
+    return [at for at in range(dims) if (is_dynamic_source(source, at) if by_dim else is_dynamic_source(source))]
+
+
+def _always_static(tensor: Any, source: Any) -> str | None:
+    from torch._dynamo.utils import tensor_always_has_static_shape
+
+    _is_static, reason = tensor_always_has_static_shape(tensor, True, source)
+    return None if reason is None else str(reason.name).lower()
+
+
+def _role(tensor: Any, source: str) -> str:
+    from torch.nn import Parameter
+
+    if isinstance(tensor, Parameter):
+        return "parameter"
+    return "buffer" if "._buffers[" in source else "input"

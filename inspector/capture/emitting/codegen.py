@@ -1,0 +1,145 @@
+"""Generate the code of a lowered graph, where possible beside the program instead of before it.
+
+Nobody needs the text to go on: the graph runs eagerly, and the backward is compiled from strides that lowering has
+fixed. So a fork generates it on another core and writes it to the log. It stays in line where that would not be
+true or not be safe: dynamic shapes (code generation may add guards), an initialised GPU, no free core.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.forks import end, ended, fork
+from ctrace.inspector.capture.core.part import Part, current_stage
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
+
+
+class Codegen:
+    """Generates code, has `metal` compile its kernels, and keeps track of the forks that still do."""
+
+    def __init__(self, recorder: Recorder, cores: Cores, metal: Metal | None) -> None:
+        self._recorder = recorder
+        self._cores = cores
+        self._metal = metal
+        self._forks: list[int] = []
+        self._later: list[Job] = []
+
+    def generate(self, graph: Any) -> None:
+        """Generate and record the code of `graph`, a `GraphLowering` that has run."""
+        self._forks = [pid for pid in self._forks if self._runs(pid)]
+        if _is_static(graph) and not _gpu_in_use() and self._cores.take():
+            self._generate_beside(graph)
+        else:
+            self._compile_beside(self._record(graph))
+
+    def end(self) -> None:
+        """Kill all forks: the program is being ended, and nobody will read what they make."""
+        for pid in self._forks:
+            end(pid)
+        self._forks = []
+
+    def wait(self) -> None:
+        """Wait for all forks, and compile what no core was free for."""
+        if self._metal is not None:
+            self._metal.compile(self._later)
+        self._later = []
+        for pid in self._forks:
+            self._runs(pid, block=True)
+        self._forks = []
+        if self._metal is not None:
+            self._metal.end()
+
+    def _record(self, graph: Any) -> list[Job]:
+        """Generate and record code, and give the kernels in it that are to be compiled."""
+        from torch._logging._internal import trace_structured
+
+        began = time.perf_counter()
+        code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+        seconds = time.perf_counter() - began
+        text = code.value if hasattr(code, "value") else str(code)
+        trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
+        self._recorder.record("codegen", {"stage": current_stage(), "seconds": seconds})
+        return [] if self._metal is None else self._metal.jobs(text, Part.under_way())
+
+    def _generate_beside(self, graph: Any) -> None:
+        stage = current_stage()
+        self._recorder.record("codegen_started", {"stage": stage})
+        if not self._forked(lambda: self._in_fork(graph)):
+            self._compile_beside(self._record(graph))
+            return
+        graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx looks at the nodes afterwards (compile_fx.py:1660)
+
+    def _compile_beside(self, jobs: list[Job]) -> None:
+        """Compile kernels in a fork where a core is free, else at the end: nobody waits for them."""
+        if jobs and self._metal is not None and self._cores.take():
+            metal = self._metal
+            if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):
+                return
+        self._later += jobs
+
+    def _forked(self, work: Callable[[], None]) -> bool:
+        """Do work in a fork that holds the core just taken; False where the system starts none (ulimit -u)."""
+        try:
+            self._forks.append(fork(work))
+        except OSError:
+            self._cores.give()
+            return False
+        return True
+
+    def _in_fork(self, graph: Any) -> None:
+        def work() -> None:
+            _single_threaded()
+            jobs = self._record(graph)
+            if self._metal is not None:
+                self._metal.compile(jobs)
+
+        self._holding_a_core(work)
+
+    def _holding_a_core(self, work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            self._recorder.record("codegen_failed", {"stage": current_stage(), "error": kind_and_message(error)})
+        finally:
+            self._cores.give()
+
+    def _runs(self, pid: int, *, block: bool = False) -> bool:
+        status = ended(pid, block=block)
+        if status is not None and status < 0:  # it was killed, with the core that it held
+            self._cores.give()
+        return status is None
+
+
+def _is_static(graph: Any) -> bool:
+    """Whether no value of the graph has a symbolic size, be it an input's or one that depends on data."""
+    return not any(_is_symbolic(node.meta.get("val")) for node in graph.module.graph.nodes)
+
+
+def _is_symbolic(value: Any) -> bool:
+    import torch
+
+    if isinstance(value, list | tuple):
+        return any(map(_is_symbolic, value))
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in value.shape)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _gpu_in_use() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.cuda.is_initialized())
+
+
+def _single_threaded() -> None:
+    """OpenMP hangs in a forked child that opens a parallel region; the emitted code must not change for that."""
+    import torch
+    from torch._inductor import config
+
+    if config.cpp.threads < 1:
+        config.cpp.threads = torch.get_num_threads()
+    torch.set_num_threads(1)

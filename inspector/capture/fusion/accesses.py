@@ -1,0 +1,164 @@
+"""What the scheduler's nodes read and write of each buffer.
+
+`BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics:
+the whole iteration space for each dependency, so that a bias that is broadcast over rows counts in full up to the
+buffer's size (as do the three slices of a fused query-key-value buffer), one node's orderings as reads, and nothing
+for an external call's views. We count the distinct elements that are touched.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.fusion.buffers import Buffers
+from ctrace.inspector.capture.fusion.extents import Pattern, of_dep, of_layout
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One way in which one operation reads or writes a buffer."""
+
+    buffer: str
+    """The storage that it is; an operation in place has it written under another name."""
+    version: str
+    """Torch's name, which changes with each write in place."""
+    write: bool
+    pattern: Pattern
+
+
+def touches(node: Any, buffers: Buffers) -> list[Touch]:
+    """List what an unfused node touches; those that only name a part of a buffer touch nothing."""
+    from torch._inductor import ir, scheduler
+
+    if isinstance(node, scheduler.SchedulerNode):
+        return list(_generated(node, buffers))
+    if isinstance(node, scheduler.ExternKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput):
+        return list(_external(node, buffers))
+    return []
+
+
+def accesses(
+    members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers
+) -> list[tuple[str, int, int, int, int]]:
+    """Give what a node moves of each buffer, from what its members touch.
+
+    A row is the buffer, bytes read, bytes written, the number of the part read, and of the part written.
+    What is made inside is not read, and not written either if nobody else uses it: it stays in registers.
+    """
+    touched = list(touched)
+    made = {touch.version for touch in touched if touch.write}
+    inside = {name for name in made if len(members) > 1 and _stays_inside(name, members)}
+    read: dict[str, set[Pattern]] = defaultdict(set)
+    written: dict[str, set[Pattern]] = defaultdict(set)
+    for touch in touched:
+        if touch.write and touch.version not in inside:
+            written[touch.buffer].add(touch.pattern)
+        elif not touch.write and touch.version not in made:
+            read[touch.buffer].add(touch.pattern)
+    names = dict.fromkeys(touch.buffer for touch in touched if touch.buffer in read or touch.buffer in written)
+    size, part = buffers.size, buffers.part
+    return [
+        (name, size(name, read[name]), size(name, written[name]), part(read[name]), part(written[name]))
+        for name in names
+    ]
+
+
+def _stays_inside(name: str, members: Sequence[Any]) -> bool:
+    names = {member.get_name() for member in members}
+    return bool(members[0].scheduler.can_buffer_be_removed_through_fusion(name, names))
+
+
+def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
+    """Follow the loads and stores of a loop; the other dependencies only order nodes, but those of a search."""
+    from torch._inductor.dependencies import MemoryDep, StarDep
+
+    searched = _searched(node)
+    for dep in node.read_writes.reads:
+        if isinstance(dep, MemoryDep):
+            yield Touch(buffers.real(dep.name), dep.name, False, of_dep(dep, node.get_name()))
+        elif isinstance(dep, StarDep) and buffers.real(dep.name) in searched:
+            yield Touch(buffers.real(dep.name), dep.name, False, buffers.whole(dep.name))
+    for dep in node.read_writes.writes:
+        real, pattern = buffers.real(dep.name), _written(dep, node, buffers)
+        yield Touch(real, dep.name, True, pattern)
+        if getattr(dep, "mode", None) == "atomic_add":
+            yield Touch(real, real, False, pattern)
+
+
+def _written(dep: Any, node: Any, buffers: Buffers) -> Pattern:
+    return of_dep(dep, node.get_name()) if hasattr(dep, "var_names") else buffers.whole(dep.name)
+
+
+def _searched(node: Any) -> set[str]:
+    """Name the buffers that `ops.bucketize` searches, which a loop reads at places that it does not tell."""
+    usage = getattr(getattr(node, "_body", None), "memory_usage", {})
+    return {
+        entry.buffer_name
+        for kind, entries in usage.items()
+        if kind.name == "BUCKETIZE"
+        for entry in entries
+        if entry.buffer_name is not None
+    }
+
+
+def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
+    """Take the arguments and results of a call from their layouts; what it changes in place it reads as well.
+
+    Of a kernel that the user wrote, what it changes is not read: most only write their results.
+    """
+    changed, user = _changed(node.node), _is_users(node.node)
+    for tensor in _tensors(node.node.inputs):
+        name, pattern = tensor.get_name(), _laid_out(tensor)
+        if pattern is None:
+            continue
+        if name in changed:
+            yield Touch(buffers.real(name), f"{name} of {node.get_name()}", True, pattern)
+        if name not in changed or not user:
+            yield Touch(buffers.real(name), name, False, pattern)
+    for output in _outputs(node.node):
+        pattern = _laid_out(output)
+        if pattern is not None and not output.get_mutation_names():
+            yield Touch(buffers.real(output.get_name()), output.get_name(), True, pattern)
+
+
+def _changed(operation: Any) -> set[str]:
+    """Name what a call changes in place: an operation says it itself, or by outputs that stand for its arguments."""
+    names = {name for output in operation.get_outputs() for name in output.get_mutation_names()}
+    return names | set(operation.get_mutation_names())
+
+
+def _is_users(operation: Any) -> bool:
+    from torch._inductor import ir
+
+    return isinstance(operation, ir.UserDefinedTritonKernel)
+
+
+def _tensors(inputs: Any) -> Iterator[Any]:
+    from torch._inductor import ir
+
+    for each in inputs:
+        if isinstance(each, list | tuple):
+            yield from _tensors(each)
+        elif isinstance(each, ir.TMADescriptor):
+            yield each.tensor
+        elif isinstance(each, ir.IRNode) and not isinstance(each, ir.NonTensorObj):
+            yield each
+
+
+def _outputs(operation: Any) -> list[Any]:
+    """Give the buffers that a call makes: of one with several results, those and not their holder."""
+    from torch._inductor import ir
+
+    if not isinstance(operation.get_output_spec(), ir.MultiOutputLayout):
+        return list(operation.get_outputs())
+    made = getattr(operation, "outputs", None) or ()
+    return [each for each in _tensors(made if isinstance(made, list | tuple) else [made]) if hasattr(each, "layout")]
+
+
+def _laid_out(tensor: Any) -> Pattern | None:
+    """Give the elements of a tensor; None: it has none, such as a number or the sign of a side effect."""
+    layout = tensor.maybe_get_layout()
+    if layout is None or not hasattr(layout, "size"):
+        return None
+    return of_layout(layout.size, layout.stride, layout.offset)

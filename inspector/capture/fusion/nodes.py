@@ -1,0 +1,132 @@
+"""The scheduler's nodes of one graph part, before and after fusion."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.fusion.accesses import Touch, accesses, touches
+from ctrace.inspector.capture.fusion.buffers import Buffers
+from ctrace.inspector.capture.fusion.flops import flops_of, total
+from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers
+from ctrace.inspector.capture.kernels.record import ops_of, origins_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What fusion does not change of an unfused node, though it may rewrite its loops."""
+
+    touches: list[Touch]
+    flops: Computed | int | None
+
+
+class GraphPart:
+    """Describes nodes; `see` those before fusion first."""
+
+    def __init__(self, scheduler: Any, recorder: Recorder) -> None:
+        self._buffers = Buffers(scheduler)
+        self._recorder = recorder
+        self._facts: dict[str, _Facts] = {}
+        self._numbers: Numbers = {}
+        self._ops: dict[str, int] = {}
+        self._stacks: dict[str, int] = {}
+        self._nodes: list[dict[str, Any]] = []
+
+    def see(self, nodes: Sequence[Any]) -> None:
+        """Take in the nodes before fusion."""
+        self._nodes = [{**self._describe(node), **self._origins(node)} for node in nodes]
+
+    def payload(self, result: Sequence[Any]) -> dict[str, Any]:
+        """Give all nodes, those after fusion by their number where fusion left them alone, and their buffers."""
+        numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
+        after = [numbers.get(name) if (name := node.get_name()) in numbers else self._describe(node) for node in result]
+        outputs = self._buffers.outputs()
+        used = [name for node in self._nodes for name, *_ in node["accesses"]]
+        return {
+            "nodes": self._nodes,
+            "result": after,
+            "ops": list(self._ops),
+            "stacks": list(self._stacks),
+            "buffers": self._buffers.table(dict.fromkeys([*self._buffers.inputs(), *used, *outputs])),
+            "outputs": outputs,
+        }
+
+    def _describe(self, node: Any) -> dict[str, Any]:
+        members = node.get_nodes()
+        facts = [self._facts_of(member) for member in members]
+        touched = [touch for each in facts for touch in each.touches]
+        return {
+            "name": node.get_name(),
+            "kind": _kind(node),
+            "operations": [member.get_name() for member in members],
+            "loops": _loops(node),
+            "accesses": accesses(members, touched, self._buffers),
+            "flops": total([each.flops for each in facts]),
+        }
+
+    def _facts_of(self, member: Any) -> _Facts:
+        name = member.get_name()
+        if name not in self._facts:
+            touched: list[Touch] = []
+            flops: Computed | int | None = None
+            with self._recorder.watching(f"what a {type(member).__name__} reads and writes"):
+                touched = touches(member, self._buffers)
+                flops = None if touched else 0
+            with self._recorder.watching(f"the FLOPs of a {type(member).__name__}"):
+                flops = flops_of(member, self._numbers) if touched else flops
+            self._facts[name] = _Facts(touched, flops)
+        return self._facts[name]
+
+    def _origins(self, node: Any) -> dict[str, Any]:
+        members = [member.node for member in node.get_nodes() if member.node is not None]
+        origins = [
+            origin for member in members for origin in origins_of(member, exact=node.is_extern() and len(members) == 1)
+        ]
+        stacks = [stack for member in members for stack in member.get_stack_traces()]
+        return {"ops": _interned(ops_of(origins), self._ops), "stacks": _interned(stacks, self._stacks)}
+
+
+def _interned(texts: Sequence[str], table: dict[str, int]) -> list[int]:
+    return [table.setdefault(text, len(table)) for text in dict.fromkeys(texts)]
+
+
+def _loops(node: Any) -> str:
+    """Write a group (2.13, scheduler.py: `(device, group_fn(sizes))`), of sizes on a CPU and of their products else."""
+    group = getattr(node, "group", None)
+    parts = group[1] if group else ()
+    texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]
+    outer, inner = texts if len(texts) == 2 else (", ".join(texts), "")
+    return f"{outer or 1} | {inner}" if inner not in ("", "1") else outer
+
+
+def _kind(node: Any) -> str:
+    from torch._inductor import ir, scheduler
+
+    members = node.get_nodes()
+    if isinstance(node, scheduler.ForeachKernelSchedulerNode):
+        return "foreach"
+    if all(
+        isinstance(each, scheduler.NopKernelSchedulerNode) or isinstance(each.node, ir.MultiOutput) for each in members
+    ):
+        return "nothing"
+    if any(isinstance(each.node, ir.UserDefinedTritonKernel) for each in members):
+        return "user"
+    if node.is_template():
+        return "template"
+    if node.is_extern():
+        return "external"
+    return next((name for name, holds in _generated_kinds() if any(map(holds, members))), "other")
+
+
+def _generated_kinds() -> list[tuple[str, Callable[[Any], bool]]]:
+    from torch._inductor import ir, scheduler
+
+    def computes(kind: type) -> Callable[[Any], bool]:
+        return lambda member: isinstance(getattr(member.node, "data", None), kind)
+
+    return [
+        ("sort", computes(ir.Sort)),
+        ("scan", computes(ir.Scan)),
+        ("reduction", lambda member: bool(member.is_reduction())),
+        ("pointwise", lambda member: isinstance(member, scheduler.SchedulerNode)),
+    ]

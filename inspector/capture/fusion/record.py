@@ -1,0 +1,199 @@
+"""The scheduler's fusion rounds, as data.
+
+Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at
+4986). We stand in for that logger: we are handed the same messages with their arguments, and pass them on when the
+user listens to them. It costs less than logging: no record is made, and no candidate is printed. What torch does not
+say there (pairs that it asks about, scores, the last round) we take from the methods themselves. Reasons of
+choices.py and of the back ends come through the same logger, since `WhyNoFuse` is the scheduler's.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from types import ModuleType
+from typing import Any, cast
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.fusion.nodes import GraphPart
+from ctrace.inspector.capture.fusion.rounds import Rounds
+
+_SLOWER = "a benchmark found the fused kernel slower"
+"""Torch writes this one as text only, and only to those who listen (scheduler.py:5330 of 2.13)."""
+
+
+class _Now(threading.local):
+    """The call of `fuse_nodes` that this thread is in."""
+
+    rounds: Rounds | None = None
+
+
+class _FusionLog:
+    """Stands in for the logger."""
+
+    def __init__(self, logger: logging.Logger, now: _Now, recorder: Recorder) -> None:
+        self._logger, self._now, self._recorder = logger, now, recorder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
+
+    def debug(self, message: Any, *args: Any, **kwargs: Any) -> None:
+        if self._now.rounds is not None:
+            with self._recorder.watching("a message of the scheduler"):
+                _hear(self._now.rounds, message, args)
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._logger.debug(message, *args, **kwargs)
+
+
+def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
+    if not isinstance(message, str):  # a WhyNoFuse
+        rounds.tell(message.name1, message.name2, message.reason % message.args)
+    elif message.startswith("fusing %s with %s") and len(args) == 2:
+        rounds.fuse(str(args[0]), str(args[1]))
+
+
+@contextmanager
+def fusion(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record, for each graph part, the nodes before and after, every round and what became of every pair."""
+    with ExitStack() as patches:
+
+        def install(scheduler: ModuleType) -> None:
+            hooks = _Hooks(recorder)
+            with recorder.watching("fusion"):
+                log = _FusionLog(scheduler.fusion_log, hooks.now, recorder)
+                patches.enter_context(patched(scheduler, "fusion_log", log))
+            for name, wrap in hooks.all():
+                with recorder.watching("fusion"):
+                    original = getattr(scheduler.Scheduler, name)
+                    patches.enter_context(patched(scheduler.Scheduler, name, wrap(original)))
+
+        when("torch._inductor.scheduler", install)
+        yield
+
+
+class _Hooks:
+    """What is put around the methods of the scheduler; each calls the method, and gives what it gave."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.now = _Now()
+
+    def all(self) -> list[tuple[str, Callable[[Any], Any]]]:
+        """Give the names of the methods, and what wraps them."""
+        return [
+            ("fuse_nodes", self._fuse_nodes),
+            ("fuse_nodes_once", self._fuse_nodes_once),
+            ("can_fuse", self._can_fuse),
+            ("score_fusion_key", self._score_fusion_key),
+            ("get_possible_fusions", self._get_possible_fusions),
+            ("speedup_by_fusion", self._speedup_by_fusion),
+        ]
+
+    def _fuse_nodes(self, original: Any) -> Any:
+        def fuse_nodes(scheduler: Any, nodes: list[Any]) -> list[Any]:
+            if not self._recorder.keeps("fusion"):
+                return cast(list[Any], original(scheduler, nodes))
+            part, before, outer = GraphPart(scheduler, self._recorder), len(nodes), self.now.rounds
+            with self._recorder.watching("the nodes of a graph part"):
+                part.see(nodes)
+            rounds = self.now.rounds = Rounds()
+            try:
+                fused: list[Any] = original(scheduler, nodes)
+            finally:
+                self.now.rounds = outer
+            with self._recorder.watching("fusion"):
+                self._record(rounds, part, before, fused)
+            return fused
+
+        return fuse_nodes
+
+    def _record(self, rounds: Rounds, part: GraphPart, before: int, fused: list[Any]) -> None:
+        found: dict[str, Any] = {}
+        with self._recorder.watching("the nodes of a graph part"):
+            found = part.payload(fused)
+        data = {
+            "stage": current_stage(),
+            "before": before,
+            "after": len(fused),
+            "refused": rounds.told,
+            "rounds": rounds.rounds,
+            "names": list(rounds.names),
+            "reasons": list(rounds.reasons),
+        }
+        self._recorder.record("fusion", data | found)
+
+    def _fuse_nodes_once(self, original: Any) -> Any:
+        def fuse_nodes_once(scheduler: Any, nodes: list[Any], *args: Any, **kwargs: Any) -> list[Any]:
+            rounds = self.now.rounds
+            if rounds is not None:
+                rounds.begin(len(nodes), reorder=bool(kwargs.get("is_reorder_round", args[0] if args else False)))
+            left: list[Any] = original(scheduler, nodes, *args, **kwargs)
+            if rounds is not None:
+                rounds.end(len(left))
+            return left
+
+        return fuse_nodes_once
+
+    def _can_fuse(self, original: Any) -> Any:
+        def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
+            rounds = self.now.rounds
+            if rounds is None or rounds.asking:
+                return original(scheduler, first, second, *args, **kwargs)
+            rounds.asking, told = True, rounds.told
+            try:
+                possible = original(scheduler, first, second, *args, **kwargs)
+            finally:
+                rounds.asking = False
+            with self._recorder.watching("a pair of the scheduler"):
+                rounds.ask(first, second)
+                if not possible and rounds.told == told:
+                    rounds.refuse(first, second)
+            return possible
+
+        return can_fuse
+
+    def _score_fusion_key(self, original: Any) -> Any:
+        def score_fusion_key(scheduler: Any, nodes: tuple[Any, Any]) -> Any:
+            score = original(scheduler, nodes)
+            if self.now.rounds is not None:
+                with self._recorder.watching("the score of a pair"):
+                    self.now.rounds.score(*nodes, score)
+            return score
+
+        return score_fusion_key
+
+    def _get_possible_fusions(self, original: Any) -> Any:
+        def get_possible_fusions(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            pairs = original(scheduler, *args, **kwargs)
+            if self.now.rounds is not None:
+                with self._recorder.watching("the pairs that can be fused"):
+                    self.now.rounds.find(pairs)
+            return pairs
+
+        return get_possible_fusions
+
+    def _speedup_by_fusion(self, original: Any) -> Any:
+        def speedup_by_fusion(scheduler: Any, first: Any, second: Any) -> Any:
+            rounds = self.now.rounds
+            told = rounds.told if rounds is not None else 0
+            result = original(scheduler, first, second)
+            if rounds is None:
+                return result
+            if result.callable_fn is not None:  # the benchmark is yet to come
+                return replace(result, callable_fn=lambda: self._judge(rounds, first, second, result.callable_fn))
+            self._judge(rounds, first, second, lambda: result.should_fuse, told)
+            return result
+
+        return speedup_by_fusion
+
+    def _judge(self, rounds: Rounds, first: Any, second: Any, judge: Any, told: int | None = None) -> bool:
+        told = rounds.told if told is None else told
+        faster = bool(judge())
+        if not faster and rounds.told == told:
+            with self._recorder.watching("a benchmark of the scheduler"):
+                rounds.refuse(first, second, _SLOWER)
+        return faster

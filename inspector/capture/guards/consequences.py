@@ -1,0 +1,118 @@
+"""Which of the guards that a call does not meet only follow from others that it does not meet."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from ctrace.inspector.capture.guards.unmet import Unmet
+
+_Rule = Callable[[Unmet], bool]
+_KEYS = re.compile(
+    r"tensor '.*' dispatch key set mismatch\. expected DispatchKeySet\((.*)\), actual DispatchKeySet\((.*)\)"
+)
+_EQUAL = re.compile(r"(?P<one>\S+\.size\(\)\[\d+\]) == (?P<other>\S+\.size\(\)\[\d+\])$")
+_LEAST = re.compile(r"2 <= (?P<size>\S+\.size\(\)\[\d+\])(?: <= \d+)?$")
+_IN_DICT = re.compile(r"(?:not )?___dict_contains\(.+, (?P<name>[LG]\[.*)\)$")
+_IN_SET = re.compile(r"(?:not )?set\.__contains__\((?P<name>[LG]\[.*), .+\)$")
+_IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
+
+
+def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], list[Unmet]]:
+    """Divide unmet guards into those that stand for themselves, and those that follow from them.
+
+    `resumed` says that the function goes on after a graph break, and so takes what the part before it made.
+    """
+    rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
+    if resumed:
+        rules += _of_results(found)
+    following = [unmet for unmet in found if any(rule(unmet) for rule in rules)]
+    return [unmet for unmet in found if unmet not in following], following
+
+
+def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
+    """Autocast, inference mode and a default device change what every tensor, or every call, looks like to a guard."""
+    guards = [unmet.guard for unmet in found]
+    if any(guard.startswith("GLOBAL_STATE changed: autocast") for guard in guards):
+        yield lambda unmet: unmet.guard.startswith("check_tensor(")
+    if any(guard.startswith("GLOBAL_STATE changed: grad_mode") for guard in guards):
+        yield _is_of_inference
+    if any("utils_device.CURRENT_DEVICE" in guard for guard in guards):
+        yield lambda unmet: unmet.guard.startswith("___check_torch_function_mode_stack") and _device_mode_only(unmet)
+
+
+def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
+    """What the part before a graph break makes requires gradients where grad mode is on; parameters do not change."""
+    change = next((match for unmet in found if (match := _GRAD_MODE.match(unmet.guard))), None)
+    if change is not None:
+        ends = f"requires_grad mismatch. expected {change['was']}, actual {change['now']}"
+        yield lambda unmet: _LOCAL.match(unmet.guard) is not None and unmet.guard.endswith(ends)
+
+
+def _of_transforms(found: list[Unmet]) -> Iterator[_Rule]:
+    """Within vmap a tensor hides a dimension; within torch.func.grad a differentiated one requires gradients."""
+    for unmet in found:
+        match = _KEYS.match(unmet.guard)
+        if match is None:
+            continue
+        changed = set.symmetric_difference(*({key.strip() for key in keys.split(",")} for keys in match.groups()))
+        for key, what in _HIDDEN.items():
+            if key in changed:
+                yield partial(_begins, f"{unmet.guard.partition(' dispatch key set')[0]} {what} mismatch")
+
+
+def _begins(text: str, unmet: Unmet) -> bool:
+    return unmet.guard.startswith(text)
+
+
+_HIDDEN = {"FuncTorchBatched": "rank", "FuncTorchGradWrapper": "requires_grad"}
+_GRAD_MODE = re.compile(r"GLOBAL_STATE changed: grad_mode\. expected (?P<was>True|False), actual (?P<now>True|False)")
+_LOCAL = re.compile(r"tensor '(?:L\['(?!self')\w+'\]|(?!self\b)\w+)' ")
+"""A tensor that is a local of the function itself, and not one that an object holds."""
+
+
+def _is_of_inference(unmet: Unmet) -> bool:
+    """Whether a tensor lacks nothing but what inference mode takes from it, in this call or when it was compiled."""
+    import torch
+
+    match = _KEYS.match(unmet.guard)
+    if match is None:
+        return False
+    before, now = ({key.strip() for key in keys.split(",")} for keys in match.groups())
+    lost, got = before - now, now - before
+    fewer, more = (lost, got) if torch.is_inference_mode_enabled() else (got, lost)
+    return not more and all(key.startswith(("Autograd", "ADInplaceOrView")) for key in fewer)
+
+
+def _device_mode_only(unmet: Unmet) -> bool:
+    """Whether the mode of a default device is all that was entered or left."""
+    before, now = (set((names or "").split(", ")) - {"none", "DeviceContext"} for names in (unmet.was, unmet.now))
+    return before == now
+
+
+def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
+    """A size of 0 or 1 has a graph of its own; that it differs from another size, too, tells nothing."""
+    apart = {match["size"] for unmet in found if unmet.now in ("0", "1") and (match := _LEAST.match(unmet.guard))}
+
+    def is_equality(unmet: Unmet) -> bool:
+        match = _EQUAL.match(unmet.guard)
+        return match is not None and not apart.isdisjoint(match.groups())
+
+    if apart:
+        yield is_equality
+
+
+def _of_containers(found: list[Unmet]) -> Iterator[_Rule]:
+    """A dict with another key has another length, and a set that is another one has other items."""
+    dicts = {match["name"] for unmet in found if (match := _IN_DICT.match(unmet.guard))}
+    sets = {match["name"] for unmet in found if (match := _IS_SET.match(unmet.guard))}
+    lengths = {text for name in dicts for text in (f"not {name}", f"len({name})")}
+
+    def is_length(unmet: Unmet) -> bool:
+        return unmet.guard.partition(" == ")[0].partition(" != ")[0] in lengths
+
+    def is_item(unmet: Unmet) -> bool:
+        match = _IN_SET.match(unmet.guard)
+        return match is not None and match["name"] in sets
+
+    yield is_length
+    yield is_item

@@ -1,0 +1,195 @@
+"""What guards cost: time of the whole tree, of its larger parts, and of each kind of leaf guard.
+
+The whole is measured as torch measures it, with the processor's caches emptied before (`profile_guard_manager`,
+torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model again and again. A part is
+measured in a tree that holds nothing else (`RootGuardManager.clone_manager`): the time of that tree, less that of the
+nodes on the way to the part. Such a tree lacks a short cut that torch takes from Python 3.12 on, where it knows that no
+dict below a module has changed; so the whole is measured without it too. Kinds are measured by calling each leaf guard,
+less what a call from Python costs.
+"""
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from ctrace.inspector.capture.guards.tree import children, is_relational
+from ctrace.inspector.capture.guards.unmet import MISSING, Scope
+
+_COLD_TIMES = 9
+"""Measurements of which the median counts; one takes 25 ms, the time to empty the caches."""
+_WARM_SECONDS = 0.005
+_LARGE = 8
+"""A part with more than one in so many of all leaf guards is looked into."""
+_SMALL = 25
+"""Parts with less than one in so many of all leaf guards are measured together."""
+_DEEPEST = 4
+_CALLS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    cold: float
+    warm: float
+
+
+def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
+    """Measure a guard tree on the call that it was made for; times in microseconds."""
+    root = manager.root
+    often = 3 * _COLD_TIMES  # what all parts are held against
+    whole = _timed(root, f_locals, often)
+    plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
+    base = _timed(_only(root, {root.get_source()}), f_locals, often)
+    parts = list(_parts(root, f_locals, base))
+    kinds = _kinds(root, Scope.of(manager, f_locals))
+    epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
+    return {
+        "cold": whole.cold,
+        "warm": whole.warm,
+        "plain": {"cold": plain.cold, "warm": plain.warm},
+        "root": {"cold": base.cold, "warm": base.warm},
+        "parts": parts,
+        "kinds": kinds,
+        "epilogue": epilogue if root.get_epilogue_lambda_guards() else 0.0,
+    }
+
+
+def _timed(root: Any, f_locals: dict[str, Any], times: int = _COLD_TIMES) -> _Timed:
+    from torch._C._dynamo.guards import profile_guard_manager
+
+    cold = statistics.median(profile_guard_manager(root, f_locals, 1) for _ in range(times))
+    return _Timed(cold, _called(lambda: root.check(f_locals)))
+
+
+def _called(function: Callable[[], Any]) -> float:
+    """Give the least time of a call over several rounds, in microseconds: all that disturbs only adds."""
+    began = time.perf_counter()
+    function()
+    rounds = max(int(_WARM_SECONDS / 5 / max(time.perf_counter() - began, 1e-7)), 1)
+    return min(_round(function, rounds) for _ in range(5))
+
+
+def _round(function: Callable[[], Any], times: int) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        function()
+    return (time.perf_counter() - began) / times * 1e6
+
+
+def _only(root: Any, sources: set[str]) -> Any:
+    """Copy the tree with the nodes of these sources; leaf guards come with their nodes, the epilogue does not."""
+    return root.clone_manager(lambda node: node.get_source() in sources)
+
+
+def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[str, Any]]:
+    """Measure what is under the root, and what is under the large ones of these.
+
+    The parts of depth 0 and the root itself make up the whole; deeper ones are parts of parts.
+    """
+    way = _Way(root, f_locals, (root.get_source(),), base, 0)
+    yield from _under(way, list(children(root)), _leaves_below(root))
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The nodes from the root to a part, and what checking them alone takes."""
+
+    root: Any
+    f_locals: dict[str, Any]
+    sources: tuple[str, ...]
+    time: _Timed
+    depth: int
+
+    def measured(self, nodes: list[Any]) -> tuple[_Timed, int]:
+        """Measure nodes at the end of the way with all below them, and count their leaf guards."""
+        inside = {*self.sources, *(source for node in nodes for source in _sources(node))}
+        timed = _timed(_only(self.root, inside), self.f_locals)
+        return _Timed(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
+
+    def to(self, node: Any) -> "_Way":
+        """Go on to a node."""
+        sources = (*self.sources, node.get_source())
+        return _Way(
+            self.root, self.f_locals, sources, _timed(_only(self.root, set(sources)), self.f_locals), self.depth + 1
+        )
+
+
+def _under(way: _Way, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
+    """Measure each larger node by itself and all small ones together: less than the clock's own noise is no answer."""
+    small = [node for node in nodes if _leaves_below(node) * _SMALL < leaves]
+    for node in nodes:
+        if node in small:
+            continue
+        timed, number = way.measured([node])
+        yield {
+            "source": node.get_source(),
+            "depth": way.depth,
+            "guards": number,
+            "cold": timed.cold,
+            "warm": timed.warm,
+        }
+        below = list(children(node))
+        if number * _LARGE > leaves and way.depth < _DEEPEST and below:
+            yield from _under(way.to(node), below, leaves)
+    if small:
+        timed, number = way.measured(small)
+        yield _part("", way.depth, number, timed)
+
+
+def _part(source: str, depth: int, number: int, timed: _Timed) -> dict[str, Any]:
+    return {"source": source, "depth": depth, "guards": number, "cold": timed.cold, "warm": timed.warm}
+
+
+def _sources(node: Any) -> Iterator[str]:
+    yield node.get_source()
+    for child in children(node):
+        yield from _sources(child)
+
+
+def _leaves_below(node: Any) -> int:
+    return len(node.get_leaf_guards()) + sum(map(_leaves_below, children(node)))
+
+
+def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
+    """Add up by kind what calling each leaf guard costs, in microseconds, and how many there are."""
+    of_a_call = _call_alone()
+    numbers: dict[str, int] = defaultdict(int)
+    costs: dict[str, float] = defaultdict(float)
+    for guard, value in _with_values(root, scope):
+        kind = type(guard).__name__
+        numbers[kind] += 1
+        costs[kind] += max(_fastest(guard, value) - of_a_call, 0.0)
+    return [{"kind": kind, "number": number, "warm": costs[kind]} for kind, number in numbers.items()]
+
+
+def _with_values(node: Any, scope: Scope) -> Iterator[tuple[Any, Any]]:
+    """Pair leaf guards with what they look at; those on several values at once cannot be called alone."""
+    source = node.get_source()
+    value = scope.names["L"] if source == "L" else scope.value(source)
+    if value is not MISSING:
+        yield from ((guard, value) for guard in node.get_leaf_guards() if not is_relational(guard))
+    for child in children(node):
+        yield from _with_values(child, scope)
+
+
+def _fastest(guard: Any, value: Any) -> float:
+    return min(_loop(guard, value) for _ in range(3))
+
+
+def _loop(guard: Any, value: Any) -> float:
+    began = time.perf_counter()
+    for _ in repeat(None, _CALLS):
+        guard(value)
+    return (time.perf_counter() - began) / _CALLS * 1e6
+
+
+def _call_alone() -> float:
+    """Measure a leaf guard that does next to nothing: what remains is the call from Python."""
+    from torch._C._dynamo.guards import RootGuardManager
+
+    root = RootGuardManager()
+    root.add_none_match_guard(["x is None"], None)
+    return _fastest(root.get_leaf_guards()[0], None)

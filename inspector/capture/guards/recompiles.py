@@ -1,0 +1,100 @@
+"""Why a function was compiled again: the guards that the new call did not meet, with expected and actual values.
+
+Source: `convert_frame.get_and_maybe_log_recompilation_reasons` (2.13, guards.py:5344), called at the start of every
+recompile with all cache entries, newest first, and the new call's locals.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.guards.consequences import divided
+from ctrace.inspector.capture.guards.eager_backend import other_backend
+from ctrace.inspector.capture.guards.stacks import GuardStacks, frames
+from ctrace.inspector.capture.guards.unmet import Unmet, unmet_guards
+
+_MOST = 60
+"""How many unmet guards of an entry are written down; all are counted."""
+_RESUMED = "torch_dynamo_resume_in_"
+"""How torch names the rest of a function after a graph break (_dynamo/resume_execution.py, 2.13)."""
+
+
+def recompiles(stacks: GuardStacks) -> Source:
+    """Make the source that records the unmet guards of each cache entry at every recompile, each with its stack."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+            when("torch._dynamo", lambda _dynamo: _install(recorder, patches, stacks))
+            yield
+
+    return source
+
+
+def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> None:
+    from torch._dynamo import convert_frame
+
+    name = "get_and_maybe_log_recompilation_reasons"
+    original = getattr(convert_frame, name)
+
+    def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        with recorder.watching("the guards behind a recompile"):
+            backend = args[0] if args else kwargs.get("backend")
+            recorder.record("recompile", _described(cache_entries, frame, backend, stacks, recorder))
+        return original(cache_entries, frame, *args, **kwargs)
+
+    with recorder.watching("recompiles"):
+        patches.enter_context(patched(convert_frame, name, reasons))
+
+
+def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
+    began = time.perf_counter()
+    entries = [_held(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries)]
+    seconds = time.perf_counter() - began
+    return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
+
+
+def _listed(entries: Any) -> list[Any]:
+    """Give all cache entries: a list since 2.13, before that the first of a chain (2.11, guards.py:4721)."""
+    if isinstance(entries, list):
+        return entries
+    listed = []
+    while entries is not None:
+        listed.append(entries)
+        entries = entries.next
+    return listed
+
+
+def _held(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
+    """Hold the call against one entry; one whose guarded object is gone only says why (guards.py:4998)."""
+    manager = entry.guard_manager
+    described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
+    if hasattr(manager, "invalidation_reason"):
+        described["invalid"] = str(manager.invalidation_reason)
+        return described
+    unmet, skipped = unmet_guards(manager, frame.f_locals, stacks.lengths_of(manager))
+    if skipped:
+        what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
+        recorder.problem(f"at a recompile {what} could not be looked up: what differs there is not shown")
+    found, following = divided(unmet, resumed=frame.f_code.co_name.startswith(_RESUMED))
+    if not found:  # as torch itself does: in 2.11 an entry's backend and a call's are never the same object
+        found = other_backend(entry.backend, backend)
+    described["number"] = len(found)
+    described["unmet"] = [_told(each, stacks) for each in found[:_MOST]]
+    described["following"] = [each.guard for each in following[:_MOST]]
+    return described
+
+
+def _told(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
+    hint = unmet.verbose.rpartition(" (HINT: ")
+    return {
+        "guard": unmet.guard,
+        "now": unmet.now,
+        "was": unmet.was or stacks.object_of(unmet.guard),
+        "stack": frames(stacks.of(unmet.verbose)),
+        "hint": hint[2] if hint[1] else "",
+    }

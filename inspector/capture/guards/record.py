@@ -1,0 +1,145 @@
+"""What torch's own guard entry leaves out: whose line made each guard, and which guards were left out.
+
+The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552), with one line a leaf guard;
+each names the innermost frame only, in a shortened file name. We keep the stack of each, in the same order.
+Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
+(guards.py:202), called once a tree is finished. Both are the same in 2.11.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from types import FrameType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.guards.cost import cost_of
+from ctrace.inspector.capture.guards.stacks import GuardStacks, Stack, frames
+from ctrace.inspector.capture.guards.tree import children, is_relational
+from ctrace.inspector.capture.guards.unmet import Scope
+from ctrace.inspector.capture.guards.wrapped_arguments import arguments
+
+
+def guards(stacks: GuardStacks, *, cost: bool) -> Source:
+    """Make the source that keeps in `stacks` where guards come from, records it, and with `cost` how long they take."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+            when("torch._dynamo.guards", lambda module: _install(module, recorder, patches, stacks, cost=cost))
+            yield
+
+    return source
+
+
+def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
+    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - torch's, and mypy need not know it
+
+    def worded(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
+        parts = original(code_parts, guard, *args, **kwargs)
+        if guard is not None and guard.user_stack:
+            stacks.add(parts, guard.user_stack)
+        return parts
+
+    objects = _Objects()
+
+    def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
+        with recorder.watching("where guards come from"):
+            described = _describe(manager, f_locals, stacks)
+            described["left_out"] = _left_out(builder, sys._getframe(1))
+            recorder.record("guards", {**described, "object": objects.named(f_locals)})
+        if cost:
+            with recorder.watching("what guards cost"):
+                recorder.record("guard_cost", cost_of(manager, f_locals))
+
+    with recorder.watching("guards"):
+        patches.enter_context(patched(module, "get_verbose_code_parts", worded))
+        patches.enter_context(patched(module, "guard_manager_testing_hook_fn", finished))
+
+
+class _Objects:
+    """Numbers the modules whose methods are compiled: they share one cache, that of the code."""
+
+    def __init__(self) -> None:
+        self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._next = count()
+
+    def named(self, f_locals: dict[str, Any]) -> str | None:
+        """Name the module that a frame is a method of, as `Block 2`; None: it is none."""
+        import torch
+
+        first = next(iter(f_locals.values()), None)
+        if not isinstance(first, torch.nn.Module):
+            return None
+        if first not in self._numbers:
+            self._numbers[first] = next(self._next)  # not their number now: one that is gone keeps its own
+        return f"{type(first).__name__} {self._numbers[first]}"
+
+
+def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
+    """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
+    known: dict[Stack, int] = {}
+    parts = [*_printed(manager.root, set())]
+    for guard in manager.root.get_epilogue_lambda_guards():
+        parts += guard.verbose_code_parts()
+    scope = Scope.of(manager, f_locals)
+    stacks.name_objects(parts, scope.value)
+    stacks.keep_lengths(manager, {source: len(scope.value(source)) for source in _dicts(manager.root)})
+    lines = [_number(stacks.of(part), known) for part in parts]
+    return {
+        "stacks": [{"frames": frames(stack)} for stack in known],
+        "lines": lines,
+        "arguments": arguments(f_locals),
+    }
+
+
+def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
+    """Go through leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
+    for guard in node.get_leaf_guards():
+        if is_relational(guard):
+            if guard in seen:
+                yield ""
+                continue
+            seen.add(guard)
+        yield from guard.verbose_code_parts()
+    for child in children(node):
+        yield from _printed(child, seen)
+
+
+def _dicts(node: Any) -> Iterator[str]:
+    """Name the dicts that are guarded key by key, and with that for their length."""
+    if hasattr(node, "get_key_value_managers") and node.get_source() not in ("L", "G"):
+        yield node.get_source()
+    for child in children(node):
+        yield from _dicts(child)
+
+
+def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
+    return -1 if stack is None else known.setdefault(stack, len(known))
+
+
+def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
+    """Count the guards that Dynamo asked for and that were left out, by kind and by what left them out.
+
+    `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): it keeps in `sorted_guards` what
+    a `guard_filter_fn` let through.
+    """
+    from torch._dynamo import config
+
+    asked = builder.check_fn_manager.output_graph.guards
+    found: Counter[tuple[str, str]] = Counter()
+    if config.skip_nnmodule_hook_guards:
+        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in asked)
+    if maker.f_locals.get("guard_filter_fn") is not None:
+        kept = set(map(id, maker.f_locals["sorted_guards"]))
+        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in asked if id(guard) not in kept)
+    return [{"kind": kind, "why": why, "number": number} for (kind, why), number in found.items() if number]
+
+
+_HOOKS = "EMPTY_NN_MODULE_HOOKS_DICT"
+_HOOKS_SWITCH = "torch._dynamo.config.skip_nnmodule_hook_guards"

@@ -1,0 +1,286 @@
+"""Hold a call against one cache entry: all guards that it does not meet, not only the first.
+
+Torch stops at the first unmet guard (`RootGuardManager::check_verbose`, torch/csrc/dynamo/guards.cpp, 2.13). We walk
+the same tree, look up the value of each node by its source, and ask each leaf guard by itself. Below a guard that is
+not met nothing is asked: what hangs on it follows from it. What is written about a tensor has torch's own wording.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from ctrace.inspector.capture.core.values import class_name, shown
+from ctrace.inspector.capture.guards.global_state import changes
+from ctrace.inspector.capture.guards.tensor_differences import differences
+from ctrace.inspector.capture.guards.tree import children, is_relational
+
+_GONE = (AttributeError, KeyError, IndexError)
+
+
+class Missing:
+    """Stands for the value of an expression that has none."""
+
+
+MISSING = Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A guard that a call does not meet."""
+
+    guard: str
+    """What is not met, as torch would say it."""
+    now: str | None = None
+    """The value that the call has, where it can be named."""
+    was: str | None = None
+    """The value that the entry was made for, where the guard does not say it."""
+    verbose: str = ""
+    """The whole leaf guard with torch's comment."""
+
+
+@dataclass
+class Scope:
+    """What a guard's expression can name: `L`, the call's locals, `G`, its globals, and torch's helpers."""
+
+    names: dict[str, Any]
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How long dicts were when the entry was made; a guard on a dict checks that, and does not tell."""
+    unread: list[str] = field(default_factory=list)
+    """Expressions that cannot be evaluated from outside of torch."""
+    skipped: list[str] = field(default_factory=list)
+    """Sources of nodes that were not looked into because of that."""
+
+    @classmethod
+    def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
+        """Take the names that torch gives to a guard manager's own checks (guards.py, 2.13)."""
+        known = {**manager.global_scope, **manager.closure_vars}
+        return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
+
+    def value(self, expression: str) -> Any:
+        """Evaluate one of torch's own expressions, in this process, as torch does; MISSING where it has no value."""
+        try:
+            return eval(_compiled(expression), self.names)
+        except Exception as error:
+            if not isinstance(error, _GONE):
+                self.unread.append(expression)
+            return MISSING
+
+
+@lru_cache(maxsize=10_000)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression.strip(), "<guard>", "eval")
+
+
+def unmet_guards(
+    manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None
+) -> tuple[list[Unmet], list[str]]:
+    """Give the unmet guards of an entry, each as text and value, and the sources that could not be looked into."""
+    scope = Scope.of(manager, f_locals, lengths)
+    found = list(_below(manager.root, scope))
+    for guard in manager.root.get_epilogue_lambda_guards():
+        found += _expressions(guard, scope)
+    return _with_first(list(dict.fromkeys(found)), manager.check_verbose(f_locals), scope), scope.skipped
+
+
+def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
+    """Add what torch itself names first, unless it is there: some guards cannot be asked from outside."""
+    parts = list(info.verbose_code_parts)
+    if found or info.result or not parts:
+        return found
+    return [_judged(part, scope) for part in _failing(parts, scope)]
+
+
+def _failing(parts: list[str], scope: Scope) -> list[str]:
+    """Pick those that are false of a guard that has several parts; where none can be judged, the first."""
+    if len(parts) == 1:
+        return parts
+    return [part for part in parts if _fails(part, scope)] or parts[:1]
+
+
+def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
+    source = node.get_source()
+    leaves = [guard for guard in node.get_leaf_guards() if not is_relational(guard)]
+    value = scope.value(source) if source != "L" else scope.names["L"]
+    if value is MISSING:
+        if source in scope.unread:
+            scope.skipped.append(source)
+        else:
+            yield Unmet(f"getattr failed on source {source}")
+        return
+    unmet = _unmet_leaves(leaves, value, scope)
+    yield from unmet
+    yield from _related(node, scope)
+    if unmet and source not in ("L", "G"):
+        return
+    if other := _other_length(source, value, scope) or _other_key(node, scope):
+        yield other  # values are looked up by position in the dict, so they would all differ because of this
+        return
+    for child in children(node):
+        yield from _below(child, scope)
+
+
+def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:
+    """Ask the leaf guards of a node, up to one that finds another type or object: what comes then is not for those."""
+    found: list[Unmet] = []
+    for guard in leaves:
+        found += (unmet := list(_asked(guard, value, scope)))
+        if unmet and type(guard).__name__ in _WHAT_IT_IS:
+            break
+    return found
+
+
+_WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "FALSE_MATCH"))
+
+
+def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
+    """Find a dict of another length, in torch's words, which turn what is checked round (guards.cpp, 2.13)."""
+    was = scope.lengths.get(source)
+    return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
+
+
+def _other_key(node: Any, scope: Scope) -> Unmet | None:
+    """Find the first key of a dict that is not what it was, at its position."""
+    pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
+    for _, (keys, _value) in sorted(pairs.items()):
+        if keys is not None and (unmet := next(_below(keys, scope), None)):
+            return unmet
+    return None
+
+
+def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
+    """Ask one leaf guard about a value."""
+    if _meets(guard, value):
+        return
+    kind = type(guard).__name__
+    parts = list(guard.verbose_code_parts())
+    if kind == "TENSOR_MATCH":
+        texts = differences(_code(parts[0]), value) or [_code(parts[0])]
+        yield from (Unmet(text, verbose=parts[0]) for text in texts)
+    elif kind == "GLOBAL_STATE":
+        for reason in guard.check_verbose(value).verbose_code_parts:
+            yield from map(Unmet, changes(reason, parts[0]))
+    else:
+        yield from (_judged(part, scope) for part in _failing(parts, scope))
+
+
+def _meets(guard: Any, value: Any) -> bool:
+    """Ask a leaf guard; one that is not made for such a value, which another guard found then, raises in 2.13."""
+    try:
+        return bool(guard(value))
+    except SystemError:
+        return True
+
+
+def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
+    """Judge guards on several values at once by their expressions: asking them would change what they remember."""
+    for guard in node.get_leaf_guards():
+        if is_relational(guard):
+            yield from _expressions(guard, scope)
+
+
+def _expressions(guard: Any, scope: Scope) -> list[Unmet]:
+    found: list[Unmet] = []
+    for part in guard.verbose_code_parts():
+        if match := _NO_ALIASING.match(_code(part)):
+            found += _same(_arguments(match["sources"]), scope, part)
+        elif match := _OVERLAPPING.match(_code(part)):
+            found += _overlap(_arguments(match["some"]), _arguments(match["none"]), scope, part)
+        elif _fails(part, scope):
+            found.append(_judged(part, scope))
+    return found
+
+
+def _fails(part: str, scope: Scope) -> bool:
+    value = scope.value(_code(part))
+    return value is not MISSING and not value
+
+
+_OVERLAPPING = re.compile(r"check_overlapping\(overlapping=\[(?P<some>.*)\], non_overlapping=\[(?P<none>.*)\]\)$")
+
+
+def _overlap(some: list[str], none: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
+    """Find tensors that share memory and should not, or the other way round.
+
+    Source: `STORAGE_OVERLAPPING`, torch/csrc/dynamo/guards.cpp (2.13), which asks what is asked here.
+    """
+    from torch._C._dynamo.guards import compute_overlapping_tensors
+
+    tensors = [scope.value(source) for source in (*some, *none)]
+    if MISSING not in tensors:
+        shared = compute_overlapping_tensors(tensors, symbolic=False)
+        if set(shared) != set(range(len(some))):
+            yield Unmet(_code(part), "apart" if some else "shared", verbose=part)
+
+
+_NO_ALIASING = re.compile(r"check_no_aliasing\((?P<sources>.*)\)$")
+
+
+def _same(sources: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
+    """Find tensors that are one and should be several."""
+    first: dict[int, str] = {}
+    for source in sources:
+        value = scope.value(source)
+        other = first.setdefault(id(value), source)
+        if value is not MISSING and other != source:
+            yield Unmet(f"{other} is not {source}", verbose=part)
+
+
+def _arguments(text: str) -> list[str]:
+    """Split `L['x'], L['y'][0]` at its commas; a source holds none outside of brackets and quotes."""
+    call = ast.parse(f"f({text})", mode="eval").body
+    return [ast.unparse(each) for each in getattr(call, "args", ())]
+
+
+def _code(part: str) -> str:
+    return part.partition("  # ")[0].strip()
+
+
+def _judged(part: str, scope: Scope) -> Unmet:
+    """Describe an unmet guard that torch words so, with the value that the call has."""
+    code = _code(part)
+    if code.startswith(_MODES):
+        return Unmet(code, *_modes(scope), verbose=part)
+    subject, expected = _compared(code)
+    value = MISSING if subject is None else scope.value(subject)
+    like = None if expected is None else scope.value(expected)
+    return Unmet(code, None if value is MISSING else shown(code, value, like=like), verbose=part)
+
+
+_MODES = "___check_torch_function_mode_stack("
+
+
+def _modes(scope: Scope) -> tuple[str, str | None]:
+    """Name the torch function modes of the call, and of the entry (`make_torch_function_mode_stack_guard`, 2.13)."""
+    from torch.overrides import _get_current_function_mode_stack
+
+    closure = getattr(scope.names[_MODES.removesuffix("(")], "__closure__", None) or ()
+    before = next((cell.cell_contents for cell in closure if isinstance(cell.cell_contents, list)), None)
+    now = [type(mode) for mode in _get_current_function_mode_stack()]
+    return _listed(now), None if before is None else _listed(before)
+
+
+def _listed(modes: list[type]) -> str:
+    return ", ".join(class_name(mode).removeprefix("torch.utils._device.") for mode in modes) or "none"
+
+
+def _compared(code: str) -> tuple[str | None, str | None]:
+    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, a check's argument."""
+    try:
+        tree = ast.parse(code.strip(), mode="eval").body
+    except SyntaxError:
+        match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the type behind it is no Python
+        return (match["source"] if match else None), None
+    match tree:
+        case ast.Compare(left=ast.Constant(), comparators=[subject, *_]):
+            return ast.unparse(subject), None
+        case ast.Compare(left=subject, comparators=[other]):
+            return ast.unparse(subject), ast.unparse(other)
+        case ast.Call(args=[first, *_]) | ast.Tuple(elts=[ast.Call(args=[first, *_]), *_]):
+            return ast.unparse(first), None
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ast.unparse(operand), None
+    return None, None

@@ -1,0 +1,99 @@
+"""What the code of a graph part calls its kernels with, and how many kernels torch counts in it.
+
+`GraphLowering.codegen` (2.11 and 2.13, _inductor/graph.py) writes the code of one part, in the program or in our fork.
+When it is done, we record the layouts of its buffers and the sizes that stand for symbols: with them the reader can
+tell what each call in that code passes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+
+@contextmanager
+def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterator[None]:
+    """Record this of each part; call `done` after a part whose code is not made inside another's."""
+    with ExitStack() as patches:
+        depth = 0
+
+        def install(module: ModuleType) -> None:
+            from torch._inductor import metrics
+
+            def codegen(graph: Any) -> Any:
+                nonlocal depth
+                before, depth = metrics.generated_kernel_count, depth + 1
+                try:
+                    result = original(graph)
+                finally:
+                    depth -= 1
+                with recorder.watching("what kernels are called with"):
+                    recorder.record("generated", _describe(graph, before, metrics.generated_kernel_count))
+                if depth == 0:
+                    done()
+                return result
+
+            original = patches.enter_context(patched(module.GraphLowering, "codegen", codegen))
+
+        when("torch._inductor.graph", install)
+        yield
+
+
+def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
+    sizes = _Sizes(graph.sizevars)
+    layouts = dict(_layouts(graph))
+    rows = [[name, *row] for name, layout in layouts.items() if (row := _row(layout, sizes)) is not None]
+    return {"stage": current_stage(), "before": before, "counted": counted, "buffers": rows, "symbols": sizes.table()}
+
+
+def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
+    """Give each buffer's layout, and each constant itself, by its name in the code."""
+    yield from graph.constants.items()
+    for name, buffer in (*graph.graph_inputs.items(), *graph.name_to_buffer.items()):
+        layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
+        if layout is not None:
+            yield name, layout
+
+
+def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
+    """Give dtype, shape, stride, offset and device; None for what has none, or sizes that nobody knows."""
+    import torch
+
+    if isinstance(layout, torch.Tensor):
+        shape, stride, offset = layout.shape, layout.stride(), 0
+    elif hasattr(layout, "size") and hasattr(layout, "dtype"):
+        shape, stride, offset = layout.size, layout.stride, layout.offset
+    else:  # several tensors in one, or none
+        return None
+    known = [sizes.all(shape), sizes.all(stride), sizes.one(offset)]
+    if any(each is None for each in known):
+        return None
+    return [str(layout.dtype).removeprefix("torch."), *known, str(layout.device)]
+
+
+class _Sizes:
+    """The numbers that symbols stood for when the graph was compiled."""
+
+    def __init__(self, sizevars: Any) -> None:
+        self._known = sizevars.backed_var_to_val
+        self._computed = sizevars.inv_precomputed_replacements
+
+    def all(self, exprs: Iterable[Any]) -> list[int] | None:
+        numbers = [self.one(expr) for expr in exprs]
+        known = [number for number in numbers if number is not None]
+        return known if len(known) == len(numbers) else None
+
+    def one(self, expr: Any) -> int | None:
+        if isinstance(expr, int) or expr.is_Integer:
+            return int(expr)
+        value = expr.xreplace(self._computed).xreplace(self._known)
+        return int(value) if value.is_Integer else None
+
+    def table(self) -> dict[str, int]:
+        symbols = (*self._known, *self._computed)
+        return {str(symbol): value for symbol in symbols if (value := self.one(symbol)) is not None}

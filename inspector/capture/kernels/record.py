@@ -1,0 +1,142 @@
+"""Every kernel that Inductor emits or calls, with the aten ops and the user's lines it came from.
+
+Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a
+kernel's name and the scheduler nodes in it. We see what torch's own provenance tracking sees, without switching it on:
+that would change the user's configuration and copy the history of every node.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.kernels.line_origins import Statements
+from ctrace.inspector.capture.kernels.outputs import outputs
+
+_HOOK = "set_kernel_post_grad_provenance_tracing"
+_USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
+
+
+@contextmanager
+def kernels(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each kernel of each graph part, in the order of their calls, and what the code around them uses."""
+    ours: set[Any] = set()
+    statements = Statements()
+    told: list[Any] = []
+    with ExitStack() as patches:
+        patches.enter_context(statements.collected(recorder, when))
+        patches.enter_context(outputs(recorder, when, statements.clear))
+
+        def install(module: ModuleType) -> None:
+            original = getattr(module, _HOOK, None)
+            if original is None:
+                recorder.problem(f"kernels could not be recorded: {module.__name__} has no {_HOOK}")
+            if original is None or original in ours:  # imported from a module where we are already
+                return
+
+            def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
+                told.append(node_schedule)
+                with recorder.watching("a kernel"):
+                    recorder.record("kernel", _describe(statements, node_schedule, kernel_name, is_extern))
+                return original(node_schedule, kernel_name, is_extern)
+
+            ours.add(traced)
+            patches.enter_context(patched(module, _HOOK, traced))
+
+        def install_calls(scheduler: ModuleType) -> None:
+            original = scheduler.Scheduler.codegen_extern_call
+
+            def codegen_extern_call(self: Any, node: Any) -> Any:
+                told.clear()
+                result = original(self, node)
+                name = getattr(node.node, "python_kernel_name", None)
+                if not told and name:  # a few, such as index_put, are written without a word of provenance
+                    with recorder.watching("a kernel"):
+                        recorder.record("kernel", _describe(statements, node.node, name, is_extern=True))
+                return result
+
+            with recorder.watching("calls of libraries"):
+                patches.enter_context(patched(scheduler.Scheduler, "codegen_extern_call", codegen_extern_call))
+
+        for name in _USERS:
+            when(name, install)
+        when("torch._inductor.scheduler", install_calls)
+        yield
+
+
+def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
+    from torch._inductor import metrics
+
+    scheduled = [] if is_extern else _scheduled(schedule)
+    nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
+    origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
+    stacks = list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
+    written, beside = _indexed(statements.take(scheduled), stacks)
+    return {
+        "stage": current_stage(),
+        "name": name,
+        "language": _language(nodes, is_extern),
+        "user": is_extern and _is_users(schedule),
+        "operations": [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled],
+        "ops": ops_of(origins),
+        "stacks": stacks,
+        "beside": beside,
+        "counted": metrics.generated_kernel_count,
+        "statements": written,
+    }
+
+
+def _scheduled(schedule: Any) -> list[Any]:
+    """Give the scheduler's nodes in a kernel, without the marks in between that begin and end a loop."""
+    grouped = [item for item in schedule if hasattr(item, "get_operation_names")]
+    return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))
+
+
+def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
+    """Name the stacks of lines by their number: first those of the kernel, then the others, which are given too."""
+    numbers = {stack: number for number, stack in enumerate(stacks)}
+    rows = []
+    for lines in written:
+        row = []
+        for text, origins in lines.items():
+            traces = dict.fromkeys(trace for origin in origins if (trace := getattr(origin, "stack_trace", None)))
+            if traces:
+                row.append([text, [numbers.setdefault(trace, len(numbers)) for trace in traces]])
+        rows.append(row)
+    return rows, list(numbers)[len(stacks) :]
+
+
+def _is_users(node: Any) -> bool:
+    return type(node).__name__ == "UserDefinedTritonKernel"
+
+
+def _language(nodes: list[Any], is_extern: bool) -> str:
+    if is_extern:  # a call of a library's kernel, or of one that the user wrote (2.13, _inductor/ir.py)
+        return "triton" if _is_users(nodes[0]) else "external"
+    from torch._inductor import config
+
+    device = next((device for node in nodes if (device := node.get_device()) is not None), None)
+    kind = device.type if device is not None else "cpu"
+    return str(getattr(config, f"{kind}_backend", "triton"))
+
+
+def origins_of(node: Any, *, exact: bool) -> list[Any]:
+    """Give the FX nodes of an `ir.Operation`; `exact`: the one that it computes, where torch knows it."""
+    # An external call computes exactly one node; a fused one has many origins.
+    origin = getattr(node, "origin_node", None) if exact else None
+    return [origin] if origin is not None else list(node.origins)
+
+
+def ops_of(origins: list[Any]) -> list[str]:
+    """Name the aten ops of FX nodes, each once."""
+    return list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function"))
+
+
+def _op(origin: Any) -> str:
+    """Name an FX node's target as `aten.add`, without its overload."""
+    packet = getattr(origin.target, "overloadpacket", origin.target)
+    return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))

@@ -1,0 +1,181 @@
+"""Triton kernels that the user wrote and calls in a compiled region, and what torch makes of each call.
+
+Inductor makes one `UserDefinedTritonKernel` (2.11 and 2.13, _inductor/ir.py) for each call. While it does, it asks
+`identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py) which
+arguments the kernel writes. That analysis catches what it raises, warns, and answers as if every tensor were
+written: we stand in for its logger, whose `warning` is called while the exception is in flight.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.kernels.user_kernel_facts import Analysis, TritonOpCall, described, emitted, side_table
+
+_ANALYSES = ("identify_accessed_tensors", "identify_mutated_tensors")
+"""The first of them that there is: 2.13's and 2.11's."""
+_WRITERS = {"codegen": False, "codegen_with_epilogue_fusion": True}
+"""Methods that write a kernel's code, and whether with what follows it; the second is not in 2.11."""
+_TRITON_OP = "functional_decomp"
+"""The function by which AOTAutograd looks into a triton_op (2.11 and 2.13, _library/triton.py)."""
+
+
+@dataclass
+class _Origins:
+    """Where calls come from that torch knows only by number."""
+
+    kernels: dict[int, Any] = field(default_factory=dict)
+    """By the id of a kernel that torch made anew (with heuristics or warps worked in): the one that the user called."""
+    ops: dict[int, TritonOpCall] = field(default_factory=dict)
+    """The `triton_op` of a call, by the number of the call's constant arguments."""
+
+
+class _Log:
+    """Stands in for the logger of triton_kernel_wrap.py, and keeps the exception that it warns of."""
+
+    def __init__(self, logger: Any, current: threading.local) -> None:
+        self._logger = logger
+        self._current = current
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
+
+    def warning(self, *args: Any, **kwargs: Any) -> None:
+        error = sys.exc_info()[1]
+        if error is not None:
+            self._current.raised = kind_and_message(error)
+        self._logger.warning(*args, **{"stacklevel": 2, **kwargs})
+
+
+@contextmanager
+def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each call of a user's kernel when Inductor lowers it, and again when its code is written."""
+    current = threading.local()
+    origins = _Origins()
+    with ExitStack() as patches:
+
+        def install_wrap(module: ModuleType) -> None:
+            with recorder.watching("what user-written kernels write"):
+                name = next(name for name in _ANALYSES if hasattr(module, name))
+                patches.enter_context(patched(module, "log", _Log(module.log, current)))
+                patches.enter_context(patched(module, name, _analysing(getattr(module, name), current)))
+            with recorder.watching("which kernel the user called"):
+                hopifier = module.TritonHOPifier
+                call = _calling(hopifier.call_triton_kernel, origins, current)
+                patches.enter_context(patched(hopifier, "call_triton_kernel", call))
+            with recorder.watching("which triton_op calls a kernel"):
+                tracer = module.TracingTritonHOPifier
+                store = _storing(recorder, tracer.store_non_graphable_args, origins)
+                patches.enter_context(patched(tracer, "store_non_graphable_args", store))
+
+        def install_ir(module: ModuleType) -> None:
+            with recorder.watching("user-written kernels"):
+                kernel = module.UserDefinedTritonKernel
+                lowered = _lowering(recorder, kernel.__init__, origins, current)
+                patches.enter_context(patched(kernel, "__init__", lowered))
+                for name, fused in _WRITERS.items():
+                    if hasattr(kernel, name):
+                        write = _writing(getattr(kernel, name), current, fused=fused)
+                        patches.enter_context(patched(kernel, name, write))
+
+        def install_wrapper(module: ModuleType) -> None:
+            with recorder.watching("the names of user-written kernels"):
+                wrapper = module.PythonWrapperCodegen
+                defined = _defining(recorder, wrapper.define_user_defined_triton_kernel, current)
+                patches.enter_context(patched(wrapper, "define_user_defined_triton_kernel", defined))
+
+        when("torch._higher_order_ops.triton_kernel_wrap", install_wrap)
+        when("torch._inductor.ir", install_ir)
+        when("torch._inductor.codegen.wrapper", install_wrapper)
+        yield
+
+
+def _analysing(original: Callable[..., Any], current: threading.local) -> Callable[..., Any]:
+    """Keep the last answer of the analysis, and why torch gave it up."""
+
+    def analyse(*args: Any, **kwargs: Any) -> Any:
+        current.raised = ""
+        found = original(*args, **kwargs)
+        current.analysis = Analysis(found, current.raised)
+        return found
+
+    return analyse
+
+
+def _calling(original: Callable[..., Any], origins: _Origins, current: threading.local) -> Callable[..., Any]:
+    """Keep which kernel the user called: torch calls this again for each kernel that it makes of it."""
+
+    def call(self: Any, variable: Any, *args: Any, **kwargs: Any) -> Any:
+        outer = getattr(current, "called", None)
+        current.called = variable.kernel if outer is None else outer
+        origins.kernels[id(variable.kernel)] = current.called
+        try:
+            return original(self, variable, *args, **kwargs)
+        finally:
+            current.called = outer
+
+    return call
+
+
+def _storing(recorder: Recorder, original: Callable[..., Any], origins: _Origins) -> Callable[..., Any]:
+    """Keep the op that a call belongs to: only the stack knows it."""
+
+    def store(self: Any, *args: Any, **kwargs: Any) -> Any:
+        stored = original(self, *args, **kwargs)
+        with recorder.watching("which triton_op calls a kernel"):
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and frame.f_code.co_name != _TRITON_OP:
+                frame = frame.f_back
+            if frame is not None:
+                constants = side_table().get_constant_args(stored[1])
+                origins.ops[stored[1]] = TritonOpCall(constants, frame.f_locals["op"]._name, frame.f_locals["fn"])
+        return stored
+
+    return store
+
+
+def _lowering(
+    recorder: Recorder, original: Callable[..., Any], origins: _Origins, current: threading.local
+) -> Callable[..., Any]:
+    def lower(self: Any, *args: Any, **kwargs: Any) -> None:
+        current.analysis = None
+        original(self, *args, **kwargs)
+        with recorder.watching("a user-written kernel"):
+            facts = described(self, current.analysis, origins.kernels, origins.ops)
+            recorder.record("user_kernel", {"stage": current_stage(), **facts})
+
+    return lower
+
+
+def _writing(original: Callable[..., Any], current: threading.local, *, fused: bool) -> Callable[..., Any]:
+    def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        current.writing = self, fused
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            current.writing = None
+
+    return write
+
+
+def _defining(recorder: Recorder, original: Callable[..., Any], current: threading.local) -> Callable[..., Any]:
+    def define(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        writing = getattr(current, "writing", None)
+        if writing is not None:
+            with recorder.watching("the code of a user-written kernel"):
+                kernel, fused = writing
+                facts = emitted(kernel, made[0], made[1], fused=fused)
+                recorder.record("user_kernel_code", {"stage": current_stage(), **facts})
+        return made
+
+    return define

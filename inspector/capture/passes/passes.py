@@ -1,0 +1,275 @@
+"""What each of Inductor's graph passes changed.
+
+Every pass runs inside of a `GraphTransformObserver` (2.11 to 2.13, fx/passes/graph_transform_observer.py), whose own
+records depend on a switch of torch's. We look at the graph when one is entered and when it is left. Passes nest: a
+change is the innermost one's. Matches of patterns come from `PatternEntry.apply` (_inductor/pattern_matcher.py), which
+`PatternMatcherPass.apply` counts as `pattern_matcher_count`.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.passes.pattern_names import pattern_name
+
+_MOST = 400
+"""Nodes of a kind that are named for one pass; the rest is counted."""
+_STACKS = 6
+"""Places that are kept for one pattern in one pass."""
+_ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntry")
+_COUNTER = "pattern_matcher_count"
+
+_Seen = dict[str, tuple[Any, Any]]
+"""Of each node, by its name and in the graph's order: its target and the tuple of its arguments.
+
+They are compared by identity: to ask whether two symbolic sizes are equal would add a guard.
+"""
+
+
+@dataclass
+class _Pattern:
+    """A pattern that a pass applied."""
+
+    times: int = 0
+    nodes: int = 0
+    ops: dict[str, None] = field(default_factory=dict)
+    stacks: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass
+class _Open:
+    """A pass under way; what it has changed so far, without what passes inside of it did."""
+
+    module: Any
+    name: str
+    subsystem: str | None
+    since: _Seen | None
+    """None: it works on a graph that torch made for itself, such as a pattern that is traced again."""
+    counted_since: Counter[str]
+    before: int
+    created: dict[str, str] = field(default_factory=dict)
+    erased: dict[str, str] = field(default_factory=dict)
+    retargeted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    rewired: set[str] = field(default_factory=set)
+    moved: bool = False
+    counted: Counter[str] = field(default_factory=Counter)
+    patterns: dict[str, _Pattern] = field(default_factory=dict)
+
+    def look(self, counted: Counter[str]) -> None:
+        """Add what happened since the last look."""
+        self.counted.update(_gained(self.counted_since, counted))
+        self.counted_since = counted
+        if self.since is None:
+            return
+        before, self.since = self.since, _seen(self.module.graph)
+        self._compare(before, self.since)
+
+    def restart(self, counted: Counter[str]) -> None:
+        """Forget what happened since the last look: it was another pass's."""
+        self.counted_since = counted
+        self.since = None if self.since is None else _seen(self.module.graph)
+
+    def _compare(self, before: _Seen, after: _Seen) -> None:
+        for name, (target, arguments) in before.items():
+            now = after.get(name)
+            if now is None:
+                if self.created.pop(name, None) is None:  # what it made and removed again is no change
+                    self.erased[name] = target_name(target)
+            elif now[0] is not target and now[0] != target:
+                self.retargeted[name] = (target_name(target), target_name(now[0]))
+            elif now[1] is not arguments:
+                self.rewired.add(name)
+        for name, (target, _arguments) in after.items():
+            if name not in before:
+                self.created[name] = target_name(target)
+        self.moved = self.moved or [name for name in before if name in after] != [
+            name for name in after if name in before
+        ]
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.created or self.erased or self.retargeted or self.rewired or self.moved or self.patterns)
+
+
+class _Passes:
+    """Follows the passes of each thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._current = threading.local()
+
+    def enter(self, observer: Any) -> None:
+        if not self._recorder.keeps("pass"):
+            return
+        opened = self._opened()
+        counted = _counters()
+        for outer in opened[-1:]:
+            outer.look(counted)
+        foreign = _is_torchs_own() or (bool(opened) and opened[0].module is not observer.gm)
+        seen = None if foreign else _seen(observer.gm.graph)
+        subsystem = observer.subsystem or (opened[-1].subsystem if opened else None)
+        opened.append(_Open(observer.gm, observer.passname, subsystem, seen, counted, len(seen or ())))
+
+    def leave(self, observer: Any) -> None:
+        if not self._recorder.keeps("pass"):
+            return
+        opened = self._opened()
+        if not opened or opened[-1].module is not observer.gm or opened[-1].name != observer.passname:
+            self._recorder.problem("what Inductor's passes changed could not be recorded: they do not nest")
+            opened.clear()
+            return
+        done = opened.pop()
+        counted = _counters()
+        done.look(counted)
+        for outer in opened[-1:]:
+            outer.restart(counted)
+        if done.since is not None and (done.has_changed or done.counted or not opened):
+            self._recorder.record("pass", _described(done, [each.name for each in opened]))
+
+    def applied(self, entry: Any, match: Any) -> None:
+        """Note that a pattern is about to be applied."""
+        for at in self._opened()[-1:]:
+            pattern = at.patterns.setdefault(pattern_name(entry), _Pattern())
+            pattern.times += 1
+            pattern.nodes += len(match.nodes)
+            for node in match.nodes:
+                pattern.ops.setdefault(target_name(node.target))
+                stack = node.meta.get("stack_trace")
+                if stack and len(pattern.stacks) < _STACKS:
+                    pattern.stacks.setdefault(stack)
+
+    def _opened(self) -> list[_Open]:
+        opened: list[_Open] | None = getattr(self._current, "opened", None)
+        if opened is None:
+            opened = self._current.opened = []
+        return opened
+
+
+@contextmanager
+def passes(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each pass on a graph of the user's, with the patterns that it applied."""
+    following = _Passes(recorder)
+    with ExitStack() as patches:
+
+        def install_observer(module: ModuleType) -> None:
+            observer = module.GraphTransformObserver
+            with recorder.watching("passes"):
+                for name, hook, first in (("__enter__", following.enter, True), ("__exit__", following.leave, False)):
+                    wrapped = _also(recorder, getattr(observer, name), hook, first=first)
+                    patches.enter_context(patched(observer, name, wrapped))
+
+        def install_patterns(module: ModuleType) -> None:
+            for name in _ENTRIES:
+                with recorder.watching("patterns"):
+                    entry = getattr(module, name)
+                    patches.enter_context(patched(entry, "apply", _noting(recorder, entry.apply, following.applied)))
+
+        when("torch.fx.passes.graph_transform_observer", install_observer)
+        when("torch._inductor.pattern_matcher", install_patterns)
+        yield
+
+
+def _also(recorder: Recorder, original: Any, hook: Callable[[Any], None], *, first: bool) -> Any:
+    """Call a hook before or after a method of the observer."""
+
+    def method(self: Any, *args: Any) -> Any:
+        result = None if first else original(self, *args)
+        with recorder.watching("a pass"):
+            hook(self)
+        return original(self, *args) if first else result
+
+    return method
+
+
+def _noting(recorder: Recorder, original: Any, note: Callable[[Any, Any], None]) -> Any:
+    def apply(self: Any, match: Any, graph: Any, node: Any) -> Any:
+        with recorder.watching("a pattern"):
+            note(self, match)
+        return original(self, match, graph, node)
+
+    return apply
+
+
+def _seen(graph: Any) -> _Seen:
+    return {node.name: (node.target, node._args) for node in graph.nodes}
+
+
+def _is_torchs_own() -> bool:
+    """Whether torch is registering its patterns, which it traces outside of any compilation."""
+    from torch._guards import TracingContext
+
+    return TracingContext.try_get() is None
+
+
+def _counters() -> Counter[str]:
+    from torch._dynamo.utils import counters
+
+    return Counter(counters["inductor"])
+
+
+def _gained(before: Counter[str], after: Counter[str]) -> dict[str, int]:
+    return {name: number - before[name] for name, number in after.items() if number > before[name]}
+
+
+def _described(done: _Open, within: list[str]) -> dict[str, Any]:
+    head = {
+        "name": done.name,
+        "within": within,
+        "subsystem": done.subsystem,
+        "stage": stage_of(done.module.graph, done.subsystem),
+        "before": done.before,
+    }
+    if not done.has_changed and not done.counted:
+        return head
+    return {
+        **head,
+        "after": len(done.since or ()),
+        "created": list(done.created.items())[:_MOST],
+        "erased": list(done.erased.items())[:_MOST],
+        "created_ops": dict(Counter(done.created.values())),
+        "erased_ops": dict(Counter(done.erased.values())),
+        "retargeted": [[name, *targets] for name, targets in list(done.retargeted.items())[:_MOST]],
+        "rewired": len(done.rewired - done.created.keys() - done.erased.keys()),
+        "moved": done.moved,
+        "counters": dict(done.counted),
+        "matches": sum(pattern.times for pattern in done.patterns.values()),
+        "counted": done.counted[_COUNTER],
+        "patterns": [
+            {
+                "name": name,
+                "times": pattern.times,
+                "nodes": pattern.nodes,
+                "ops": list(pattern.ops),
+                "stacks": list(pattern.stacks),
+            }
+            for name, pattern in done.patterns.items()
+        ],
+    }
+
+
+def stage_of(graph: Any, subsystem: str | None) -> str:
+    """Tell a graph's stage by what AOTAutograd calls its inputs (2.11 to 2.13, _functorch/partitioners.py:177)."""
+    if subsystem == "pre_grad_passes":
+        return "pre_grad"
+    names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
+    if any(name.startswith("tangents_") for name in names):
+        return "joint" if subsystem == "joint_graph_passes" else "backward"
+    return "forward" if any(name.startswith("primals_") for name in names) else "inference"
+
+
+def target_name(target: Any) -> str:
+    """Name a target as torch prints it: `aten.add.Tensor`; a Python function by module and name."""
+    if isinstance(target, str):
+        return target
+    module = getattr(target, "__module__", "") or ""
+    if "_ops" in module and "Overload" in type(target).__name__:
+        return str(target)
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    return f"{module}.{name}" if module and module != "builtins" else str(name)

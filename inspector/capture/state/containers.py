@@ -1,0 +1,241 @@
+"""Mutable containers of a running program: how to look into one, where it leads, how to put back what it held."""
+
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.core.callers import OURS
+from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.source.owners import owner_of
+
+_LONG = 10_000
+"""A container with more items is data, and not looked into."""
+_UNTOUCHED = frozenset(("__dict__", "__weakref__", "__doc__", "__abstractmethods__", "_abc_impl", "__builtins__"))
+_LEAVES = (str, bytes, int, float, complex, bool, type(None))
+
+Content = dict[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """Something that holds values by key, where it is found, and what kind of state that is."""
+
+    path: str
+    kind: str
+    """`environment`, `hook`, `attribute`, `method`, `global`, `closure` or `torch_switch`."""
+    content: Callable[[], Content]
+    put: Callable[[Any, Any], Any]
+    remove: Callable[[Any], Any]
+    item: str = "[{!r}]"
+    """How the path of an item goes on after the container's."""
+    leads: bool = True
+    """Whether what it holds is looked into."""
+
+    def path_of(self, key: Any) -> str:
+        """Write where an item is found, in torch's spelling."""
+        return f"{self.path}{self.item.format(key)}"
+
+    def restore(self, content: Content) -> None:
+        """Make it hold what it held."""
+        now = self.content()
+        # From the end, as a list gives up its items.
+        for key in [key for key in reversed(now) if key not in content]:
+            self.remove(key)
+        for key, value in content.items():
+            if key not in now or now[key] is not value:
+                self.put(key, value)
+
+
+def free_standing() -> Iterator[Container]:
+    """Give what belongs to no object: the environment, hooks on all modules, switches of torch's and of Python's."""
+    from torch.nn.modules import module
+
+    environ = os.environ
+    yield Container("os.environ", "environment", lambda: dict(environ), environ.__setitem__, environ.__delitem__)
+    for name, hooks in vars(module).items():
+        if name.startswith("_global_") and isinstance(hooks, dict):
+            yield _of_dict(f"torch.nn.modules.module.{name}", "hook", hooks)
+    known = _switches()
+    values = partial(_read, known)
+    yield Container("", "torch_switch", values, lambda name, value: known[name][1](value), known.get, "{}")
+
+
+_Switch = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _read(known: dict[str, _Switch]) -> Content:
+    return {name: read() for name, (read, _) in known.items()}
+
+
+def _switches() -> dict[str, _Switch]:
+    """Give what reads and sets each global switch that a forward may depend on."""
+    import torch
+
+    cudnn = torch.backends.cudnn
+    known: dict[str, _Switch] = {
+        "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
+        "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
+        "torch.get_float32_matmul_precision()": (
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+        ),
+        "torch.are_deterministic_algorithms_enabled()": (
+            torch.are_deterministic_algorithms_enabled,
+            torch.use_deterministic_algorithms,
+        ),
+        "sys.getrecursionlimit()": (sys.getrecursionlimit, sys.setrecursionlimit),
+    }
+    for name in ("enabled", "benchmark"):
+        known[f"torch.backends.cudnn.{name}"] = partial(getattr, cudnn, name), partial(setattr, cudnn, name)
+    return known
+
+
+def container_of(path: str, kind: str, value: Any) -> Container | None:
+    """Give the container that a value is or has; None: it holds nothing, or nothing of the user's."""
+    if isinstance(value, dict | list | set) and len(value) > _LONG:
+        return None
+    if isinstance(value, dict):
+        return _of_dict(path, kind, value)
+    if isinstance(value, list):
+        return _of_list(path, kind, value)
+    if isinstance(value, set):
+        return Container(path, kind, lambda: dict.fromkeys(value, True), lambda key, _: value.add(key), value.discard)
+    if isinstance(value, CellType):
+        return _of_cell(path, value)
+    if isinstance(value, type):
+        return _of_class(value)
+    if isinstance(value, ModuleType):
+        return _of_module(value)
+    attributes = _attributes(value)
+    return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
+
+
+def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
+    def content() -> Content:
+        # A copy first: a dict that grows meanwhile, in another thread, cannot be walked.
+        return {key: held for key, held in dict(value).items() if key not in _UNTOUCHED}
+
+    # Not the methods of a class of the user's; but an ordered one keeps its order beside the items.
+    base = OrderedDict if isinstance(value, OrderedDict) else dict
+    return Container(
+        path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
+    )
+
+
+def _of_list(path: str, kind: str, value: list[Any]) -> Container:
+    def put(index: int, item: Any) -> None:
+        value[index : index + 1] = [item]
+
+    return Container(path, kind, lambda: dict(enumerate(value)), put, value.__delitem__)
+
+
+def _of_cell(path: str, cell: CellType) -> Container:
+    def content() -> Content:
+        try:
+            return {"": cell.cell_contents}
+        except ValueError:  # nothing is assigned yet
+            return {}
+
+    def put(_key: str, value: Any) -> None:
+        cell.cell_contents = value
+
+    return Container(path, "closure", content, put, lambda _: _emptied(cell), "{}")
+
+
+def _emptied(cell: CellType) -> None:
+    del cell.cell_contents
+
+
+def _of_class(cls: type) -> Container | None:
+    """Look into classes of the user and of libraries; of torch's own, only into those of modules."""
+    owner = _owner(cls.__module__)
+    if owner is None or (owner is Owner.TORCH and not hasattr(cls, "_call_impl")):
+        return None
+
+    def content() -> Content:
+        return {name: held for name, held in vars(cls).items() if name not in _UNTOUCHED}
+
+    leads = owner is not Owner.TORCH
+    put, remove = partial(type.__setattr__, cls), partial(type.__delattr__, cls)
+    return Container(cls.__qualname__, "method", content, put, remove, ".{}", leads)
+
+
+def _of_module(module: ModuleType) -> Container | None:
+    """Look into the user's modules, and from a library's no further."""
+    owner = _owner(module.__name__)
+    if owner in (None, Owner.TORCH):
+        return None
+    made = _of_dict(module.__name__, "global", vars(module), ".{}", leads=owner is Owner.USER)
+    return replace(made, content=lambda: _own(made.content()))
+
+
+def _own(content: Content) -> Content:
+    """Leave out what Python and Dynamo keep in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
+    return {name: held for name, held in content.items() if not str(name).startswith("__")}
+
+
+def _attributes(value: Any) -> Content | None:
+    """Give the attributes of an object, unless it is one of torch's or of the standard library."""
+    if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
+        return None
+    known = hasattr(type(value), "_call_impl") or isinstance(value, SimpleNamespace)
+    if not known and _owner(type(value).__module__) in (None, Owner.TORCH):
+        return None
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return attributes if type(attributes) is dict else None
+
+
+@cache
+def _owner(module: str) -> Owner | None:
+    """Say who owns a module; None: the standard library, what is built in, and ctrace."""
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names and top != "__main__":
+        return None
+    if top == "torch":
+        return Owner.TORCH
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return Owner.USER if top == "__main__" else None
+    return None if str(file).startswith(OURS) else owner_of(str(file), library_prefixes())
+
+
+def children(container: Container | None, path: str, kind: str, value: Any) -> Iterator[tuple[str, str, Any]]:
+    """Give path, kind and value of what a value leads to."""
+    if container is not None and container.leads:
+        for key, held in container.content().items():
+            if not isinstance(held, _LEAVES):
+                hooks = isinstance(key, str) and key.endswith("_hooks") and hasattr(type(value), "_call_impl")
+                yield container.path_of(key), "hook" if hooks else container.kind, held
+    if isinstance(value, MethodType):
+        yield path, kind, value.__self__
+        yield path, kind, value.__func__
+    elif isinstance(value, staticmethod | classmethod):
+        yield path, kind, value.__func__
+    elif isinstance(value, property):
+        yield path, kind, value.fget
+    elif isinstance(value, tuple | frozenset) and len(value) <= _LONG:
+        yield from ((f"{path}[{index}]", kind, held) for index, held in enumerate(value))
+    elif isinstance(value, FunctionType):
+        yield from _of_function(value)
+    elif not isinstance(value, type | ModuleType | dict | list | set | CellType) and container is not None:
+        yield from ((cls.__qualname__, "method", cls) for cls in type(value).__mro__[:-1])
+
+
+def _of_function(function: FunctionType) -> Iterator[tuple[str, str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield f"{name} of {function.__qualname__}", "closure", cell
+    module = sys.modules.get(str(function.__globals__.get("__name__")))
+    if module is not None and vars(module) is function.__globals__:
+        yield module.__name__, "global", module
+    wrapped = vars(function).get("__wrapped__")
+    if wrapped is not None:
+        yield function.__qualname__, "method", wrapped

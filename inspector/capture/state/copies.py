@@ -1,0 +1,106 @@
+"""Copies of a model, of arguments and of random states, so that a call can be tried without leaving a trace."""
+
+import copy
+import random
+import sys
+from typing import Any
+
+from ctrace.inspector.capture.calls.ways import Call
+
+
+class Copier:
+    """Copies a model again and again; its parameters and buffers are copied into the same memory each time."""
+
+    def __init__(self) -> None:
+        self._twins: dict[int, tuple[Any, Any]] = {}
+        """Tensors of the model by id, each with its twin."""
+
+    def copy(self, model: Any) -> Any:
+        """Copy a model as it is now, the gradients of its parameters included; a function is itself.
+
+        Raises:
+            Exception: it cannot be copied.
+        """
+        import torch
+
+        memo: dict[int, Any] = {}
+        if isinstance(model, torch.nn.Module):
+            tensors = [*model.parameters(), *model.buffers()]
+            self._refresh(tensors)
+            memo = {id(tensor): self._twins[id(tensor)][1] for tensor in tensors}
+        return copy.deepcopy(model, memo)
+
+    def _refresh(self, tensors: list[Any]) -> None:
+        import torch
+
+        made: dict[int, Any] = {}
+        kept = {}
+        with torch.no_grad():
+            for tensor in tensors:
+                of, twin = self._twins.get(id(tensor), (None, None))
+                if of is tensor and _alike(tensor, twin):
+                    twin.copy_(tensor)
+                else:
+                    twin = copy.deepcopy(tensor, made)
+                twin.grad = None if tensor.grad is None else tensor.grad.detach().clone()
+                kept[id(tensor)] = (tensor, twin)
+        self._twins = kept
+
+
+def _alike(tensor: Any, twin: Any) -> bool:
+    return (
+        tensor.shape == twin.shape
+        and tensor.stride() == twin.stride()
+        and (tensor.dtype, tensor.device, tensor.requires_grad) == (twin.dtype, twin.device, twin.requires_grad)
+    )
+
+
+def copied(call: Call) -> Call:
+    """Copy arguments.
+
+    Raises:
+        Exception: they cannot be copied.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    # deepcopy refuses a tensor that has a history; its copy has none, and gradients end there.
+    memo = {
+        id(leaf): leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        for leaf in _pytree.tree_leaves((call.args, call.kwargs))
+        if isinstance(leaf, torch.Tensor) and not leaf.is_leaf
+    }
+    args, kwargs = copy.deepcopy((call.args, call.kwargs), memo)
+    return Call(args, kwargs)
+
+
+class RandomStates:
+    """The states of torch's, Python's and numpy's generators when this was made."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._python = random.getstate()
+        numpy = sys.modules.get("numpy")
+        self._numpy = numpy.random.get_state() if numpy is not None else None
+        self._torch = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+    def restore(self) -> None:
+        """Put the generators back to where they were."""
+        import torch
+
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        torch.set_rng_state(self._torch)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+
+    def have_moved(self) -> bool:
+        """Whether a random number was drawn from torch since."""
+        import torch
+
+        now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        cuda = any(not torch.equal(old, new) for old, new in zip(self._cuda, now, strict=False))
+        return cuda or not torch.equal(self._torch, torch.get_rng_state())

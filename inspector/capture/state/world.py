@@ -1,0 +1,166 @@
+"""State that a model can read: whatever is reachable from it, as the content of containers by path.
+
+A checkpoint holds the content of each container shallowly, and the values of tensors that are not too large. It can put
+all of it back, and say which entries differ from the facts of an earlier time. It looks at `__dict__` and items only,
+so no code of the user's runs. Facts hold plain values and functions and nothing else: an object that lived longer for
+our sake would keep alive the cache entries that torch drops with it (`id_ref`, _dynamo/guards.py, 2.13).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from ctrace.inspector.capture.state.containers import Container, Content, children, container_of, free_standing
+
+_MOST_CONTAINERS = 100_000
+_MOST_BYTES = 256 * 2**20
+"""Of tensors that one checkpoint copies; what is beyond is only watched."""
+_LONG = 100
+"""A longer tuple is data, no setting."""
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "not set"
+
+
+MISSING = _Missing()
+
+Where = tuple[str, str]
+"""Kind and path of a container: the model and the user's module may both be called `model`."""
+Facts = dict[tuple[Where, Any], Any]
+"""Plain values and functions by container and key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An item of a container that was something else at an earlier time; MISSING: there was, or is, none."""
+
+    container: Container
+    key: Any
+    was: Any
+    now: Any
+
+    @property
+    def path(self) -> str:
+        """Where it is found, in torch's spelling."""
+        return self.container.path_of(self.key)
+
+    def undo(self) -> None:
+        """Put the old value back."""
+        if self.was is MISSING:
+            self.container.remove(self.key)
+        else:
+            self.container.put(self.key, self.was)
+
+
+@dataclass
+class World:
+    """A checkpoint."""
+
+    held: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
+    """Containers by kind and path, each with what it held."""
+    tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
+    """Tensors, each with its version and a copy; None: too large."""
+
+    def facts(self) -> Facts:
+        """Give all plain values and functions."""
+        return {
+            (where, key): value
+            for where, (_, content) in self.held.items()
+            for key, value in content.items()
+            if is_plain(value)
+        }
+
+    def differing(self, facts: Facts) -> list[Change]:
+        """List the plain items that were otherwise, or were not there, when `facts` were taken, and those gone."""
+        found = []
+        now = self.facts()
+        for where, key in dict.fromkeys((*now, *facts)):
+            was, value = facts.get((where, key), MISSING), now.get((where, key), MISSING)
+            container, content = self.held.get(where, (None, {}))
+            unknown = value is MISSING and key in content  # it is something else than plain now
+            if container is not None and not unknown and not _same(was, value):
+                found.append(Change(container, key, was, value))
+        return found
+
+    def restore(self) -> bool:
+        """Put back what has changed since; False: a tensor has, of which there is no copy."""
+        for container, content in self.held.values():
+            container.restore(content)
+        changed = [(tensor, copied) for tensor, version, copied in self.tensors if tensor._version != version]
+        for tensor, copied in changed:
+            if copied is not None:
+                _write(tensor, copied)
+        return all(copied is not None for _, copied in changed)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is one that facts may hold."""
+    if isinstance(value, bool | int | float | complex | str | bytes | None | FunctionType):
+        return True
+    if isinstance(value, tuple | frozenset):
+        return len(value) < _LONG and all(map(is_plain, value))
+    return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device")
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+def look(model: Any) -> World:
+    """Take a checkpoint of everything that is reachable from a model, of the environment and of torch's switches."""
+    import torch
+
+    world = World()
+    tensors: dict[int, Any] = {}
+    for container in (*free_standing(), *_reachable(model, tensors)):
+        world.held.setdefault((container.kind, container.path), (container, container.content()))
+    watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
+    world.tensors = list(_copies(tensors.values(), watched))
+    return world
+
+
+def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
+    """Walk breadth first, so that each container has its shortest path; collect tensors on the way."""
+    import torch
+
+    seen: dict[int, Any] = {}  # the values too: an object made on the way must not free its id
+    waiting = deque([("model", "attribute", model)])
+    while waiting and len(seen) < _MOST_CONTAINERS:
+        path, kind, value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, torch.Tensor):
+            tensors[id(value)] = value
+            continue
+        container = container_of(path, kind, value)
+        if container is not None:
+            yield container
+        waiting.extend(children(container, path, kind, value))
+
+
+def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:
+    """Copy what is small enough. Parameters are only watched: they are large, and a forward seldom changes one."""
+    import torch
+
+    left = _MOST_BYTES
+    for tensor in tensors:
+        if tensor.is_inference() or tensor.layout is not torch.strided:  # the one has no version, the other no bytes
+            continue
+        size = 0 if id(tensor) in watched else tensor.numel() * tensor.element_size()
+        left -= size
+        yield tensor, tensor._version, tensor.detach().clone() if left > 0 and id(tensor) not in watched else None
+
+
+def _write(tensor: Any, copied: Any) -> None:
+    import torch
+
+    with torch.no_grad():
+        if tensor.shape == copied.shape:
+            tensor.copy_(copied)
+        else:
+            tensor.data = copied

@@ -1,0 +1,50 @@
+"""What torch itself counted during the run.
+
+Source: `torch._dynamo.utils.counters` (2.13). Not one of them counts graph breaks right, but they must not contradict
+what the entries say.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+_NAMES = ("frames", "graph_break", "unimplemented", "stats")
+
+
+@contextmanager
+def counters(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record at the end how far Dynamo's counters have gone since the beginning."""
+    before: dict[str, Counter[str]] = {}
+    when("torch._dynamo.utils", lambda utils: before.update(_counts(utils)))
+    try:
+        yield
+    finally:
+        with recorder.watching("torch's counters"):
+            utils = sys.modules.get("torch._dynamo.utils")
+            if utils is not None:
+                _record(recorder, utils, before)
+
+
+def _counts(utils: ModuleType) -> dict[str, Counter[str]]:
+    return {name: Counter(utils.counters[name]) for name in _NAMES if name in utils.counters}
+
+
+def _record(recorder: Recorder, utils: Any, before: dict[str, Counter[str]]) -> None:
+    counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils).items()}
+    others = {"recompile_limit": utils.config.recompile_limit, "switched_off": _switched_off()}
+    recorder.record("counters", {**counts, **others})
+
+
+def _switched_off() -> str | None:
+    """Name what keeps Dynamo from being asked at all (2.13, _dynamo/eval_frame.py:1752 and `_stance`)."""
+    if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return "TORCHDYNAMO_DISABLE=1"
+    stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+    return 'torch.compiler.set_stance("force_eager")' if getattr(stance, "stance", "") == "force_eager" else None

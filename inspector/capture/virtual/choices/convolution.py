@@ -1,0 +1,91 @@
+"""The memory format of a convolution's result on a GPU that is not there: that of cuDNN.
+
+Fake tensors ask C++ which library would convolve and how it lays out its result (2.11 to 2.13,
+_subclasses/fake_impls.py: `conv`), and C++ asks what this torch was built with, and the device. Here it is answered as
+`use_cudnn` in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h do with
+cuDNN 9.19. Convolutions over channels that cuDNN leaves to other code have contiguous results, as here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+
+
+@contextmanager
+def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
+    """Answer for CUDA tensors as on a device of this compute capability."""
+    import torch
+
+    backend: Any = torch._C
+    with (
+        patched(backend, "_select_conv_backend", _selecting(backend._select_conv_backend, capability)),
+        patched(
+            backend,
+            "_conv_determine_backend_memory_format",
+            _determining(backend._conv_determine_backend_memory_format),
+        ),
+    ):
+        yield
+
+
+def _selecting(original: Callable[..., Any], capability: tuple[int, int]) -> Callable[..., Any]:
+    def select(input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+        if input.device.type != "cuda":
+            return original(input, weight, *args, **kwargs)
+        backends = _backends()
+        return backends.Cudnn if _by_cudnn(input, weight, capability, kwargs) else backends.Overrideable
+
+    return select
+
+
+def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
+    def determine(input: Any, weight: Any, backend: Any) -> Any:
+        import torch
+
+        if input.device.type != "cuda":
+            return original(input, weight, backend)
+        backends = _backends()
+        return _suggested(input, weight) if backend == backends.Cudnn else torch.contiguous_format
+
+    return determine
+
+
+def _backends() -> Any:
+    import torch
+
+    unstubbed: Any = torch._C  # its stubs name another
+    return unstubbed._ConvBackend
+
+
+def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[str, Any]) -> bool:
+    import torch
+
+    if not torch.backends.cudnn.enabled or _too_far(given):
+        return False
+    return torch.bfloat16 not in (input.dtype, weight.dtype) or capability >= (8, 0)
+
+
+def _too_far(given: dict[str, Any]) -> bool:
+    """Find an output padding that no stride or dilation covers."""
+
+    def of(name: str) -> Sequence[int]:
+        return tuple(given.get(name) or ())
+
+    padding, stride, dilation = of("output_padding"), of("stride"), of("dilation")
+    if not given.get("transposed"):
+        return False
+    return any(each >= least for each, least in zip(padding, map(max, stride, dilation), strict=False))
+
+
+def _suggested(input: Any, weight: Any) -> Any:
+    """Give the format with the channels last where the input or the weight has it, and contiguous else."""
+    import torch
+    from torch._prims_common import suggest_memory_format
+
+    if torch.float64 in (input.dtype, weight.dtype):
+        return torch.contiguous_format
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    formats = [suggest_memory_format(each) for each in (input, weight)]
+    return last if last is not None and last in formats else torch.contiguous_format

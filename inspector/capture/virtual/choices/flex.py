@@ -1,0 +1,49 @@
+"""FlexAttention of a program that runs on the CPU, as it would be on the GPU.
+
+On the CPU it refuses to be trained, and leaves out what the backward needs (2.11 to 2.13,
+nn/attention/flex_attention.py, `_validate_device` and `_apply_kernel_options`).
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+_SAVED = "OUTPUT_LOGSUMEXP"
+
+
+@contextmanager
+def trainable(recorder: Recorder, when: When) -> Iterator[None]:
+    """Let FlexAttention be run on the CPU with gradients: its eager form can, and its kernels are the GPU's."""
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            with recorder.watching("FlexAttention with gradients on the CPU"):
+                patches.enter_context(patched(module, "_validate_device", _accepted))
+
+        when("torch.nn.attention.flex_attention", install)
+        yield
+
+
+def _accepted(query: Any, key: Any, value: Any) -> None:
+    """Stand in for the check; Dynamo traces it."""
+
+
+def save_for_backward(graph: Any) -> None:
+    """Have each FlexAttention of a graph give what its backward needs, as it does on a GPU where gradients are on."""
+    import torch
+
+    enabled = torch.is_grad_enabled()
+    for node in graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled = node.args[0]
+        elif enabled and str(node.target) == "flex_attention":
+            node.args = tuple(map(_saving, node.args))
+
+
+def _saving(argument: Any) -> Any:
+    return {**argument, _SAVED: True} if isinstance(argument, dict) and _SAVED in argument else argument

@@ -1,0 +1,92 @@
+"""Whether matrices are padded to multiples that tensor cores take: torch times both ways, and here neither can run.
+
+Torch has rules before it times (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): switches, what the device's speed of
+arithmetic and memory says, times that it once kept. They stay as they are. Only where it would time, nothing is padded,
+and that is recorded as a choice left open. An exception leads out, so that torch keeps no answer that nobody measured.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@contextmanager
+def padding_left_open(recorder: Recorder) -> Iterator[None]:
+    """Have torch not time paddings, and record which it would have timed."""
+    from torch._inductor.fx_passes import pad_mm
+
+    asking = _Asking(pad_mm._should_pad, pad_mm.get_cached_should_pad, recorder)
+    with (
+        patched(pad_mm, "_should_pad", asking.should_pad),
+        patched(pad_mm, "get_cached_should_pad", asking.kept),
+    ):
+        yield
+
+
+class _WouldTimeError(Exception):
+    """Torch has no rule, and no time that it kept."""
+
+
+class _Asking:
+    def __init__(self, should_pad: Any, kept: Any, recorder: Recorder) -> None:
+        self._should_pad = should_pad
+        self._kept = kept
+        self._recorder = recorder
+
+    def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
+        """Stand in for `_should_pad`."""
+        try:
+            return bool(self._should_pad(match, mat1, mat2, op, input))
+        except _WouldTimeError:
+            with self._recorder.watching("a choice of padding"):
+                self._recorder.record("undecided", _choice(match, mat1, mat2, op))
+            return False
+
+    def kept(self, key: str) -> bool:
+        """Stand in for `get_cached_should_pad`, which torch asks last before it times."""
+        known = self._kept(key)
+        if known is None:
+            raise _WouldTimeError
+        return bool(known)
+
+
+def _choice(match: Any, mat1: Any, mat2: Any, op: Any) -> dict[str, Any]:
+    from torch._inductor.fx_passes.pad_mm import get_alignment_size, get_padded_length
+
+    multiple = get_alignment_size(mat1)
+    padded = [[size + get_padded_length(size, multiple) for size in each.shape[-2:]] for each in (mat1, mat2)]
+    sizes = [[*map(str, each.shape[:-2]), *map(str, last)] for each, last in zip((mat1, mat2), padded, strict=True)]
+    dtype = str(mat1.dtype).removeprefix("torch.")
+    return {
+        "stage": _stage(match),
+        "kind": "padding",
+        "subject": f"{_product(op, [list(map(str, each.shape)) for each in (mat1, mat2)])} {dtype}",
+        "taken": "not padded",
+        "candidates": [{"name": "not padded"}, {"name": "padded", "configuration": _product(op, sizes)}],
+        "lines": _lines(match),
+    }
+
+
+def _product(op: Any, sizes: list[list[str]]) -> str:
+    name = str(op).removeprefix("aten.")
+    return f"{name}({', '.join('x'.join(each) for each in sizes)})"
+
+
+def _stage(match: Any) -> str:
+    """Say which part the product belongs to: the graph is that of forward and backward together, where it is trained.
+
+    AOTAutograd tags the nodes of such a graph (2.11 to 2.13, _aot_autograd/graph_capture_wrappers.py).
+    """
+    tag = match.output_node().meta.get("partitioner_tag")
+    return {"is_forward": "forward", "is_backward": "backward"}.get(tag, "inference")
+
+
+def _lines(match: Any) -> list[str]:
+    frames = [_FRAME.findall(node.meta.get("stack_trace") or "") for node in match.nodes]
+    return list(dict.fromkeys(":".join(found[-1]) for found in frames if found))

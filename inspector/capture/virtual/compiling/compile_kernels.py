@@ -1,0 +1,159 @@
+"""Down to the metal: every Triton kernel that was emitted for a GPU, compiled for it, on all cores that are free.
+
+What was compiled before is taken from a cache, by source and target (`compilecache.py`).
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.compiling.cache import CompileCache, Outcome
+from ctrace.inspector.capture.virtual.compiling.kernel_sources import sources_of
+from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
+from ctrace.inspector.capture.virtual.compiling.workers import work_off
+from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
+
+_SECONDS = 120
+"""That one kernel may take, all its configurations."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel to compile, and the graph parts that call it, each by the name that it has there."""
+
+    key: str
+    name: str
+    """In its source."""
+    source: str
+    users: list[tuple[Part, str]] = field(default_factory=list)
+
+
+class Metal:
+    """Has kernels compiled, and records what came out."""
+
+    def __init__(self, recorder: Recorder, gpu: VirtualGpu, cores: Cores) -> None:
+        self._recorder = recorder
+        self._gpu = gpu
+        self._cores = cores
+        self._cache = CompileCache(gpu.facts)
+        self._folder = self._scratch()
+
+    def jobs(self, wrapper: str, part: Part) -> list[Job]:
+        """Record those kernels of a graph part that were compiled before, and give the others."""
+        found: dict[str, Job] = {}
+        with self._recorder.watching("the kernels of a graph, compiled"):
+            for variable, name, source in sources_of(wrapper) if self._can_compile else ():
+                key = self._cache.key(name, source)
+                outcome = self._cache.get(key) if key not in found else None
+                if outcome is None:
+                    found.setdefault(key, Job(key, name, source)).users.append((part, variable))
+                else:
+                    self._record(outcome, [(part, variable)], cached=True)
+        return list(found.values())
+
+    def _scratch(self) -> Path | None:
+        """Make a folder for what compiling leaves; None: there is none to be had, and nothing is compiled."""
+        try:
+            return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
+        except OSError as error:
+            name = self._gpu.facts.name
+            why = f"no temporary folder can be made ({error.strerror or error}); name one with TMPDIR"
+            self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why}")
+            return None
+
+    def compile(self, jobs: Iterable[Job]) -> None:
+        """Compile kernels, record what came out, and keep it; wait until that is done."""
+        todo = _merged(jobs)
+
+        def work(number: int) -> None:
+            with self._recorder.watching(f"kernel {todo[number].name}, compiled"), self._gpu.present():
+                self._compile(todo[number])
+
+        def failed(number: int, why: str) -> None:
+            self._fail(todo[number].users, f"compiling it {why}")
+
+        with self._recorder.watching("the kernels of a graph, compiled"):
+            work_off(len(todo), work, failed, self._cores, _SECONDS)
+
+    def end(self) -> None:
+        """Keep the cache from growing for ever, and leave nothing else behind."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        with self._recorder.watching("the size of the cache of compiled kernels"):
+            self._cache.trim()
+
+    def _compile(self, job: Job) -> None:
+        outcome = self._compiler.compile(job.name, job.source)
+        self._record(outcome, job.users, cached=False)
+        if any(name == "problem" for name, _ in outcome["records"]):  # it may go better next time
+            return
+        try:
+            self._cache.put(job.key, outcome)
+        except OSError as error:
+            self._recorder.problem(f"compiled kernels were not kept for the next run: {error}")
+
+    @cached_property
+    def _compiler(self) -> TritonCompiler:
+        """Make the compiler of a worker; there the first use changes what torch and Triton do."""
+        assert self._folder is not None  # else no kernel is a job
+        return TritonCompiler(self._gpu.facts, self._folder)
+
+    @cached_property
+    def _can_compile(self) -> bool:
+        if self._folder is None:
+            return False
+        try:
+            from triton import knobs
+
+            found = Path(knobs.nvidia.ptxas.path).exists()
+            why = "Triton brings no ptxas here"
+        except (ImportError, RuntimeError, AttributeError) as error:  # Triton raises RuntimeError for a missing tool
+            found, why = False, f"{error}"
+        if not found:
+            name = self._gpu.facts.name
+            self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why} (pip install triton)")
+        return found
+
+    def _record(self, outcome: Outcome, users: list[tuple[Part, str]], *, cached: bool) -> None:
+        several = sum(name == "built" for name, _ in outcome["records"]) > 1
+        for part, kernel in users:
+            for name, payload in outcome["records"]:
+                about = {"kernel": kernel, "cached": cached, "open": several} if name == "built" else {}
+                part.record(self._recorder, name, {**payload, **about, "stage": part.stage})
+            for refused in outcome["refused"]:
+                part.record(self._recorder, "refused", {"kernel": kernel, **refused})
+            _leave_open(self._recorder, outcome, part, kernel)
+        if outcome["error"]:
+            self._fail(users, f"it does not compile: {outcome['error']}")
+
+    def _fail(self, users: list[tuple[Part, str]], why: str) -> None:
+        for _, kernel in users:
+            self._recorder.problem(f"{kernel} for {self._gpu.facts.name}: {why}")
+
+
+def _merged(jobs: Iterable[Job]) -> list[Job]:
+    merged: dict[str, Job] = {}
+    for job in jobs:
+        merged.setdefault(job.key, Job(job.key, job.name, job.source)).users.extend(job.users)
+    return list(merged.values())
+
+
+def _leave_open(recorder: Recorder, outcome: Outcome, part: Part, kernel: str) -> None:
+    """Record that torch would time configurations, to choose, where there are several."""
+    built = [payload for name, payload in outcome["records"] if name == "built"]
+    if len(built) > 1:
+        candidates = [{"name": kernel, "language": "triton", "configuration": _configuration(each)} for each in built]
+        payload = {"kind": "configuration", "subject": kernel, "taken": "", "candidates": candidates}
+        part.record(recorder, "undecided", payload)
+
+
+def _configuration(built: dict[str, Any]) -> str:
+    values = {**built["blocks"], "num_warps": built["warps"], "num_stages": built["stages"]}
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -1,0 +1,150 @@
+"""Compile one of Inductor's Triton kernels for a GPU that is not there, all its configurations, as torch would.
+
+`CachingAutotuner.precompile` goes its whole way (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): options and
+signature are Inductor's, configurations that do not fit are left out, and those are added that it derives from the
+registers of others. Only loading is left out: registers are read from the binary, limits from the target's facts.
+To be called in a fork: what is replaced here is not put back.
+"""
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.building.cubin import resources
+from ctrace.inspector.capture.building.triton_builds import TritonBuilds
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.compiling.cache import Outcome
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+_TENSOR_MEMORY = 512
+"""Columns, of every GPU that has it (triton/compiler/compiler.py, 3.6 and 3.7: `CompiledKernel._init_handles`)."""
+
+
+class TritonCompiler:
+    """Compiles kernels in this process, which is from then on good for nothing else."""
+
+    def __init__(self, gpu: TargetGpu, folder: Path) -> None:
+        from torch._inductor.runtime import compile_tasks
+
+        self._gpu = gpu
+        # The user's caches stay as they are.
+        os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+        os.environ.pop("TRITON_INTERPRET", None)
+        for name in ("_set_triton_ptxas_path", "_set_triton_libdevice_path"):  # the second since 2.12
+            getattr(compile_tasks, name, _nothing)()
+        self._replace()
+
+    def compile(self, name: str, source: str) -> Outcome:
+        """Compile a kernel: give `records` as they are for every graph part that calls it, `refused` and `error`."""
+        records: list[list[Any]] = []
+        self._builds = TritonBuilds(Recorder(_Gathered(records)), on_device=False)  # type: ignore[arg-type]
+        self._loaded: list[Any] = []
+        self._refused: dict[str, str] = {}
+        error = ""
+        try:
+            kernel = _kernel(name, source)
+            kernel.precompile()
+            for result in self._loaded:
+                self._builds.compiled(kernel, result)
+            self._builds.belongs(kernel, Part({}, ""))
+        except Exception as raised:  # whatever Triton or a heuristic of torch's raises
+            error = _reason(raised)
+        refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]
+        return {"records": records, "refused": refused, "error": error}
+
+    def _replace(self) -> None:
+        from torch._dynamo import device_interface
+        from torch._inductor.runtime import triton_heuristics
+        from triton import knobs
+
+        devices: Any = device_interface
+        heuristics: Any = triton_heuristics
+        devices.DeviceGuard = _no_guard
+        heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
+        heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
+        heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
+        # It tells which configuration was best in an earlier run on some GPU, and takes a second to open.
+        heuristics.AutotuneCache.create = staticmethod(_nothing)
+        heuristics.log.disabled = True  # it prints what we record
+        knobs.compilation.listener = lambda **told: self._builds.listen(
+            **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
+        )
+
+    def _precompiling(self, heuristics: Any) -> Any:
+        original = heuristics.CachingAutotuner._precompile_config
+
+        def precompile_config(kernel: Any, config: Any) -> Any:
+            try:
+                return original(kernel, config)
+            except Exception as raised:
+                self._refused[configuration_of(config)] = _reason(raised)
+                raise
+
+        return precompile_config
+
+    def _launcher_of(self, result: Any) -> Any:
+        """Stand in for what loads and can launch; torch asks again for all when it has added a configuration."""
+        if result not in self._loaded:
+            try:
+                self._load(result.kernel)
+            except Exception as raised:
+                self._refused[configuration_of(result.config)] = _reason(raised)
+                raise
+            self._loaded.append(result)
+        return SimpleNamespace(config=result.config)
+
+    def _load(self, binary: Any) -> None:
+        """Check and learn what loading would; a configuration that does not fit is left out by who compiles."""
+        limits = {
+            "shared memory": (binary.metadata.shared, self._gpu.shared_per_block_optin),
+            "tensor memory": (getattr(binary.metadata, "tmem_size", None) or 0, _TENSOR_MEMORY),
+            "threads": (binary.metadata.num_warps * self._gpu.warp, self._gpu.threads_per_block),
+        }
+        from triton.runtime.errors import OutOfResources
+
+        for name, (required, limit) in limits.items():
+            if required > limit:
+                raise OutOfResources(required, limit, name)
+        found = resources(binary.kernel)
+        binary.n_regs, binary.n_spills = found.get("registers"), found.get("spills")
+        binary.shared = binary.metadata.shared
+
+
+def _nothing(*_args: Any) -> None:
+    """Stand in for what is not to be done."""
+
+
+def _no_guard(*_args: Any) -> Any:
+    """Stand in for a context manager that is about a device."""
+    return nullcontext()
+
+
+class _Gathered:
+    """Stands in for the log: keeps records to be written for each graph part that calls the kernel."""
+
+    def __init__(self, records: list[list[Any]]) -> None:
+        self._records = records
+
+    def artifact(self, name: str, payload: Any, _context: Any = None) -> None:
+        self._records.append([name, payload])
+
+
+def _kernel(name: str, source: str) -> Any:
+    from torch._inductor.codecache import PyCodeCache
+
+    return getattr(PyCodeCache.load(source), name)
+
+
+def configuration_of(config: Any) -> str:
+    """Name a configuration of Triton's."""
+    values = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]

@@ -1,0 +1,136 @@
+"""Do jobs in forked workers on the cores that are free, so that a crash or a hang costs one job."""
+
+import os
+import select
+import signal
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import end, ended, fork
+
+_POLL = 0.05
+"""Seconds after which workers are looked at again."""
+_NEXT = struct.Struct("I")
+_TOLD = struct.Struct("IIB")
+"""Of a worker: its process id, the job, and whether that is done; shorter than PIPE_BUF, so written at once."""
+
+Work = Callable[[int], None]
+Failed = Callable[[int, str], None]
+
+
+def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
+    """Have `work(number)` done for each of so many jobs, and wait.
+
+    The first worker runs on this process' core. `failed(number, why)` is called here for a job whose worker crashed, or
+    did not end in `limit` seconds.
+    """
+    if jobs:
+        _Driver(jobs, work, failed, cores, limit).run()
+
+
+@dataclass
+class _Worker:
+    pid: int
+    on_core: bool
+    """Whether it has a core of its own, to be given back."""
+    job: int | None = None
+    since: float = field(default_factory=time.monotonic)
+
+
+class _Driver:
+    """One queue of jobs, which workers take from, and one pipe on which they tell what they do."""
+
+    def __init__(self, jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
+        self._undone = set(range(jobs))
+        self._work = work
+        self._failed = failed
+        self._cores = cores
+        self._limit = limit
+        self._workers: dict[int, _Worker] = {}
+        self._told, self._tell = os.pipe()
+        self._queue, filled = os.pipe()
+        with os.fdopen(filled, "wb") as file:
+            file.write(b"".join(map(_NEXT.pack, range(jobs))))
+
+    def run(self) -> None:
+        """Go on until every job is done or has failed."""
+        try:
+            while self._undone:
+                self._start_some()
+                self._listen(_POLL)
+                for worker in list(self._workers.values()):
+                    self._look_after(worker)
+            for worker in list(self._workers.values()):
+                ended(worker.pid, block=True)
+                del self._workers[worker.pid]
+                self._free(worker)
+        finally:
+            for pid in self._workers:
+                end(pid)
+            for descriptor in (self._queue, self._told, self._tell):
+                os.close(descriptor)
+
+    def _start_some(self) -> None:
+        """Start as many workers as there are cores and jobs; the first on the core that this process waits on."""
+        while len(self._workers) < len(self._undone):
+            has_own = any(not worker.on_core for worker in self._workers.values())
+            if has_own and not self._cores.take():
+                return
+            try:
+                pid = fork(self._serve)
+            except OSError as error:  # ulimit -u
+                if has_own:
+                    self._cores.give()
+                elif not self._workers:
+                    for job in list(self._undone):
+                        self._fail(job, f"no process could be started: {error.strerror}")
+                return
+            self._workers[pid] = _Worker(pid, on_core=has_own)
+
+    def _serve(self) -> None:
+        pid = os.getpid()
+        while data := os.read(self._queue, _NEXT.size):
+            (job,) = _NEXT.unpack(data)
+            os.write(self._tell, _TOLD.pack(pid, job, False))
+            self._work(job)
+            os.write(self._tell, _TOLD.pack(pid, job, True))
+
+    def _listen(self, seconds: float) -> None:
+        while select.select([self._told], [], [], seconds)[0]:
+            seconds = 0
+            for pid, job, done in _TOLD.iter_unpack(os.read(self._told, _TOLD.size * 256)):
+                worker = self._workers[pid]
+                worker.job, worker.since = None if done else job, time.monotonic()
+                if done:
+                    self._undone.discard(job)
+
+    def _look_after(self, worker: _Worker) -> None:
+        late = worker.job is not None and time.monotonic() - worker.since > self._limit
+        if late:
+            os.kill(worker.pid, signal.SIGKILL)
+        status = ended(worker.pid, block=late)
+        if status is None:
+            return
+        self._listen(0)  # to what it said last
+        del self._workers[worker.pid]
+        self._free(worker)
+        if worker.job is not None:
+            self._fail(worker.job, f"took more than {self._limit:.0f} s" if late else _how(status))
+        elif status != 0 and not self._workers:  # between two jobs, perhaps with one that it did not tell of
+            for job in list(self._undone):
+                self._fail(job, _how(status))
+
+    def _fail(self, job: int, why: str) -> None:
+        self._undone.discard(job)
+        self._failed(job, why)
+
+    def _free(self, worker: _Worker) -> None:
+        if worker.on_core:
+            self._cores.give()
+
+
+def _how(status: int) -> str:
+    return f"crashed: {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

@@ -1,0 +1,144 @@
+"""Run code that is written for a GPU on a machine that has none: what it puts on the GPU is put on the CPU.
+
+Torch hands every call on tensors, and every factory, to the active `TorchFunctionMode` (2.11 to 2.13,
+torch/overrides.py). Dynamo guards on active modes, so there is none while the compiled model is called.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.stand_ins import StandIns
+from ctrace.inspector.capture.virtual.torch_cuda_answers import as_the_target
+from ctrace.inspector.capture.virtual.torch_side.devices import is_cpu, is_gpu, on_cpu, the_gpu
+
+_ON_CPU = "put on the CPU: this machine has no such GPU"
+
+
+class Pretence:
+    """Pretends to a program in eager that there is the GPU."""
+
+    def __init__(self, recorder: Recorder, target: str) -> None:
+        self._recorder = recorder
+        self._asked = Asked.of(recorder)
+        self._stand_ins = StandIns(recorder, target)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Let a model be made, and its inputs; tensors say that they are on the CPU."""
+        with self._reading({}):
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let a model be called without torch.compile; tensors say that they are on the GPU, as in compiled code."""
+        import torch
+
+        tensor: Any = torch.Tensor
+        answers = {
+            tensor.is_cuda.__get__: True,
+            tensor.is_cpu.__get__: False,
+            tensor.get_device: 0,
+            tensor.device.__get__: the_gpu(),
+        }
+        eagerly = torch.compiler.set_stance("force_eager")
+        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.used():
+            yield
+
+    @contextmanager
+    def _reading(self, answers: dict[Any, Any]) -> Iterator[None]:
+        import torch
+
+        if torch.cuda.is_available():
+            yield
+            return
+        with ExitStack() as patches:
+            with self._recorder.watching("code that is written for a GPU"):
+                patches.enter_context(patched(torch, "set_default_device", self._default(torch.set_default_device)))
+                patches.enter_context(_mode(self._asked, answers))
+            yield
+
+    def _default(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def set_default_device(device: Any) -> None:
+            if is_gpu(device):
+                self._asked.in_frame(sys._getframe(1), "torch.set_default_device()", _ON_CPU, as_target=False)
+            original(on_cpu(device))
+
+        return set_default_device
+
+
+def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
+    from torch.overrides import TorchFunctionMode
+
+    calls = _Calls(asked, answers)
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return calls.call(func, args, kwargs or {}, sys._getframe(1))
+
+    return OnCpu()
+
+
+class _Calls:
+    """Makes calls of torch's on the CPU that were to be made on the GPU."""
+
+    def __init__(self, asked: Asked, answers: dict[Any, Any]) -> None:
+        from torch.utils.weak import WeakIdKeyDictionary
+
+        self._asked = asked
+        self._answers = answers
+        self._stay = WeakIdKeyDictionary()
+        """Tensors that are on the CPU even where there is a GPU."""
+
+    def call(self, func: Any, args: Any, kwargs: dict[str, Any], frame: FrameType) -> Any:
+        """Make a call of `frame`'s, or answer it."""
+        import torch
+
+        if func in self._answers and args[0].device.type == "cpu":
+            return func(*args) if args[0] in self._stay else self._answer(func, frame)
+        given = (*args, *kwargs.values())
+        on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, given))
+        if on_gpu and not self._answers:  # with answers, compiled code is told the same
+            _record(self._asked, frame)
+        if func is torch.Tensor.cuda:
+            return args[0]
+        result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
+        if self._answers and not on_gpu and isinstance(result, torch.Tensor):
+            self._follow(func, given, result)
+        return result
+
+    def _answer(self, func: Any, frame: FrameType) -> Any:
+        import torch
+
+        tensor: Any = torch.Tensor
+        if func != tensor.device.__get__:  # passed on more often than asked for
+            self._asked.in_frame(frame, str(func), self._answers[func], as_target=True)
+        return self._answers[func]
+
+    def _follow(self, func: Any, given: Any, result: Any) -> None:
+        """Keep that a result is on the CPU: made there, or from what is there."""
+        import torch
+
+        tensors = _tensors(given)
+        if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
+            self._stay[result] = True
+
+
+def _tensors(given: Any) -> list[Any]:
+    import torch
+
+    flat = [each for value in given for each in (value if isinstance(value, tuple | list) else (value,))]
+    return [each for each in flat if isinstance(each, torch.Tensor)]
+
+
+def _record(asked: Asked, frame: FrameType | None) -> None:
+    """Record a device that is written out, at the line of the program that torch is called from."""
+    while frame is not None and asked.is_torchs(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is not None:
+        asked.in_frame(frame, "cuda", _ON_CPU, as_target=False)

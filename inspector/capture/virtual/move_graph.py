@@ -1,0 +1,163 @@
+"""A captured graph, moved to a GPU that is not there: the same computation on fake tensors of that device.
+
+Dynamo captured it from tensors on the CPU, and writes devices into it as constants. Inputs are made from what Dynamo
+knows of each (`example_value`, with symbolic sizes), so that the moved graph has the same shapes and guards.
+"""
+
+import copy
+from collections import Counter
+from typing import Any
+
+from ctrace.inspector.capture.virtual.choices.flex import save_for_backward
+from ctrace.inspector.capture.virtual.torch_side.devices import CPU, Literal
+
+GPU = "cuda:0"
+_MARKS = ("_dynamo_static_input_type",)
+"""Attributes of an input that AOTAutograd looks at (2.11 to 2.13, _functorch/_aot_autograd/frontend_utils.py)."""
+
+
+def move(model: Any, inputs: Any) -> list[Any]:
+    """Move a graph, in place, and give its inputs as they would be on the GPU; to be called while one is presented.
+
+    What hangs below the graph, and may be shared with a copy of it, is replaced and not changed.
+
+    Raises:
+        NotImplementedError: an input is no ordinary tensor, such as a sparse one.
+    """
+    placeholders = [node for node in model.graph.nodes if node.op == "placeholder"]
+    with _fake_mode():
+        moved = _Inputs(inputs)
+        fakes = [
+            moved.of(node.meta.get("example_value"), given) for node, given in zip(placeholders, inputs, strict=True)
+        ]
+        for node, fake in zip(placeholders, fakes, strict=True):
+            node.meta["example_value"] = fake
+        _move_module(model)
+    return fakes
+
+
+def _fake_mode() -> Any:
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    context = torch._guards.TracingContext.try_get()
+    return context.fake_mode if context and context.fake_mode else FakeTensorMode()
+
+
+class _Inputs:
+    """Makes fake inputs; those that share memory go on sharing it."""
+
+    def __init__(self, inputs: Any) -> None:
+        import torch
+
+        tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+        self._uses = Counter(map(_storage, tensors))
+        self._bases: dict[Any, Any] = {}
+
+    def of(self, known: Any, given: Any) -> Any:
+        """Make the input for `given`, with the sizes that Dynamo knows it by, where it does."""
+        import torch
+
+        if not isinstance(given, torch.Tensor):
+            return given
+        key = _storage(given)
+        base = self._base(key, given) if self._uses[key] > 1 else None
+        return _fake_like(known if isinstance(known, torch.Tensor) else given, given, base)
+
+    def _base(self, key: Any, given: Any) -> Any:
+        """Give memory for all tensors of one type that lie in one storage."""
+        import torch
+
+        key = (key, given.dtype)
+        if key not in self._bases:
+            size = given.untyped_storage().nbytes() // given.element_size()
+            self._bases[key] = torch.empty(size, dtype=given.dtype, device=GPU)
+        return self._bases[key]
+
+
+def _storage(tensor: Any) -> Any:
+    """Name the memory of a tensor; one that has none of its own is only itself."""
+    import torch
+
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+
+
+def _fake_like(known: Any, given: Any, base: Any = None) -> Any:
+    """Make a fake tensor like `given`, sized as `known`, within `base` if there is one."""
+    import torch
+
+    if known.layout is not torch.strided or _wraps(given):
+        msg = f"an input is a {type(given).__name__} of layout {known.layout}, which is not an ordinary tensor"
+        raise NotImplementedError(msg)
+    with torch.no_grad():
+        fake = _strided(known, base)
+    if isinstance(given, torch.nn.Parameter):
+        fake = torch.nn.Parameter(fake, requires_grad=given.requires_grad)
+    elif given.requires_grad:
+        fake.requires_grad_()
+        fake = fake if given.is_leaf else fake.view_as(fake)
+    for name in _MARKS:
+        if hasattr(given, name):
+            setattr(fake, name, getattr(given, name))
+    return fake
+
+
+def _wraps(tensor: Any) -> bool:
+    """Whether it is a tensor made of other tensors."""
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    return bool(is_traceable_wrapper_subclass(tensor))
+
+
+def _strided(known: Any, base: Any) -> Any:
+    import torch
+
+    size, stride, offset = known.size(), known.stride(), known.storage_offset()
+    if base is not None:
+        return torch.as_strided(base, size, stride, offset)
+    fake = torch.empty_strided(size, stride, dtype=known.dtype, device=GPU)
+    # Whether memory is aligned to 16 bytes, which Inductor looks at, is a matter of the offset.
+    return fake if isinstance(offset, int) and offset == 0 else _shifted(fake, size, stride, offset)
+
+
+def _shifted(fake: Any, size: Any, stride: Any, offset: Any) -> Any:
+    import torch
+
+    extent = fake.untyped_storage().nbytes() // fake.element_size()
+    return torch.as_strided(torch.empty(extent + offset, dtype=fake.dtype, device=GPU), size, stride, offset)
+
+
+def _move_module(module: Any) -> None:
+    import torch
+
+    tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+    fakes = {id(tensor): _fake_like(tensor, tensor) for tensor in (*module.parameters(), *module.buffers())}
+    for name, tensor in tensors:
+        setattr(module, name, fakes[id(tensor)])
+    for name, child in list(module.named_children()):
+        setattr(module, name, copy.deepcopy(child, dict(fakes)))
+    for each in module.modules():
+        if isinstance(each, torch.fx.GraphModule):
+            _move_constants(each)
+
+
+def _move_constants(module: Any) -> None:
+    import torch
+
+    for node in module.graph.nodes:
+        if node.target != "cpu":  # `x.cpu()` goes to the CPU from wherever x is
+            node.args = torch.fx.node.map_aggregate(node.args, _moved)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, _moved)
+    save_for_backward(module.graph)
+    module.recompile()
+
+
+def _moved(value: Any) -> Any:
+    """Move a device; "cpu" that the program wrote out is one on the GPU too."""
+    import torch
+
+    if isinstance(value, Literal):
+        return CPU
+    if isinstance(value, torch.device) and value.type == "cpu":
+        return torch.device(GPU)
+    return GPU.partition(":")[0] if isinstance(value, str) and value == "cpu" else value

@@ -1,0 +1,195 @@
+"""Ops of the GPU's path for which the CPU has no kernel: they give zeros of the right shape, and the log says so.
+
+With `--target` a program takes the path that it takes on the GPU, and its tensors are on the CPU: an op there may have
+no CPU kernel, or none for the dtype, such as `histc` of integers. Torch raises NotImplementedError then (c10/core,
+`TORCH_CHECK_NOT_IMPLEMENTED`; dispatcher: "Could not run ... from the 'CPU' backend"); before 2.9 some kernels raise
+RuntimeError in the same words. What the op would give is asked of its meta kernel.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.model.target import NOT_REAL
+
+_LACKING = re.compile(r"not implemented for '|Could not run '")
+_PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+_GRAPH = "<eval_with_key>"
+"""How names of files begin that torch.fx writes graphs into (fx/graph_module.py)."""
+
+
+class _Made:
+    """Ops of a capture that gave zeros."""
+
+    recorder: Recorder | None = None
+    ops: dict[str, None]
+
+
+def why_not_real(recorder: Recorder) -> str:
+    """Say why values of the program are not its own; empty: all are."""
+    names = _Made.ops if _Made.recorder is recorder else {}
+    return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
+
+
+class StandIns:
+    """Runs code in which ops without a kernel give zeros."""
+
+    def __init__(self, recorder: Recorder, target: str) -> None:
+        self._recorder = recorder
+        self._target = target
+        self._asked = Asked.of(recorder)
+
+    @contextmanager
+    def used(self, graph: Any = None, name: str = "") -> Iterator[None]:
+        """Use zeros in the block, which runs `graph`, called `name`, or eager code."""
+        mode = _mode(lambda func, error: self._say(func, error, graph, name))
+        with mode:
+            yield
+
+    def in_graph(self, graph: Any, name: str) -> Callable[..., Any]:
+        """Wrap a graph's forward."""
+
+        def forward(*args: Any) -> Any:
+            with self.used(graph, name):
+                return graph.forward(*args)
+
+        return forward
+
+    def _say(self, func: Any, error: Exception, graph: Any, name: str) -> None:
+        if _Made.recorder is not self._recorder:
+            _Made.recorder, _Made.ops = self._recorder, {}
+        _Made.ops[str(func)] = None
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        place = self._place(sys._getframe(2), graph)
+        where = " ".join(part for part in (f"at {place}" if place else "", f"in {name}" if name else "") if part)
+        self._recorder.problem(
+            f"values after {func}{f' {where}' if where else ''} {NOT_REAL} for it ({first}), so"
+            f" it gave zeros; control flow that depends on them may differ from that on {self._target}"
+        )
+
+    def _place(self, frame: FrameType | None, graph: Any) -> str:
+        """Name the innermost line of the program's, or that which a graph's node was traced from."""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if graph is not None and file.startswith(_GRAPH):
+                return _of_node(graph, frame.f_lineno)
+            if not file.startswith("<") and not self._asked.is_torchs(file):
+                return f"{file}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+
+@contextmanager
+def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
+    """Let Dynamo trace ops that the CPU lacks: their meta kernels refuse fake tensors that are on the CPU.
+
+    Such a kernel asks `device_hint` (2.11 to 2.13, _meta_registrations.py). It is only answered otherwise once it has
+    refused, so that strides of all other results stay those of the CPU, on which the graph runs.
+    """
+    with ExitStack() as patches:
+
+        def install(module: ModuleType) -> None:
+            with recorder.watching("ops that only the GPU has"):
+                mode = module.FakeTensorMode
+                patches.enter_context(patched(mode, "dispatch", _again_as_there(mode.dispatch)))
+
+        when("torch._subclasses.fake_tensor", install)
+        yield
+
+
+def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except (NotImplementedError, RuntimeError) as error:
+            if not _LACKING.search(str(error)):
+                raise
+        from torch import _meta_registrations
+
+        with patched(_meta_registrations, "device_hint", lambda _tensor: "cuda"):
+            return original(*args, **kwargs)
+
+    return dispatch
+
+
+def _of_node(graph: Any, line: int) -> str:
+    """Find the node that a line of a graph's code is of (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
+    number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
+    nodes = list(graph.graph.nodes)
+    stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
+    places = _PLACE.findall(stack or "")
+    return f"{places[-1][0]}:{places[-1][1]}" if places else ""
+
+
+def _mode(say: Callable[[Any, Exception], None]) -> Any:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class _Zeros(TorchDispatchMode):
+        supports_higher_order_operators = True  # as a user's Triton kernel, or torch.cond
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            try:
+                return func(*args, **(kwargs or {}))
+            except (NotImplementedError, RuntimeError) as error:
+                if not _LACKING.search(str(error)):
+                    raise
+                results = _zeros(func, args, kwargs or {}, error)
+                say(func, error)
+                return results
+
+    return _Zeros()
+
+
+def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+    """Return zeros like the results of an op; one that writes into an argument leaves it as it is.
+
+    Tensors of device meta stand for its arguments: kernels for them follow the GPU's rules where devices differ
+    (2.11 to 2.13, _meta_registrations.py: `device_hint`), and those for a fake tensor on the CPU follow the CPU's.
+
+    Raises:
+        Exception: `error`, where no such kernel knows the results.
+    """
+    from torch.utils import _pytree
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    given: dict[int, Any] = {}
+    with _disable_current_modes():
+        try:
+            positional, named = _pytree.tree_map(lambda value: _meta(value, given), (args, kwargs))
+            results = func(*positional, **named)
+        except Exception:
+            raise error from None
+        return _pytree.tree_map(lambda value: _zero(value, given), results)
+
+
+def _meta(value: Any, given: dict[int, Any]) -> Any:
+    import torch
+
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+    given[id(made)] = (value, made)  # with the key's owner, so that no other tensor gets its id
+    return made
+
+
+def _zero(value: Any, given: dict[int, Any]) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    if id(value) in given:
+        return given[id(value)][0]
+    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype).zero_()

@@ -1,0 +1,130 @@
+"""Questions to torch.cuda: who asks, and what he is told.
+
+Dynamo knows these functions by identity, and guards on them so. They stay themselves: their code is replaced. Torch's
+own questions are answered as ever.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.virtual_gpu import properties_of
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+_NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
+"""What raises without a GPU: it is always answered as the target."""
+
+
+def facts(gpu: TargetGpu) -> Source:
+    """Make the source that answers what the program asks of torch.cuda."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        with ExitStack() as patches:
+
+            def install(cuda: ModuleType) -> None:
+                with recorder.watching("what the program asks of torch.cuda"):
+                    told = Facts.current = Facts(gpu, Asked.of(recorder))
+                    for name in told.answers:
+                        told.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
+
+            when("torch.cuda", install)
+            try:
+                yield
+            finally:
+                patches.close()
+                Facts.current = None
+
+    return source
+
+
+class Facts:
+    """What is said of the device, and to whom."""
+
+    current: "Facts | None" = None
+
+    def __init__(self, gpu: TargetGpu, asked: Asked) -> None:
+        properties = properties_of(gpu)
+        self._asked = asked
+        self.as_target = False
+        """Whether everything is answered as the target."""
+        self.originals: dict[str, Callable[..., Any]] = {}
+        self.answers: dict[str, Any] = {
+            "is_available": True,
+            "device_count": 1,
+            "current_device": 0,
+            "get_device_capability": gpu.capability,
+            "get_device_name": gpu.title,
+            "get_device_properties": properties,
+            "is_bf16_supported": gpu.capability >= (8, 0),
+        }
+
+    def answer(self, name: str, args: Any, kwargs: Any) -> Any:
+        """Answer one question, as the target or as torch does."""
+        frame = sys._getframe(3)
+        if self._asked.is_torchs(frame.f_code.co_filename):
+            return self.originals[name](*args, **kwargs)
+        as_target = self.as_target or name in _NO_ANSWER
+        told = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
+        said = gpu_named(told) if name == "get_device_properties" else told
+        self._asked.in_frame(frame, f"torch.cuda.{name}()", said, as_target=as_target)
+        return told
+
+
+def gpu_named(properties: Any) -> str:
+    """Name a device for the record of an answer."""
+    return f"those of {properties.name}"
+
+
+def answered(name: str, args: Any, kwargs: Any) -> Any:
+    """Answer the question that the recoded `torch.cuda.<name>` was asked."""
+    if Facts.current is None:
+        msg = f"torch.cuda.{name} was called after ctrace had put it back; please report this"
+        raise RuntimeError(msg)
+    return Facts.current.answer(name, args, kwargs)
+
+
+@contextmanager
+def as_the_target() -> Iterator[None]:
+    """Answer everything as the target until the end of the block."""
+    told = Facts.current
+    if told is None:
+        yield
+        return
+    before, told.as_target = told.as_target, True
+    try:
+        yield
+    finally:
+        told.as_target = before
+
+
+_CODE = """
+def {name}(*args, **kwargs):
+    from ctrace.inspector.capture.virtual.torch_cuda_answers import answered
+    return answered({name!r}, args, kwargs)
+"""
+
+
+@contextmanager
+def _recoded(function: FunctionType) -> Iterator[Callable[..., Any]]:
+    """Have a function ask us, and give what it was as another function."""
+    code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+    before = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
+    before.__kwdefaults__ = keywords
+    function.__code__, function.__defaults__, function.__kwdefaults__ = _asking(function.__name__), None, None
+    try:
+        yield before
+    finally:
+        function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
+
+
+def _asking(name: str) -> CodeType:
+    made: dict[str, Any] = {}
+    exec(compile(_CODE.format(name=name), __file__, "exec"), made)
+    code: CodeType = made[name].__code__
+    return code

@@ -1,0 +1,210 @@
+"""Questions about the device in code that Dynamo traces: answered as the GPU would be, so that its branch is traced.
+
+Dynamo knows a device as a `ConstantVariable` (2.11 to 2.13, _dynamo/variables/constant.py), and folds what is asked of
+it. Here the device of a tensor is the GPU's constant; it becomes the CPU's again where it leaves for the graph
+(`as_proxy`) or for bytecode (codegen.py), both of which run on the CPU. Guards come from the tensors themselves, and
+stay as they are.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.torch_side.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
+from ctrace.inspector.capture.virtual.torch_side.whereabouts import stays_on_cpu
+
+_ATTRIBUTES = {"type", "index"}
+_COMPARISONS = ("==", "!=", "in", "not in")
+_AVAILABLE = ("torch.cuda", "torch.accelerator")
+
+
+@contextmanager
+def questions(recorder: Recorder, when: When) -> Iterator[None]:
+    """Have Dynamo answer as the GPU, and record what was asked."""
+    asked = Asked.of(recorder)
+    with ExitStack() as patches:
+
+        def install(_dynamo: ModuleType) -> None:
+            with recorder.watching("what the program asks about the device"):
+                for owner, name, make in _hooks(asked):
+                    patches.enter_context(patched(owner, name, make(getattr(owner, name))))
+                patches.enter_context(_comparisons(asked))
+
+        when("torch._dynamo", install)
+        yield
+
+
+_Hook = tuple[Any, str, Callable[[Any], Callable[..., Any]]]
+
+
+def _hooks(asked: Asked) -> Iterator[_Hook]:
+    from torch._dynamo.codegen import PyCodegen
+    from torch._dynamo.variables import ConstantVariable, TensorVariable
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+    from torch._dynamo.variables.user_defined import UserDefinedClassVariable
+
+    yield TensorVariable, "var_getattr", lambda original: _attribute(original, asked)
+    yield TensorVariable, "call_method", lambda original: _method(original, asked)
+    yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, asked)
+    yield ConstantVariable, "const_getattr", lambda original: _of_device(original, asked)
+    yield PyCodegen, "__call__", _into_bytecode
+    yield TorchInGraphFunctionVariable, "call_function", lambda original: _function(original, asked)
+    yield UserDefinedClassVariable, "call_function", _made
+
+
+def _constant(value: Any) -> Any:
+    from torch._dynamo.variables import ConstantVariable
+
+    return ConstantVariable.create(value)
+
+
+def _device(variable: Any) -> Any:
+    """Give the device that a variable is, if it is one; what is not realized yet stays so: that would add guards."""
+    from torch._dynamo.variables import ConstantVariable, LazyVariableTracker
+
+    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
+        variable = variable.realize()
+    value = variable.value if type(variable) is ConstantVariable else None
+    return None if isinstance(value, str) else value
+
+
+def _attribute(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    """`x.device`, `x.is_cuda`, `x.is_cpu`."""
+
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        found = original(self, tx, name)
+        if name not in ("device", "is_cuda", "is_cpu") or not _is_on_cpu(self) or stays_on_cpu(self.proxy.node):
+            return found
+        if name == "device":
+            return _constant(the_gpu())
+        answer = name == "is_cuda"
+        asked.traced(tx, f"Tensor.{name}", answer)
+        return _constant(answer)
+
+    return var_getattr
+
+
+def _is_on_cpu(tensor: Any) -> bool:
+    return tensor.device is not None and tensor.device.type == CPU
+
+
+def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    """`x.get_device()`; `x.cuda()`, which a tensor of the GPU's is already; `x.cpu()`, which leaves it."""
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name == "get_device" and _is_on_cpu(self) and not stays_on_cpu(self.proxy.node):
+            asked.traced(tx, "Tensor.get_device()", 0)
+            return _constant(0)
+        if name == "cuda" and not args and not kwargs:
+            return original(self, tx, "to", [_constant(the_gpu())], {})
+        if name == "cpu":
+            asked.traced(tx, "Tensor.cpu()", "on the CPU")
+        return original(self, tx, name, args, kwargs)
+
+    return call_method
+
+
+def _made(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.device(name)`, where the name comes from outside of the traced code: no literal, so its index says."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
+        given = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
+        found = original(self, tx, args, kwargs)
+        return _constant(torch.device(CPU, 0)) if given and is_cpu(_device(found)) else found
+
+    return call_function
+
+
+def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    """Give the graph the CPU for the GPU, and mark the word "cpu" that the program wrote."""
+
+    def as_proxy(self: Any) -> Any:
+        value = original(self)
+        if is_gpu(value):
+            return on_cpu(value)
+        if not isinstance(value, str) and is_cpu(value) and value.index is not None:
+            return type(value)(CPU)
+        if self.source is None and is_cpu(value):
+            tx = _tracing(sys._getframe(1))
+            if tx is not None:
+                asked.traced(tx, str(value), "on the CPU")
+            return Literal(CPU)
+        return value
+
+    return as_proxy
+
+
+def _tracing(frame: Any) -> Any:
+    """Find the innermost translator: that of the function that is being traced."""
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    while frame is not None:
+        self = frame.f_locals.get("self")
+        if isinstance(self, InstructionTranslatorBase):
+            return self
+        frame = frame.f_back
+    return None
+
+
+def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        held = _device(value)
+        if is_gpu(held) and value.source is None:
+            value = _constant(on_cpu(held))
+        return original(self, value, *args, **kwargs)
+
+    return call
+
+
+def _of_device(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    """`x.device.type`, `x.device.index`."""
+
+    def const_getattr(self: Any, tx: Any, name: str) -> Any:
+        found = original(self, tx, name)
+        if name in _ATTRIBUTES and is_gpu(_device(self)):
+            asked.traced(tx, f"device.{name}", found)
+        return found
+
+    return const_getattr
+
+
+def _function(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        module, name = getattr(self.value, "__module__", ""), getattr(self.value, "__name__", "")
+        if module in _AVAILABLE and name == "is_available":
+            asked.traced(tx, f"{module}.{name}()", True)
+            return _constant(True)
+        return original(self, tx, args, kwargs)
+
+    return call_function
+
+
+@contextmanager
+def _comparisons(asked: Asked) -> Iterator[None]:
+    """Record `x.device == ...`; Dynamo folds it."""
+    from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
+
+    before = {name: handlers[name] for name in _COMPARISONS}
+    handlers.update({name: _compared(name, original, asked) for name, original in before.items()})
+    try:
+        yield
+    finally:
+        handlers.update(before)
+
+
+def _compared(name: str, original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+    def compare(tx: Any, args: Any, kwargs: Any) -> Any:
+        found = original(tx, args, kwargs)
+        if any(is_gpu(_device(each)) for each in args) and found.is_python_constant():
+            asked.traced(tx, f"device {name} device", found.as_python_constant())
+        return found
+
+    return compare

@@ -1,0 +1,228 @@
+"""Triton kernels of the program's, run on the CPU where there is no GPU to run them: by Triton's interpreter.
+
+A launch is `JITFunction.run` (3.6 and 3.7, triton/runtime/jit.py), which needs a driver. The interpreter
+(triton/runtime/interpreter.py) runs the kernel's Python on tensors in memory, one program of the grid after another.
+It is slow, and does not know all of the language: what it cannot run is not known, and said so.
+"""
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+SECONDS = 20
+"""What one launch may take."""
+_not_run: dict[str, str] = {}
+"""Kernels that the interpreter could not run, each with the reason."""
+
+
+def why_unknown() -> str:
+    """Say why results of the program are not known; empty: every kernel was run."""
+    return "; ".join(f"the kernel {name} was not run without a GPU" for name in _not_run)
+
+
+@contextmanager
+def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
+    """Run launches on tensors of the CPU by the interpreter."""
+    _not_run.clear()
+    with ExitStack() as patches:
+
+        def install_dynamo(support: ModuleType) -> None:
+            with recorder.watching("whether Dynamo takes Triton kernels"):
+                # Asked for each kernel that is met (2.11 to 2.13, _dynamo/variables/builder.py).
+                patches.enter_context(patched(support, "has_triton", functools.cache(support.has_triton_package)))
+
+        def install(jit: ModuleType) -> None:
+            with recorder.watching("kernels that are run without a GPU"):
+                run = _launching(jit.JITFunction.run, recorder)
+                patches.enter_context(patched(jit.JITFunction, "run", run))
+
+        def install_autotuner(autotuner: ModuleType) -> None:
+            with recorder.watching("configurations of kernels that are run without a GPU"):
+                tuner = autotuner.Autotuner
+                patches.enter_context(patched(tuner, "run", _untuned(tuner.run)))
+
+        when("torch.utils._triton", install_dynamo)
+        when("triton.runtime.jit", install)
+        when("triton.runtime.autotuner", install_autotuner)
+        yield
+
+
+def _launching(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup or not _on_cpu((*args, *kwargs.values())):
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        _untraced(_interpret)(self, args, kwargs, grid, recorder)
+        return None
+
+    return run
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep Dynamo, which may be around the launch, from compiling the interpreter."""
+    import torch
+
+    disabled: Callable[..., Any] = torch.compiler.disable(function)
+    return disabled
+
+
+def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Take the first configuration: which is the fastest cannot be seen here."""
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _on_cpu((*args, *kwargs.values())) or not self.configs:
+            return original(self, *args, **kwargs)
+        config = self.configs[0]
+        named = {**dict(zip(self.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook(named)
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    return run
+
+
+def _on_cpu(values: tuple[Any, ...]) -> bool:
+    """Whether there are tensors, real ones, and all on the CPU, whatever the program is told of that."""
+    import torch
+    from torch._C import DisableTorchFunction
+    from torch._subclasses import FakeTensor
+
+    tensors = [value for value in map(_base, values) if isinstance(value, torch.Tensor)]
+    with DisableTorchFunction():
+        return bool(tensors) and all(each.device.type == "cpu" and not isinstance(each, FakeTensor) for each in tensors)
+
+
+def _base(value: Any) -> Any:
+    """Give the tensor in a descriptor or a reinterpreted tensor (triton/tools/tensor_descriptor.py, runtime/jit.py)."""
+    return getattr(value, "base", value) if type(value).__module__.startswith("triton.") else value
+
+
+def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorder) -> None:
+    """Run one launch; if that cannot be done, leave outputs as they are, and say so."""
+    name = kernel.fn.__name__
+    if name in _not_run:
+        return
+    try:
+        _run(kernel, args, kwargs, grid)
+    except Exception as error:
+        _not_run[name] = _reason(error)
+        recorder.problem(
+            f"what {name} computes is not known: there is no GPU, and Triton's interpreter {_not_run[name]};"
+            " results were not compared with eager"
+        )
+
+
+class _TooSlowError(Exception):
+    """The time is up."""
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    if isinstance(cause, _TooSlowError):
+        return f"takes longer than {SECONDS} s"
+    lines = str(cause).splitlines()
+    return f"failed with {type(cause).__name__}: {lines[0] if lines else ''}"
+
+
+def _run(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
+    from triton.runtime import interpreter as triton_interpreter
+    from triton.runtime import jit
+
+    copies: dict[Any, Any] = {}
+    launch = triton_interpreter.GridExecutor(
+        _rewritten(kernel, copies), kernel.arg_names, _sizes(kernel, args, kwargs, grid)
+    )
+    builder = triton_interpreter.interpreter_builder
+    with ExitStack() as patches:
+        patches.enter_context(_language_kept())
+        patches.enter_context(patched(jit.JITFunction, "__call__", _calling(copies)))
+        for name in ("set_grid_idx", "create_masked_load"):
+            patches.enter_context(patched(builder, name, _until(time.monotonic() + SECONDS, getattr(builder, name))))
+        patches.enter_context(_no_modes())
+        launch(*args, **kwargs)
+
+
+def _rewritten(kernel: Any, copies: dict[Any, Any]) -> Any:
+    """Give a kernel as the interpreter wants it, with globals of its own: it writes names of its own into them."""
+    from triton.runtime.interpreter import FunctionRewriter
+
+    function = kernel.fn
+    if function not in copies:
+        copied = FunctionType(function.__code__, dict(function.__globals__), function.__name__, function.__defaults__)
+        copied.__annotations__, copied.__kwdefaults__ = function.__annotations__, function.__kwdefaults__
+        copies[function] = FunctionRewriter(copied).rewrite_ast()
+    return copies[function]
+
+
+def _calling(copies: dict[Any, Any]) -> Callable[..., Any]:
+    """Have a kernel call another `@triton.jit` function, one of Triton's own library perhaps."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from triton.runtime.interpreter import _patch_lang
+
+        function = _rewritten(self, copies)
+        _patch_lang(function)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _sizes(kernel: Any, args: Any, kwargs: Any, grid: Any) -> tuple[int, ...]:
+    if callable(grid):
+        given = {**_defaults(kernel.fn), **dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        grid = grid(given)
+    return tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+def _until(end: float, original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if time.monotonic() > end:
+            raise _TooSlowError
+        return original(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def _language_kept() -> Iterator[None]:
+    """Put Triton's language back afterwards: the interpreter replaces its functions, which compiling needs."""
+    from triton import language
+
+    core = language.core
+    owners = (language, core, language.math, language.tensor, core.tensor_descriptor_base, language.dtype)
+    before = [dict(vars(owner)) for owner in owners]
+    try:
+        yield
+    finally:
+        for owner, names in zip(owners, before, strict=True):
+            _put_back(owner, names)
+
+
+def _put_back(owner: Any, names: dict[str, Any]) -> None:
+    for name, value in list(vars(owner).items()):
+        if name not in names:
+            delattr(owner, name)
+        elif names[name] is not value:
+            setattr(owner, name, names[name])
+
+
+@contextmanager
+def _no_modes() -> Iterator[None]:
+    """The interpreter works with tensors of its own, which are on the CPU and are no ops of the program's."""
+    from torch._C import DisableTorchFunction
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with DisableTorchFunction(), _disable_current_modes():
+        yield

@@ -1,0 +1,270 @@
+"""A GPU that is not there: while it is presented, torch, Inductor and Triton are told what they ask about it.
+
+Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which keeps
+functions of `torch.cuda` under names of its own; both are answered. Nothing can be run on this device: tensors on it
+are fake, and what would launch or time a kernel is left out by who presents it (`emit.py`).
+"""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from ctrace.inspector.capture.building.gpu import tf32_allowed
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.virtual.choices.convolution import convolved_as_on
+from ctrace.inspector.capture.virtual.choices.padding import padding_left_open
+from ctrace.inspector.capture.virtual.choices.sdpa import attention_as_on
+from ctrace.inspector.capture.virtual.torch_side.constants import constants_on_cpu
+from ctrace.inspector.capture.virtual.torch_side.driver import Driver
+from ctrace.inspector.capture.virtual.torch_side.generators import one_generator
+from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
+from ctrace.inspector.capture.virtual.torch_side.speed import as_fast_as
+from ctrace.inspector.gpus.gpu import TargetGpu
+
+_CACHED = {
+    "torch.utils._triton": (
+        "has_triton",
+        "_device_supports_tma",
+        "has_triton_experimental_host_tma",
+        "has_triton_tensor_descriptor_host_tma",
+        "has_triton_tma",
+        "has_triton_tma_device",
+        "has_datacenter_blackwell_tma_device",
+        "has_triton_stable_tma_api",
+    ),
+    "torch._inductor.utils": (
+        "get_gpu_type",
+        "is_big_gpu",
+        "get_max_num_sms",
+        "using_b200",
+        "get_device_tflops",
+        "get_gpu_dram_gbps",
+        "_triton_supported_fp8_dtypes",
+    ),
+    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
+}
+"""Functions that remember what they were once told about the device, by module."""
+_ALLOCATOR = "check_caching_allocator_for_cudagraphs"
+
+
+class VirtualGpu:
+    """Presents one GPU to torch, as often as needed."""
+
+    def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
+        record_target(recorder, gpu)
+        self.facts = gpu
+        self._recorder = recorder
+        self._tf32: list[str] = []
+        self._properties = properties_of(gpu)
+        self._capability = gpu.capability
+        self._driver = Driver(gpu)
+        self._hooks = Hooks(gpu.capability)
+        self._depth = 0
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Answer as the GPU would until the end of the block; blocks may be nested."""
+        if self._depth:
+            yield
+            return
+        self._depth += 1
+        try:
+            self._record_tf32()
+            with ExitStack() as patches:
+                self._install(patches)
+                yield
+        finally:
+            self._depth -= 1
+
+    def _record_tf32(self) -> None:
+        """Record anew what the program lets libraries do with float32, which it may set at any time before a graph."""
+        if self._capability < (8, 0):
+            return
+        with self._recorder.watching("tf32_allowed"):
+            allowed = tf32_allowed()
+            if allowed != self._tf32:
+                record_target(self._recorder, self.facts, allowed)
+                self._tf32 = allowed
+
+    @contextmanager
+    def tracing(self, inputs: Any) -> Iterator[None]:
+        """Trace a graph of these inputs until the end of the block: for inference where no backward can be traced."""
+        import torch
+
+        refused = self._hooks.refused()
+        if not refused or not _differentiates(inputs):
+            yield
+            return
+        self._recorder.problem(
+            f"no code was emitted for the backward, and that for the forward is as for inference: {refused}"
+        )
+        with torch.no_grad():
+            yield
+
+    def _install(self, patches: ExitStack) -> None:
+        patches.enter_context(self._hooks.shown())
+        patches.enter_context(_forgetting())
+        for owner, name, value in self._answers():
+            with self._recorder.watching(f"what the target says to {getattr(owner, '__name__', owner)}.{name}"):
+                patches.enter_context(patched(owner, name, value))
+        patches.enter_context(self._driver.active())
+        patches.enter_context(constants_on_cpu())
+        for what, part in self._parts().items():
+            with self._recorder.watching(what):
+                patches.enter_context(part())
+
+    def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Give what stands in for the device where torch chooses by it, and what a failure to put it there is of."""
+        return {
+            "attention for the target": lambda: attention_as_on(self._capability),
+            "convolutions for the target": lambda: convolved_as_on(self._capability),
+            "the speed of the target": lambda: as_fast_as(self.facts),
+            "random generators": one_generator,
+            "choices of padding": lambda: padding_left_open(self._recorder),
+        }
+
+    def _answers(self) -> Iterator[tuple[Any, str, Any]]:
+        import torch
+        from torch._dynamo.device_interface import CudaInterface
+        from torch._inductor import cudagraph_utils
+        from torch._inductor.runtime import triton_helpers
+        from torch._subclasses import fake_tensor
+
+        cuda: Any = torch.cuda
+        yield from ((cuda, name, value) for name, value in self._of_cuda().items())
+        for name, value in self._of_interface().items():
+            yield CudaInterface, name, staticmethod(value)
+        yield CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: self._properties)
+        yield CudaInterface.Worker, "current_device", staticmethod(lambda: 0)
+        # A fake tensor would make a real one first, to have a context (fake_tensor.py, `init_gpu_context`).
+        yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
+        yield fake_tensor, "init_gpu_context", lambda _device: None
+        yield triton_helpers, "set_driver_to_gpu", lambda: None
+        # CUDA graphs want the caching allocator, which is on by default (2.13, cudagraph_utils.py; 2.11 does not ask).
+        if hasattr(cudagraph_utils, _ALLOCATOR):
+            yield cudagraph_utils, _ALLOCATOR, lambda: None
+
+    def _of_cuda(self) -> dict[str, Any]:
+        return {
+            **self._of_interface(),
+            "is_initialized": lambda: False,
+            "get_device_capability": lambda _device=None: self._capability,
+            "get_device_name": lambda _device=None: self._properties.name,
+            "is_tf32_supported": lambda: self._capability >= (8, 0),
+            "device": _Nothing,
+            "get_rng_state": lambda _device=None: _rng_state(),
+            "set_rng_state": lambda _state, _device=None: None,
+            "mem_get_info": lambda _device=None: (self._properties.total_memory, self._properties.total_memory),
+        }
+
+    def _of_interface(self) -> dict[str, Any]:
+        return {
+            "is_available": lambda: True,
+            "device_count": lambda: 1,
+            "current_device": lambda: 0,
+            "set_device": lambda _device: None,
+            "synchronize": lambda _device=None: None,
+            "get_device_properties": lambda _device=None: self._properties,
+            "is_bf16_supported": lambda including_emulation=True: including_emulation or self._capability >= (8, 0),
+            "memory_allocated": lambda _device=None: 0,
+        }
+
+
+def _differentiates(inputs: Any) -> bool:
+    import torch
+
+    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
+
+
+class _Nothing:
+    """Stands in for `torch.cuda.device`: there is no other device to go to."""
+
+    def __init__(self, *_args: Any) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_error: Any) -> None:
+        return None
+
+
+def _rng_state() -> Any:
+    """Give a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
+    import torch
+
+    with torch.utils._python_dispatch._disable_current_modes():
+        return torch.zeros(16, dtype=torch.uint8)
+
+
+def properties_of(gpu: TargetGpu) -> Any:
+    """Give what `torch.cuda.get_device_properties` gives for this GPU: its names and units."""
+    return SimpleNamespace(
+        name=gpu.title,
+        major=gpu.capability[0],
+        minor=gpu.capability[1],
+        multi_processor_count=gpu.processors,
+        regs_per_multiprocessor=gpu.registers,
+        max_threads_per_multi_processor=gpu.threads,
+        max_threads_per_block=gpu.threads_per_block,
+        warp_size=gpu.warp,
+        total_memory=gpu.memory,
+        shared_memory_per_block=gpu.shared_per_block,
+        shared_memory_per_block_optin=gpu.shared_per_block_optin,
+        shared_memory_per_multiprocessor=gpu.shared,
+        L2_cache_size=gpu.l2,
+        gcnArchName="",
+        is_integrated=0,
+        is_multi_gpu_board=0,
+    )
+
+
+def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
+    """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
+    recorder.record(
+        "gpu",
+        {
+            "name": gpu.title,
+            "target": gpu.name,
+            "capability": list(gpu.capability),
+            "processors": gpu.processors,
+            "registers": gpu.registers,
+            "threads": gpu.threads,
+            "shared": gpu.shared,
+            "warp": gpu.warp,
+            "clock": gpu.clock,
+            "bandwidth": gpu.bandwidth,
+            "copied": None,
+            "empty": None,
+            "tf32": list(tf32),
+            "l2": gpu.l2,
+            "rates": dict(gpu.rates),
+            "vector_rates": dict(gpu.vector_rates),
+            "sources": dict(gpu.sources),
+        },
+    )
+
+
+@contextmanager
+def _forgetting() -> Iterator[None]:
+    """Have cached answers about the device forgotten before the block and after it."""
+    _forget()
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for module, names in _CACHED.items():
+        for name in names:
+            cached: Any = getattr(importlib.import_module(module), name, None)
+            if hasattr(cached, "cache_clear"):
+                cached.cache_clear()
+    from torch._inductor.runtime.hints import DeviceProperties
+
+    create: Any = DeviceProperties.create
+    create.cache_clear()

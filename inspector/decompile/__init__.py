@@ -1,5 +1,0 @@
-"""From bytecode back to Python: proven to do the same, or refused."""
-
-from ctrace.inspector.decompile.reconstruct import Refused, Source, reconstruct
-
-__all__ = ["Refused", "Source", "reconstruct"]

@@ -1,0 +1,98 @@
+"""The rounds of fusion: which pairs were fused, and why in this order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import zip_longest
+
+from ctrace.inspector.model.fusion import Candidate, Fusion, FusionRound, Score
+
+MOST_ROUNDS = 10
+"""After so many rounds torch stops (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
+_CLEAR = 16
+"""Sharing over so many times as much comes before being alike (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A pair that was found fusible, at its place in the order."""
+
+    candidate: Candidate
+    deciding: str
+    """The number of its score by which it comes before the next: a field of `Score`; empty: by none, or it is last."""
+    next: Score | None
+    """The next one's score."""
+    fused: tuple[str, str] | None
+    """The names under which the two were fused, which hold what had been fused before; None: they were not."""
+    is_joined: bool = False
+    """Whether fusions before it in the round had made the two one node already."""
+
+
+def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
+    """Give the fusible pairs of a round in the order in which they were tried."""
+    taken, made = _taken(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
+    return tuple(
+        Ranked(
+            each,
+            _deciding(each, after),
+            after.score if after else None,
+            taken.get(number),
+            number not in taken and any(_parts(each.first) | _parts(each.second) <= whole for whole in made),
+        )
+        for number, (each, after) in enumerate(zip_longest(round_.candidates, round_.candidates[1:]))
+    )
+
+
+def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
+    """Give the fused pairs that belong to no recorded candidate: all of them in a log of an older ctrace."""
+    taken = list(_taken(round_).values())
+    return tuple(pair for pair in round_.fused if pair not in taken)
+
+
+def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
+    """Name the rounds: `round 1`, ..., and `reorder pass` for the one in which loops may be reordered."""
+    for number, each in enumerate(fusion.rounds, 1):
+        yield "reorder pass" if each.reorder else f"round {number}", each
+
+
+def ending(fusion: Fusion) -> str:
+    """Say why there was no further round; empty: not known."""
+    usual = [each for each in fusion.rounds if not each.reorder]
+    if not usual:
+        return ""
+    if usual[-1].after == 1:
+        return "one node is left"
+    if usual[-1].after == usual[-1].before:
+        return "nothing more could be fused"
+    return f"torch stops after {MOST_ROUNDS} rounds" if len(usual) >= MOST_ROUNDS else ""
+
+
+def _deciding(each: Candidate, after: Candidate | None) -> str:
+    if after is None or each.score is None or after.score is None:
+        return ""
+    mine, other = each.score, after.score
+    is_far = max(mine.shared, other.shared) > _CLEAR * min(mine.shared, other.shared)
+    names = ("template", *(["shared"] if is_far else []), "kind", "shared", "overlap", "proximity")
+    return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
+
+
+def _taken(round_: FusionRound) -> dict[int, tuple[str, str]]:
+    """Find, by the numbers of candidates, the fused pair that holds both sides of each.
+
+    Earlier pairs of the round may have grown either side; torch joins names with `_`.
+    """
+    left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
+    taken = {}
+    for number, each in enumerate(round_.candidates if left else ()):
+        first, second = _parts(each.first), _parts(each.second)
+        for pair, (one, other) in left.items():
+            if (first <= one and second <= other) or (first <= other and second <= one):
+                taken[number] = pair
+                del left[pair]
+                break
+    return taken
+
+
+@lru_cache(maxsize=4096)
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(name.split("_"))

@@ -1,0 +1,97 @@
+"""What two nodes of a graph part use both, in bytes that one kernel for the two would not move."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from ctrace.inspector.model.fusion import Access, Buffer, Fusion, Node, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a pair moves again of one buffer."""
+
+    buffer: str
+    read: int
+    """Bytes: what the second reads of what the first wrote; or where both only read it, what both read."""
+    written: int = 0
+    """Bytes of the first's write, where only the second needs the buffer: fused, it would not exist."""
+    produced: bool = False
+    """Whether the first writes it for the second; otherwise both read it."""
+    perhaps: int = 0
+    """Bytes that may come to `read`: each uses a part of the buffer, and whether it is the same is not known."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved again, as far as it is certain."""
+        return self.read + self.written
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One node's use of a buffer."""
+
+    node: int
+    access: Access
+
+
+def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], list[Shared]]:
+    """Give, for the numbers of two nodes, what they share of each buffer, where it is, or may be, anything."""
+    buffers = {buffer.name: buffer for buffer in fusion.buffers}
+    outputs = {*fusion.outputs}
+    uses: dict[str, list[_Use]] = defaultdict(list)
+    for number, node in enumerate(nodes):
+        for access in node.accesses:
+            uses[access.buffer].append(_Use(number, access))
+    found: dict[tuple[int, int], list[Shared]] = defaultdict(list)
+    for name, using in uses.items():
+        if name in buffers:
+            for first, second, shared in _of_buffer(using, buffers[name], is_output=name in outputs):
+                found[first, second].append(shared)
+    return found
+
+
+def _of_buffer(using: Sequence[_Use], buffer: Buffer, *, is_output: bool) -> list[tuple[int, int, Shared]]:
+    """Compare each two users of one buffer, in the order in which they run."""
+    writers, whole = [use for use in using if use.access.written], buffer.bytes
+    is_only = len(writers) == 1 and buffer.role is not Role.INPUT
+    is_inner = buffer.role is Role.INNER and not is_output and len(using) == 2
+    found = []
+    for one, other in combinations(using, 2):
+        if not one.access.written:
+            shared = _both_read(one.access, other.access, whole)
+        elif _is_overwritten(one, other, writers, whole):
+            continue
+        else:
+            shared = _passed_on(one.access, other.access, whole, is_only=is_only, is_private=is_inner)
+        if shared.bytes or shared.perhaps:
+            found.append((one.node, other.node, shared))
+    return found
+
+
+def _both_read(one: Access, other: Access, whole: int | None) -> Shared:
+    is_same = one.part_read is not None and one.part_read == other.part_read
+    sure, most = _overlap(one.read, other.read, whole, is_same=is_same)
+    return Shared(one.buffer, sure, perhaps=most - sure)
+
+
+def _passed_on(one: Access, other: Access, whole: int | None, *, is_only: bool, is_private: bool) -> Shared:
+    """Compare what one writes with what the other reads; all of it comes from the only one that writes."""
+    is_same = is_only or (one.part_written is not None and one.part_written == other.part_read)
+    sure, most = _overlap(one.written, other.read, whole, is_same=is_same)
+    return Shared(one.buffer, sure, one.written if is_private and most else 0, produced=True, perhaps=most - sure)
+
+
+def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple[int, int]:
+    """Give the least and the most bytes that two parts of a buffer have in common, or that are one part."""
+    most = min(one, other)
+    if is_same:
+        return most, most
+    return (0 if whole is None else min(max(one + other - whole, 0), most)), most
+
+
+def _is_overwritten(one: _Use, other: _Use, writers: Sequence[_Use], whole: int | None) -> bool:
+    """Whether another node writes over what one wrote before the other comes to read it."""
+    between = (use for use in writers if one.node < use.node < other.node)
+    return any(whole is None or one.access.written + use.access.written > whole for use in between)

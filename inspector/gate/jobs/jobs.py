@@ -1,0 +1,110 @@
+"""From a policy to the captures that a check makes: models, each in its scenarios and for its targets."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
+from ctrace.inspector.gate.model import Job, JobKey
+from ctrace.inspector.gate.policy.model import CPU, Count, Limits, ModelRule, Policy
+from ctrace.inspector.gate.policy.model_globs import Named, expanded, named_by
+from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.target import resolve
+
+_OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}
+"""Counts that are only known where code is emitted."""
+
+Wrong = tuple[JobKey, CtraceError]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What a check is to run, and what of the policy cannot be run; in the policy's order, files of a glob sorted."""
+
+    jobs: tuple[Job, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+
+
+def jobs_of(policy: Policy, root: Path, wanted: Sequence[str] = ()) -> Jobs:
+    """Make the jobs of a policy whose folder is `root`: of all its models, or of those that are `wanted`.
+
+    What is wanted is relative to the working directory. What the policy does not name has the policy's defaults.
+    """
+    ruled: dict[str, tuple[Named, ModelRule]] = {}
+    wrong: list[Wrong] = []
+    for rule in policy.models:
+        found = _of_rule(rule, root, wrong)
+        ruled |= {each.key: (each, rule) for each in found}
+    if wanted:
+        wrong.clear()
+        ruled = _wanted(wanted, ruled, root, wrong)
+    jobs: list[Job] = []
+    for named, rule in ruled.values():
+        _cross(policy, rule, named, jobs, wrong)
+    return Jobs(tuple(jobs), tuple(wrong))
+
+
+def _of_rule(rule: ModelRule, root: Path, wrong: list[Wrong]) -> list[Named]:
+    try:
+        return expanded(rule.models, root)
+    except CtraceError as error:
+        wrong.append((JobKey(rule.models), error))
+        return []
+
+
+def _wanted(
+    wanted: Sequence[str], ruled: dict[str, tuple[Named, ModelRule]], root: Path, wrong: list[Wrong]
+) -> dict[str, tuple[Named, ModelRule]]:
+    chosen: dict[str, tuple[Named, ModelRule]] = {}
+    for text in wanted:
+        asked = _of_rule(ModelRule(text), Path(), wrong)
+        for each in asked:
+            fitting = {key: known for key, known in ruled.items() if each.names(known[0])}
+            own = replace(named_by(each.target, root), by_chance=each.by_chance)
+            chosen |= fitting or {own.key: (own, ModelRule(text))}
+    return {**{key: known for key, known in ruled.items() if key in chosen}, **chosen}
+
+
+def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong: list[Wrong]) -> None:
+    """Make the jobs of one model; one that cannot be run is wrong once, and not in each scenario."""
+    limits = rule.limits.over(policy.limits)
+    timeout = policy.timeout if rule.timeout is None else rule.timeout
+    made = []
+    try:
+        for scenario, options in _scenarios(policy, rule):
+            for target in rule.targets or policy.targets:
+                asked = _asked(options, target, limits, policy)
+                check_options(resolve(named.target, has_inputs=bool(asked.inputs)), asked)
+                made.append(Job(JobKey(named.key, scenario, target), named.target, asked, limits, timeout))
+    except CtraceError as error:
+        if not (named.by_chance and isinstance(error, TargetError)):
+            wrong.append((JobKey(named.key), error))
+        return
+    jobs.extend(made)
+
+
+def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
+    for name in rule.scenarios or policy.scenarios:
+        if name not in policy.scenarios:
+            todo = did_you_mean(name, policy.scenarios, f"there are: {', '.join(policy.scenarios) or 'none'}")
+            raise PolicyError(f"{_where(policy, rule)}: the policy has no scenario {name}", todo)
+        yield name, policy.scenarios[name]
+
+
+def _where(policy: Policy, rule: ModelRule) -> str:
+    file = os.path.relpath(policy.file) if policy.file is not None else "the policy"
+    return f"{file}:{rule.line}" if rule.line else file
+
+
+def _asked(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
+    """Ask for no more than the limits need: a backend that is named, or built, is asked for itself.
+
+    Where all of Inductor runs, all of its guards are seen, whatever the policy says.
+    """
+    gpu = None if target == CPU else target
+    needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
+    trace_only = not needs_code and not options.build and options.backend in (None, "inductor")
+    inductor_guards = policy.inductor_guards or not trace_only
+    return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)

@@ -1,0 +1,193 @@
+"""Run the jobs of a check, several at a time, each in a child process that can hang or crash without the others."""
+
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.gate.jobs import machine
+from ctrace.inspector.gate.jobs.memory import Room
+from ctrace.inspector.gate.jobs.output_tail import Said
+from ctrace.inspector.gate.model import Job, Ran
+from ctrace.inspector.runs.capture import capture
+from ctrace.inspector.runs.child import ChildProcess, cannot_start
+from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.order import CORES
+from ctrace.inspector.runs.store import KEEP, Store
+from ctrace.inspector.runs.target import resolve
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model.session import Session
+
+STARTED = "started"
+ENDED = "ended"
+"""What `observe` hears of a job first and last."""
+_SHARE = 0.8
+"""Part of the free memory that a check takes."""
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_ENDING_SECONDS = 2.0
+
+
+class Captures(Protocol):
+    """What runs one job; see `run.capture`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> "Session":
+        """Run a target and give its Session."""
+        ...
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    *,
+    store: Store,
+    at_a_time: int | None = None,
+    memory: int | None = None,
+    owned: tuple[str, ...] = (),
+    observe: Callable[[Job, str], None] = lambda _job, _what: None,
+    captures: Captures = capture,
+) -> Iterator[Ran]:
+    """Run jobs and give each as it ends: at most `at_a_time`, by default as many as there are cores.
+
+    No more run than are thought to fit into `memory` bytes, by default most of what is free; one always runs. `observe`
+    is called by whoever asks for the next result. Where that is interrupted, or wants no more, all jobs are killed.
+    """
+    waiting = deque(jobs)
+    cores = machine.cores()
+    most = min(at_a_time or cores, max(len(waiting), 1))
+    room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
+    roomy = store.keeping(KEEP + len(waiting))  # a check must not push its own runs out
+    share = cores // most
+    crew = _Crew(roomy, owned, _threads(share, cores), _cores(share, cores), captures)
+    try:
+        while waiting or crew.running:
+            while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.taken())) is not None:
+                waiting.remove(job)
+                crew.start(job)
+                observe(job, STARTED)
+            ran, peak = crew.next_ended()
+            room.learn(ran.job, peak)
+            observe(ran.job, ENDED)
+            yield ran
+    finally:
+        crew.end()
+
+
+def _threads(share: int, cores: int) -> dict[str, str]:
+    """Give each child its share of the cores, but what the user set himself."""
+    if share >= cores:
+        return {}
+    return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
+
+
+def _cores(share: int, cores: int) -> int | None:
+    return None if share >= cores or CORES in os.environ else max(share, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Running:
+    """A job under way."""
+
+    job: Job
+    child: ChildProcess
+    thread: threading.Thread
+
+
+@dataclass(frozen=True, slots=True)
+class _Broke:
+    """A bug of ours, met in another thread."""
+
+    error: BaseException
+
+
+class _Crew:
+    """One thread for each job that runs; what came of each comes through a queue."""
+
+    def __init__(
+        self,
+        store: Store,
+        owned: tuple[str, ...],
+        environment: dict[str, str],
+        cores: int | None,
+        captures: Captures,
+    ) -> None:
+        self.running: list[_Running] = []
+        self._store = store
+        self._owned = owned
+        self._environment = environment
+        self._cores = cores
+        self._captures = captures
+        self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
+
+    def start(self, job: Job) -> None:
+        child = ChildProcess(self._environment, self._cores)
+        thread = threading.Thread(target=self._work, args=(job, child), daemon=True)
+        self.running.append(_Running(job, child, thread))
+        try:
+            thread.start()
+        except RuntimeError as error:  # ulimit -u
+            self._ended.put(Ran(job, None, cannot_start(error)))
+
+    def next_ended(self) -> tuple[Ran, int]:
+        """Wait until a job has ended; also give the bytes that it took, 0 where that was not measured."""
+        match self._ended.get():
+            case _Broke(error):
+                raise error
+            case ran:
+                ended = next(each for each in self.running if each.job is ran.job)
+                self.running.remove(ended)
+                return ran, ended.child.peak
+
+    def taken(self) -> list[tuple[Job, int]]:
+        """Give what runs, with the bytes that each has held at most so far."""
+        return [(each.job, each.child.peak) for each in self.running]
+
+    def end(self) -> None:
+        """Kill what still runs, and wait until it is gone."""
+        for each in self.running:
+            each.child.end()
+        deadline = time.monotonic() + _ENDING_SECONDS
+        for each in self.running:
+            if each.thread.is_alive():
+                each.thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _work(self, job: Job, child: ChildProcess) -> None:
+        try:
+            self._ended.put(self._ran(job, child))
+        except BaseException as error:
+            self._ended.put(_Broke(error))
+
+    def _ran(self, job: Job, child: ChildProcess) -> Ran:
+        began = time.monotonic()
+        session, wrong = None, None
+        try:
+            said = Said(child)
+        except OSError as error:
+            return Ran(job, None, cannot_start(error))
+        try:
+            with said.listening():
+                session = self._captured(job, child, said)
+        except CtraceError as error:
+            wrong = error
+        failed = session is None or session.failure is not None
+        run = child.run.name if child.run is not None and session is not None else None
+        said_last = said.last_lines() if failed else ""
+        return Ran(job, session, wrong, time.monotonic() - began, run, said_last, child.left)
+
+    def _captured(self, job: Job, child: ChildProcess, said: Said) -> "Session":
+        resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
+        check_options(resolved, job.options)
+        return self._captures(
+            resolved,
+            job.options,
+            store=self._store,
+            timeout=job.timeout,
+            stdout=said.sink,
+            stderr=said.sink,
+            owned=self._owned,
+            child=child,
+        )

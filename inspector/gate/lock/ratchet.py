@@ -1,0 +1,89 @@
+"""What the lock becomes after a check: today's state, or only what is better than before."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from ctrace.inspector.gate.lock.matching import matched
+from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, Site, SiteKey, State
+from ctrace.inspector.gate.policy.model import Count
+from ctrace.inspector.gate.state import OF_SITES
+from ctrace.inspector.gate.trust import is_judged
+from ctrace.inspector.gate.verdict import Checked, Outcome
+
+
+def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
+    """Give the lock that holds what a check showed, in the sections of the versions of torch that it ran with.
+
+    A job that could not be judged keeps what the lock has of it. Sites that the policy allows are left to the policy.
+    With `only_improve` nothing gets looser: of a known job only what is better is written, of a new one only that
+    nothing holds it back, and a model that vanished stays, for a check that sees less of it is not better.
+    """
+    ran = {each.state.torch for each in outcome.checked if each.state is not None}
+    sections = {
+        torch: dict(_kept(jobs, outcome, forget=not only_improve) if torch in ran else jobs)
+        for torch, jobs in outcome.lock.sections.items()
+    }
+    for (torch, job), several in _by_job(outcome.checked).items():
+        now: Baseline | None = _together(several)
+        if only_improve:
+            now = _improved(sections.get(torch, {}).get(job), _together(several))
+        if now is not None:
+            sections.setdefault(torch, {})[job] = _sorted(now)
+    return replace(outcome.lock, sections=sections)
+
+
+def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) -> Iterator[tuple[JobKey, Baseline]]:
+    """Give the jobs of a section by the names that they have now, without those of models that vanished."""
+    names = {was.model: now.model for now, was in outcome.moved.items()}
+    for job, known in jobs.items():
+        if job.model in names:
+            yield replace(job, model=names[job.model]), known
+        elif not (forget and job.model in outcome.vanished):
+            yield job, known
+
+
+def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
+    """Give what each job showed; one of which a part could not be judged, as one rank of several, is not there."""
+    every = list(checked)
+    unknown = {each.known_as or each.job for each in every if not is_judged(each)}
+    found: dict[tuple[str, JobKey], list[Baseline]] = {}
+    for each in every:
+        job = each.known_as or each.job
+        if each.state is not None and job not in unknown:
+            found.setdefault((each.state.torch, job), []).append(_baseline(each, each.state))
+    return found
+
+
+def _baseline(checked: Checked, state: State) -> Baseline:
+    allowed = [site.key for site, _ in checked.allowed]
+    counts = {count: number for count, number in state.counts.items() if count not in OF_SITES}
+    return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))
+
+
+def _sorted(baseline: Baseline) -> Baseline:
+    return replace(baseline, sites=tuple(sorted(baseline.sites, key=lambda each: each.key)))
+
+
+def _together(several: Iterable[Baseline]) -> Baseline:
+    """Let pass what any of several runs of one job showed, such as the ranks of a trace.
+
+    Sites stay in their order, for in that order a check pairs them with those of the lock.
+    """
+    counts: dict[Count, int] = {}
+    times: dict[SiteKey, int] = {}
+    for each in several:
+        for count, number in each.counts.items():
+            counts[count] = max(number, counts.get(count, 0))
+        for known in each.sites:
+            times[known.key] = max(known.times, times.get(known.key, 0))
+    return Baseline(counts, tuple(Known(key, number) for key, number in times.items()))
+
+
+def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
+    """Give what is no looser than before; None: nothing can be written."""
+    if before is None:
+        return None if now.sites or now.counts.get(Count.LIMIT_HITS) else now
+    found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
+    sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
+    counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}
+    return Baseline({**before.counts, **counts}, sites)

@@ -1,0 +1,125 @@
+"""One line of a lock: JSON that holds the counts of a job, or a site."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ctrace.inspector.gate.model import JobKey, Known, SiteKey, SiteKind
+from ctrace.inspector.gate.policy.model import Count
+from ctrace.inspector.gpus.yaml_file import near, shown
+from ctrace.inspector.model.findings import Owner
+
+Counts = Mapping[Count, int]
+_JOB = ("model", "scenario", "target")
+_SITE = ("owner", "place", "text", "times")
+_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one line says."""
+
+    job: JobKey
+    holds: Counts | Known
+
+    @property
+    def key(self) -> tuple[JobKey, SiteKey | None]:
+        """Give what a lock says only one thing of."""
+        return self.job, self.holds.key if isinstance(self.holds, Known) else None
+
+
+def record_line(job: JobKey, holds: Counts | Known) -> str:
+    """Write a record; only what is seen on a screen is written as it is, so that no tool sees a line end in it."""
+    about = {"model": job.model, "scenario": job.scenario, "target": job.target}
+    text = json.dumps({**about, **(_site(holds) if isinstance(holds, Known) else _counts(holds))}, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+
+
+def _counts(counts: Counts) -> dict[str, Any]:
+    return {"counts": {count: counts[count] for count in Count if count in counts}}
+
+
+def _site(known: Known) -> dict[str, Any]:
+    key = known.key
+    return {key.kind: key.causes, "owner": key.owner, "place": key.place, "text": key.text, "times": known.times}
+
+
+def read_record(line: str) -> Record:
+    """Read a record.
+
+    Raises:
+        ValueError: it is none; the message says why, in words for the user.
+    """
+    data = _parsed(line)
+    job = JobKey(*(_text(data, key) for key in _JOB))
+    kinds = [kind for kind in SiteKind if kind in data]
+    if len(kinds) + ("counts" in data) != 1:
+        raise ValueError(f"a record holds one of counts, {', '.join(SiteKind)}")
+    if not kinds:
+        _refuse_unknown(data, (*_JOB, "counts"))
+        return Record(job, _read_counts(data["counts"]))
+    _refuse_unknown(data, (*_JOB, kinds[0], *_SITE))
+    return Record(job, _read_site(kinds[0], data))
+
+
+def _read_counts(data: object) -> Counts:
+    if not isinstance(data, dict):
+        raise ValueError("counts is no table")  # noqa: TRY004 (of a text, not of a call)
+    _refuse_unknown(data, tuple(Count))
+    return {count: _number(data[count], count, 0) for count in Count if count in data}
+
+
+def _read_site(kind: SiteKind, data: Mapping[str, Any]) -> Known:
+    causes, owner = data[kind], _text(data, "owner")
+    if not isinstance(causes, list) or not all(isinstance(each, str) for each in causes):
+        raise ValueError(f"{kind} is no list of texts")
+    if owner not in tuple(Owner):
+        raise ValueError(f"there is no owner {shown(owner)}: {near(owner, Owner)}")
+    key = SiteKey(kind, tuple(causes), Owner(owner), _text(data, "place"), _text(data, "text"))
+    return Known(key, _number(data.get("times"), "times", 1))
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        data = json.loads(line, object_pairs_hook=_once, parse_int=_whole)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError("this is neither a record in JSON nor a [torch ...] line") from None
+    if not isinstance(data, dict):
+        raise ValueError("a record is a table in JSON")  # noqa: TRY004 (of a text, not of a call)
+    return data
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError("a number is too long")
+    return int(digits)
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{shown(key)} is there twice")
+        found[key] = value
+    return found
+
+
+def _refuse_unknown(data: Iterable[str], known: Iterable[str]) -> None:
+    names = tuple(known)
+    for key in data:
+        if key not in names:
+            raise ValueError(f"a record knows no {shown(key) or 'key without a name'}: {near(key, names)}")
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is no text" if key in data else f"the record has no {key}")  # noqa: TRY004 (as above)
+    return value
+
+
+def _number(value: object, what: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{what} is no whole number of {least} or more")
+    return value

@@ -1,0 +1,159 @@
+"""What a line of source is, whatever its number and layout: the qualified name around it, and the statement's text."""
+
+import ast
+import builtins
+import copy
+from collections.abc import Iterator, Mapping
+
+from ctrace.inspector.source.text import as_program, parsed
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Named = _Function | ast.ClassDef
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+
+Span = tuple[int, int] | None
+"""Columns of a line without its indentation; see `findings.Frame.span`."""
+
+
+def qualified_name(listings: Mapping[str, str], file: str, line: int, otherwise: str) -> str:
+    """Name the function around a line, as `Class.method`; `otherwise` where the source is not known or has none."""
+    names = [node.name for node in _around(listings.get(file, ""), line) if isinstance(node, _Named)]
+    return ".".join(names) or otherwise
+
+
+def statement(listings: Mapping[str, str], file: str, line: int, otherwise: str, span: Span = None) -> str:
+    """Write the statement at a line, and columns of it, in one spelling, of a compound one its head.
+
+    Where the source of the file is not known, it is `otherwise`, the line's own text.
+    """
+    node = _statement(listings.get(file, ""), line, span) or _alone(otherwise)
+    try:
+        return " ".join((_head(node) if node else otherwise).split())
+    except RecursionError:
+        return " ".join(otherwise.split())
+
+
+def start_of(listings: Mapping[str, str], file: str, line: int, span: Span = None) -> tuple[int, int]:
+    """Say where the statement at a line begins, as line and column; it is the line itself where that is not known."""
+    node = _statement(listings.get(file, ""), line, span)
+    return (node.lineno, node.col_offset) if node else (line, 0)
+
+
+def put_aside_names(text: str) -> str:
+    """Write what a statement computes with its names numbered, so that it stays the same when they change.
+
+    Attributes and builtins keep their names. What becomes of the value, assigned or returned, is left out: code that
+    moves into a function of its own returns what it assigned before.
+    """
+    if text.startswith(("def ", "class ")):
+        return text.partition(" ")[0]
+    node = _alone(text)
+    if node is None:
+        return text
+    try:
+        return ast.unparse(_numbered(copy.deepcopy(_value(node))))
+    except RecursionError:
+        return text
+
+
+def put_aside_roots(text: str) -> str:
+    """Write values, apart by commas, so that they stay the same by whatever name, or item of one, they are reached.
+
+    `self.calls`, `given[0].calls` and `named["model"].calls` are one: a wrapper that takes `*given` changes nothing.
+    """
+    node = _alone(text)
+    if not isinstance(node, ast.Expr):
+        return text
+    values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    try:
+        return ", ".join(sorted(ast.unparse(_numbered(_Roots().visit(copy.deepcopy(value)))) for value in values))
+    except RecursionError:
+        return text
+
+
+class _Roots(ast.NodeTransformer):
+    """Replaces an item of a name by the name."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        is_item = isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)
+        return node.value if is_item else node
+
+
+def _numbered(tree: ast.AST) -> ast.AST:
+    names: dict[str, str] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Name) and not hasattr(builtins, each.id):
+            each.id = names.setdefault(each.id, f"v{len(names)}")
+        elif isinstance(each, ast.arg):
+            each.arg = names.setdefault(each.arg, f"v{len(names)}")
+    return tree
+
+
+def _value(node: ast.stmt) -> ast.AST:
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr) and node.value:
+        return node.value
+    return node
+
+
+def _head(node: ast.stmt) -> str:
+    if isinstance(node, _Named):
+        return f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}"
+    bare = copy.copy(node)
+    for block in _BLOCKS:
+        if hasattr(bare, block):
+            setattr(bare, block, [])
+    return ast.unparse(bare)
+
+
+def _alone(text: str) -> ast.stmt | None:
+    """Parse a line by itself; it may be the head of a block."""
+    tree = parsed(as_program(text))
+    return tree.body[0] if tree is not None and len(tree.body) == 1 else None
+
+
+def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
+    """Find the innermost statement of a line; of several in it, the one that the columns are in."""
+    nodes = list(_around(source, line, _column(source, line, span))) or list(_around(source, line))
+    return nodes[-1] if nodes else None
+
+
+def _column(source: str, line: int, span: Span) -> int | None:
+    """Turn the first of the columns into the utf-8 offset that `ast` counts in."""
+    lines = source.split("\n")
+    if span is None or not 0 < line <= len(lines):
+        return None
+    text = lines[line - 1]
+    indent = len(text) - len(text.lstrip())
+    at = indent + span[0]
+    return len(text[:at].encode("utf-8", "replace")) if at < len(text) else None
+
+
+def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.stmt]:
+    """Give the statements that span a line, outermost first; each is within the one before."""
+    inner: ast.AST | None = parsed(source)
+    while inner is not None:
+        node = next((each for each in _children(inner) if _spans(each, line, column)), None)
+        if node is not None:
+            yield node
+        inner = node
+
+
+def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
+    """Whether a statement, the decorators above it included, holds a place."""
+    decorators = node.decorator_list if isinstance(node, _Named) else ()
+    first = min([node.lineno, *(each.lineno for each in decorators)])
+    last = node.end_lineno or node.lineno
+    if column is None or not first <= line <= last:
+        return first <= line <= last
+    begins = line > first or node.col_offset <= column
+    return begins and (line < last or column < (node.end_col_offset or 0))
+
+
+def _children(node: ast.AST) -> Iterator[ast.stmt]:
+    """Give the statements right below a node; those in handlers and cases among them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from _children(child)

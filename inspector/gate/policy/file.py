@@ -1,0 +1,152 @@
+"""`ctrace.yaml`: finds the policy of a project, and reads it so that every mistake in it has a line."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.gate.policy.model import CPU, ModelRule, Policy
+from ctrace.inspector.gate.policy.rules import allow, limits
+from ctrace.inspector.gate.policy.scenarios import scenarios
+from ctrace.inspector.gate.policy.values import entries, flag, name, refused, seconds, table
+from ctrace.inspector.gate.policy.yaml_nodes import Node, read_yaml, wrong
+from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.gpus.yaml_file import near, shown
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.settings import owned_places, settings_at
+
+NAMES = ("ctrace.yaml", "ctrace.yml")
+_VERSION = 1
+_KEYS = ("version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards")
+_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
+
+
+def find_policy(folder: Path) -> Path | None:
+    """Find the policy that holds in a folder: in it or nearest above, and not beyond the top of its git repository."""
+    full = folder.absolute()
+    for each in (full, *full.parents):
+        found = next((each / file for file in NAMES if (each / file).is_file()), None)
+        if found is not None or (each / ".git").exists():
+            return found
+    return None
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a policy and check all of it.
+
+    Raises:
+        PolicyError: it cannot be read, or something in it is wrong.
+        SettingsError: it names a GPU, and the project's pyproject.toml is wrong.
+    """
+    root, folder = read_yaml(path), path.absolute().parent
+    keys = table(root, _KEYS)
+    _check_version(keys.get("version"))
+    ways = scenarios(keys["scenarios"]) if "scenarios" in keys else {}
+    ways = ways or {"base": Options()}
+    given = Policy()
+    return Policy(
+        models=_models(keys["models"], ways, folder) if "models" in keys else (),
+        scenarios=ways,
+        targets=(_targets(keys["targets"], folder) if "targets" in keys else ()) or given.targets,
+        owned=_owned(keys["owned"], folder) if "owned" in keys else (),
+        limits=limits(keys["limits"]) if "limits" in keys else given.limits,
+        allow=allow(keys["allow"]) if "allow" in keys else (),
+        timeout=seconds(keys["timeout"]) if "timeout" in keys else given.timeout,
+        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else given.inductor_guards,
+        file=str(path),
+    )
+
+
+def target_gpu(target: str, folder: Path) -> TargetGpu:
+    """Find the GPU that a target of a policy names; `folder` is the policy's, and its files are relative to it.
+
+    Raises:
+        TargetError: there is none of that name, or a file of GPUs is wrong.
+        SettingsError: the project's pyproject.toml is wrong.
+    """
+    return gpu_named(target, settings_at(folder).gpus, folder)
+
+
+def target_name(asked: str, folder: Path) -> str:
+    """Give a target as a lock names it: a GPU of the table by its own name, one of a file as it is written.
+
+    Raises:
+        TargetError: there is none of that name, or a file of GPUs is wrong.
+        SettingsError: the project's pyproject.toml is wrong.
+    """
+    if asked.lower() == CPU:
+        return CPU
+    gpu = target_gpu(asked, folder)
+    return asked if re.search(r"\.ya?ml(:|$)", asked, re.IGNORECASE) else gpu.name
+
+
+def _check_version(node: Node | None) -> None:
+    if node is None or (node.value == _VERSION and not isinstance(node.value, bool)):
+        return
+    if isinstance(node.value, int) and node.value > _VERSION:
+        what = f"it is of version {shown(node.value)}, and this ctrace knows version {_VERSION}"
+        raise wrong(node, what, "update ctrace: pip install -U ctrace")
+    raise refused(node, f"{_VERSION}", f"write version: {_VERSION}")
+
+
+def _models(node: Node, ways: Mapping[str, Options], folder: Path) -> tuple[ModelRule, ...]:
+    return tuple(_model(each, ways, folder) for each in entries(node))
+
+
+def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
+    if not isinstance(node.value, dict):
+        return ModelRule(name(node), line=node.line)
+    keys = table(node, _MODEL_KEYS)
+    if "path" not in keys:
+        raise wrong(node, "this entry of models has no path", "write path: models/*.py, or package.module:name")
+    rule = ModelRule(name(keys["path"]), line=node.line)
+    return ModelRule(
+        rule.models,
+        scenarios=_chosen(keys["scenarios"], ways) if "scenarios" in keys else rule.scenarios,
+        targets=_targets(keys["targets"], folder) if "targets" in keys else rule.targets,
+        limits=limits(keys["limits"]) if "limits" in keys else rule.limits,
+        timeout=seconds(keys["timeout"]) if "timeout" in keys else rule.timeout,
+        line=rule.line,
+    )
+
+
+def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
+    """Give the scenarios that a model names, which have to be there."""
+    named = {name(each): each for each in entries(node)}
+    for way, each in named.items():
+        if way not in ways:
+            raise wrong(each, f"there is no scenario {shown(way)} in this policy", near(way, ways))
+    return tuple(named)
+
+
+def _targets(node: Node, folder: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_target(each, folder) for each in entries(node)))
+
+
+def _target(node: Node, folder: Path) -> str:
+    asked = name(node)
+    try:
+        return target_name(asked, folder)
+    except TargetError as error:
+        raise _no_target(node, asked, error) from None
+
+
+def _no_target(node: Node, asked: str, error: TargetError) -> PolicyError:
+    if difflib.get_close_matches(asked.lower()[:100], [CPU]):
+        return wrong(node, f"there is no target {shown(asked)}", f"did you mean {CPU}?")
+    todo = error.todo.replace("--target ", "").replace("there are: ", f"there are: {CPU}, ", 1)
+    return wrong(node, f"target {error.what.removeprefix('--target ')}", todo)
+
+
+def _owned(node: Node, folder: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place for each in entries(node) for place in _places(each, folder)))
+
+
+def _places(node: Node, folder: Path) -> list[str]:
+    found = owned_places(name(node), folder)
+    if not found:
+        what = f"owned names {shown(node.value)}, which is neither a path nor an installed package"
+        raise wrong(node, what, "name a folder or file beside the policy, or a package that can be imported")
+    return found

@@ -1,0 +1,97 @@
+"""Which models a text of a policy or of a command line names."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctrace.inspector.errors import PolicyError
+from ctrace.inspector.files.writing import working_folder
+
+_MARKS = frozenset("*?[")
+_NOT_MODELS = ("_", "test_", "conftest.py")
+"""How names of files begin that lie among models and hold none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A model that is named."""
+
+    key: str
+    """Relative to the policy's folder, with `/`; see `JobKey.model`."""
+    target: str
+    """The same as it is found from the working directory."""
+    by_chance: bool = False
+    """Whether a glob caught a file that, by its name, need not be a model."""
+
+    def names(self, other: "Named") -> bool:
+        """Whether this, which may leave the object out, names `other`, too."""
+        if self.target == other.target:
+            return True
+        (file, name), (others, its) = _split(self.target), _split(other.target)
+        if file is None or others is None:
+            return False
+        return Path(file).resolve() == Path(others).resolve() and name in ("", its)
+
+
+def expanded(text: str, root: Path) -> list[Named]:
+    """Give the models that a text names; paths are relative to `root`.
+
+    Raises:
+        PolicyError: it is a glob that matches nothing, or that cannot be read.
+    """
+    if _MARKS.isdisjoint(text):
+        return [named_by(text, root, root)]
+    pattern, name = _split(text)
+    files = _globbed(text, pattern or text, root)
+    if not files:
+        raise PolicyError(f"{text} matches no Python file", f"it is looked for in {root.absolute()}")
+    end = f":{name}" if name else ""
+    return [
+        Named(_relative(file, root) + end, _from_here(file) + end, file.name.startswith(_NOT_MODELS)) for file in files
+    ]
+
+
+def named_by(text: str, root: Path, base: Path = Path()) -> Named:
+    """Name one model for the policy in `root`; a path in `text` is relative to `base`."""
+    file, name = _split(text)
+    if file is None:
+        return Named(text, text)
+    end = f":{name}" if name else ""
+    path = base / file
+    return Named(_relative(path, root) + end, _from_here(path) + end)
+
+
+def _split(text: str) -> tuple[str | None, str]:
+    """Split `file.py:name`; no file: it names a module."""
+    before, colon, name = text.rpartition(":")
+    if not colon:
+        return text, ""
+    if before.endswith(".py") or "/" in before or os.sep in before:
+        return before, name
+    return None, name
+
+
+def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
+    path = Path(pattern)
+    start = Path(path.anchor) if path.is_absolute() else root
+    try:
+        found = sorted(start.glob(str(path.relative_to(path.anchor))))
+    except (ValueError, NotImplementedError, OSError) as error:
+        raise PolicyError(f"{text} is no glob: {error}", "write it as in models/**/*.py") from None
+    return [file for file in found if file.suffix == ".py" and not _is_hidden(file, start) and file.is_file()]
+
+
+def _is_hidden(file: Path, start: Path) -> bool:
+    parts = file.relative_to(start).parts
+    return any(part == "__pycache__" or (part.startswith(".") and part != "..") for part in parts)
+
+
+def _relative(path: Path, root: Path) -> str:
+    """Name a path as seen from `root`, as it is spelled: what a link leads to is nobody's business."""
+    return Path(os.path.relpath(path, root)).as_posix()
+
+
+def _from_here(path: Path) -> str:
+    """Name a path as short as it goes from the working directory."""
+    here = working_folder()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

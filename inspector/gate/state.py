@@ -1,0 +1,205 @@
+"""From a session to what a gate looks at: counts, and sites that stay the same when code moves."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ctrace.inspector.fusion.missed import not_fused
+from ctrace.inspector.gate.lock.paths import relative_path
+from ctrace.inspector.gate.lock.statements import qualified_name, start_of, statement
+from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind, State
+from ctrace.inspector.gate.policy.model import Count
+from ctrace.inspector.model.built import Built
+from ctrace.inspector.model.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import NOT_REAL
+from ctrace.inspector.source.owners import owner_of
+
+_MINOR = re.compile(r"\d+\.\d+")
+_BREAKS = {
+    Owner.USER: Count.BREAKS,
+    Owner.LIBRARY: Count.LIBRARY_BREAKS,
+    Owner.TORCH: Count.TORCH_BREAKS,
+}
+_OF_SIZES = frozenset(("size", "range", "zero_one", "duck_shape", "stride", "argument_value", "aliasing"))
+"""Kinds of causes that a guard on symbols can be; torch words a guard on several sizes as `range`."""
+OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
+"""Counts of sites, each of which is held against the lock for itself."""
+
+
+def state_of(session: Session, job: JobKey, root: Path) -> State:
+    """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
+    sites = tuple(_merged(_Sites(session, root).every(), session.listings))
+    counts = dict(_site_counts(sites)) | dict(_measured(session))
+    by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
+    not_lowered = sum(added is None for added in session.inductor_guards.values())
+    notes = tuple(problem.what for problem in session.problems if NOT_REAL in problem.what)
+    return State(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
+
+
+def minor_of(session: Session) -> str:
+    """Give the minor version of torch: `2.13` of 2.13.0+cpu; empty where the log does not say."""
+    match = _MINOR.match(session.environment.torch)
+    return match[0] if match else ""
+
+
+def is_after_warm_up(recompile: Recompile) -> bool:
+    """Whether a recompile is one that a model in use would meet again.
+
+    A call that a scenario makes once more should find its graph. Its first call may need another one, as when a size
+    changes for the first time; then only those count that are not to be expected.
+    """
+    return not recompile.expected or (recompile.call is not None and recompile.call > 0)
+
+
+def may_be_by_inductor(recompile: Recompile, session: Session) -> bool:
+    """Return whether the call did not meet a size or number of a graph to which Inductor added guards of that sort."""
+    entries = recompile.distances or dict.fromkeys(filter(None, [recompile.nearest]))
+    of_sizes = any(cause.kind in _OF_SIZES for cause in recompile.causes)
+    return of_sizes and any(session.inductor_guards.get(each) for each in entries)
+
+
+def count_of(site: SiteKey) -> Count | None:
+    """Say which count a site adds to; None: none, as the author asked for the break."""
+    match site.kind:
+        case SiteKind.BREAK:
+            return _BREAKS[site.owner]
+        case SiteKind.SKIP:
+            return Count.SKIPPED
+        case SiteKind.RECOMPILE:
+            return Count.RECOMPILES
+        case SiteKind.DISABLED | SiteKind.DANGER:
+            return None
+
+
+def _site_counts(sites: Iterable[Site]) -> Iterator[tuple[Count, int]]:
+    found = list(sites)
+    for count in (*_BREAKS.values(), Count.SKIPPED):
+        yield count, sum(site.places for site in found if count_of(site.key) is count)
+    yield Count.RECOMPILES, sum(site.times for site in found if site.key.kind is SiteKind.RECOMPILE)
+
+
+def _measured(session: Session) -> Iterator[tuple[Count, int]]:
+    yield Count.GRAPHS, len(session.graphs)
+    refused = sum(each.refused for each in session.limit.functions)
+    yield Count.LIMIT_HITS, max(refused, int(session.limit.hit))
+    coverage = session.coverage
+    if coverage.ops is not None and coverage.compiled is not None:
+        yield Count.EAGER_OPS, coverage.ops - coverage.compiled
+    if session.code:
+        yield Count.KERNELS, sum(kernel.language != "external" for kernel in session.kernels)
+    if session.fusions:
+        yield Count.MISSED_BYTES, sum(each.bytes for fusion in session.fusions for each in not_fused(fusion).missed)
+    spills = [each for each in session.built if each.spills is not None]
+    if spills:
+        yield Count.SPILLS, _spills(spills)
+
+
+def _spills(built: Iterable[Built]) -> int:
+    """Add up what kernels spill: of several configurations the one that was chosen, else that which spills least."""
+    kernels: dict[tuple[str, str, str], list[Built]] = {}
+    for each in built:
+        kernels.setdefault((each.graph, each.stage, each.kernel), []).append(each)
+    total = 0
+    for several in kernels.values():
+        chosen = [each for each in several if each.chosen] or several
+        total += min(each.spills or 0 for each in chosen)
+    return total
+
+
+def _coverage(session: Session) -> float | None:
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    return 100 * compiled / ops if ops and compiled is not None else None
+
+
+def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site]:
+    """Put sites of one key together: it happens as often, and costs as much, as all of them.
+
+    The same statement may stand at several places of a function. Lines of one statement are one place, so that its
+    layout changes nothing.
+    """
+    by_key: dict[SiteKey, list[Site]] = {}
+    for site in sites:
+        by_key.setdefault(site.key, []).append(site)
+    for same in by_key.values():
+        places = {(each.file, start_of(listings, each.file, each.line, each.span)) for each in same}
+        times = sum(each.times for each in same)
+        cost, by_inductor = _together([each.cost for each in same]), any(each.by_inductor for each in same)
+        yield replace(same[0], times=times, cost=cost, places=len(places), by_inductor=by_inductor)
+
+
+def _together(costs: list[Cost]) -> Cost:
+    ops = [cost.ops for cost in costs if cost.ops is not None]
+    return Cost(sum(ops) if ops else None, sum(cost.graphs for cost in costs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    """Finds the sites of a session."""
+
+    session: Session
+    root: Path
+
+    def every(self) -> Iterator[Site]:
+        """Give the sites of all kinds."""
+        yield from map(self._break, self.session.breaks)
+        yield from map(self._skip, self.session.skips)
+        yield from map(self._recompile, filter(is_after_warm_up, self.session.recompiles))
+        yield from map(self._danger, self.session.dangers)
+
+    def _place(self, file: str, line: int, function: str) -> str:
+        name = qualified_name(self.session.listings, file, line, function)
+        return f"{relative_path(file, self.root, self.session.environment.prefixes)}::{name}"
+
+    def _owner(self, file: str) -> Owner:
+        return owner_of(file, self.session.environment.prefixes)
+
+    def _at(self, file: str, line: int, key: SiteKey) -> Site:
+        """Make a site; a file of another machine is the one here that lies at the same place below the root."""
+        lines = self.session.listings.get(file, "").split("\n")
+        source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
+        here = self.root / key.place.partition("::")[0]
+        return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
+
+    def _break(self, at: Break) -> Site:
+        kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
+        text = statement(self.session.listings, at.file, at.line, at.source, at.span)
+        key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
+        found = self._at(at.file, at.line, key)
+        return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
+
+    def _times(self, at: Break) -> int:
+        """Count compilations of the function itself that met a break.
+
+        A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
+        with code that moves into a function of its own. A new caller is cut too, which the graphs show.
+        """
+        function = self._place(at.file, at.line, at.function)
+        made = {each.id: each for each in self.session.compilations}
+        own = [made[id_] for id_ in at.compilations if id_ in made]
+        return sum(self._place(each.file, each.line, each.function) == function for each in own) or at.times
+
+    def _skip(self, skip: Skip) -> Site:
+        cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)
+        place = self._place(skip.file, skip.line, skip.function)
+        key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
+        return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
+
+    def _recompile(self, again: Recompile) -> Site:
+        kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
+        what = ", ".join(sorted({cause.subject for cause in again.causes}))
+        place = self._place(again.file, again.line, again.function)
+        key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(again.file), place, what)
+        first = again.causes[0] if again.causes else None
+        at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
+        reason, fix = (first.reason, first.fix) if first else (again.reason, "")
+        by_inductor = may_be_by_inductor(again, self.session)
+        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix, by_inductor=by_inductor)
+
+    def _danger(self, danger: Danger) -> Site:
+        file, line = danger.file or "", danger.line or 0
+        place = self._place(file, line, "") if file else "::"
+        key = SiteKey(SiteKind.DANGER, (danger.kind,), self._owner(file), place, danger.subject)
+        why = danger.why or danger.difference
+        return replace(self._at(file, line, key), times=danger.calls, reason=why, fix=danger.fix)

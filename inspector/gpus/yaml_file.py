@@ -1,0 +1,141 @@
+"""A YAML file of GPUs: read safely, and checked to be one table of tables with known keys."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.files.writing import check_regular
+
+Entries = dict[str, dict[str, Any]]
+"""By name, what a file says of each GPU, not yet checked."""
+_LARGEST = 1 << 18
+"""Bytes of a file that is read."""
+WRITE = "ctrace targets h100 --json shows what an entry holds"
+
+NAMES = "name it as --target will: letters, digits, '-', '_', '+' and '.'"
+
+
+def entries_of(file: Path, *, ours: bool = False) -> Entries:
+    """Read a file: a name for each GPU, and below it a table; `ours` comes with ctrace.
+
+    Raises:
+        TargetError: it cannot be read, is no YAML, or is not made of tables.
+    """
+    data = _parsed(_text(file), file, ours=ours)
+    if not isinstance(data, dict) or not data:
+        raise TargetError(f"{file}: there is no GPU in it", f"write a name, and its facts below it; {WRITE}")
+    found: Entries = {}
+    for key, entry in data.items():
+        name = _name(key, file)
+        if name in found:
+            raise TargetError(f"{file}: {name} is there twice", "give one of them another name")
+        if not isinstance(entry, dict) or not all(isinstance(field, str) for field in entry):
+            raise TargetError(f"{file}: {name} is no table of facts", f"write its facts below the name; {WRITE}")
+        found[name] = entry
+    return found
+
+
+def canonical(name: str) -> str:
+    """Write a name as the table does: small letters, no spaces."""
+    return "-".join(name.lower().split())
+
+
+def is_name(name: str) -> bool:
+    """Whether a canonical name can be the name of a GPU."""
+    return 0 < len(name) <= 60 and all(letter.isalnum() or letter in "-_.+" for letter in name)
+
+
+def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse keys that mean nothing.
+
+    Raises:
+        TargetError: there is one.
+    """
+    names = list(known)
+    for key in keys:
+        if key not in names:
+            raise TargetError(f"{where}: there is no fact {shown(key)}", near(key, names))
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Say which known word is meant, or which there are."""
+    names = list(known)
+    return did_you_mean(word.lower(), names, f"there are: {', '.join(names)}")
+
+
+def shown(value: object) -> str:
+    """Write a value that somebody gave, on one line and not at length."""
+    if isinstance(value, Mapping | list | set | tuple):
+        return f"a {type(value).__name__}"
+    if isinstance(value, int) and abs(value) > 1 << 64:
+        return "a number of that size"
+    text = "".join(letter if letter.isprintable() else " " for letter in str(value))
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _text(file: Path) -> str:
+    try:
+        check_regular(file)
+        if file.stat().st_size > _LARGEST:
+            raise TargetError(f"{file}: it is too large for a table of GPUs", "name another file")
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TargetError(f"{file} cannot be read: {error.strerror}", "name another file") from None
+    except ValueError:
+        raise TargetError(f"{file} cannot be read: it is no text in UTF-8", "name another file") from None
+
+
+def _parsed(text: str, file: Path, *, ours: bool) -> Any:
+    import yaml  # only where a table is read: it takes a while to import
+
+    # The one in C is thirty times as fast, and crashes the process on a file that is nested deep enough.
+    kind: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if ours else yaml.SafeLoader
+    try:
+        loader = kind(text)
+        root = loader.get_single_node()
+        _refuse_twice(root)
+        return None if root is None else loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        raise TargetError(f"{file}{line}: {shown(error.problem)}", "correct the YAML there") from None
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # What PyYAML itself lets through: dates that are none, an empty !!int, thousands of digits, deep nesting.
+        raise TargetError(f"{file}: it is no YAML: {shown(str(error) or type(error).__name__)}", "correct it") from None
+
+
+def _refuse_twice(root: Any) -> None:
+    """Refuse a key that is in a table twice, as PyYAML lets the last one win."""
+    import yaml
+
+    for table in _tables(root):
+        seen: set[str] = set()
+        for key, _ in table.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{shown(key.value)} is there twice", problem_mark=key.start_mark)
+            seen.add(str(key.value) if isinstance(key, yaml.ScalarNode) else "")
+
+
+def _tables(root: Any) -> Iterable[Any]:
+    """Give the table of GPUs and their tables; more is not looked into."""
+    import yaml
+
+    if isinstance(root, yaml.MappingNode):
+        yield root
+        yield from (value for _, value in root.value if isinstance(value, yaml.MappingNode))
+
+
+def _name(key: object, file: Path) -> str:
+    """Check the name of an entry."""
+    name = canonical(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else ""
+    if not is_name(name):
+        raise TargetError(f"{file}: {shown(key)} is no name of a GPU", NAMES)
+    return name

@@ -1,0 +1,23 @@
+"""One line for each graph: what happened to it besides its numbers."""
+
+from collections.abc import Iterable
+
+from ctrace.inspector.graphs.attention import answers, short
+from ctrace.inspector.graphs.cuts import Cut
+from ctrace.inspector.model.findings import BreakKind
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.session import Graph, Session
+
+
+def happened(session: Session, graph: Graph) -> str:
+    """Say in a few words what became of a graph: its backward, its attention."""
+    stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
+    parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
+    return ", ".join(part for part in parts if part)
+
+
+def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
+    """Say which two graphs could be one but for what stands at some places."""
+    disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
+    reason = ", disabled by its author" if disabled else ""
+    return f"{cut.before} and {cut.after} are one graph but for {' and '.join(places)}{reason}"

@@ -1,0 +1,83 @@
+"""Who the inputs of a graph are: the user's names for what torch calls `primals_3` or `L_self_modules_fc_...`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
+from ctrace.inspector.graphs.view import Compiled
+from ctrace.inspector.model.graphs import GraphStage
+from ctrace.inspector.model.session import Session
+
+_PLAIN = re.compile(r"PlainAOTInput\(idx=(\d{1,6})\)")
+_NAMED = re.compile(r"(?:Param|Buffer)AOTInput\(target='([^']+)'\)")
+_ODD = re.compile(r"[^a-zA-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInput:
+    """One input of a graph."""
+
+    node: FxNode
+    name: str
+    """The user's, where it is known, or torch's."""
+    role: str
+    """`input`, `parameter`, `buffer`, `number`; `size` for a symbolic number, empty where the log does not say."""
+
+
+def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
+    """Name the inputs of the graph that Dynamo traced, in order."""
+    graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
+    if graph is None:
+        return ()
+    sources = _sources(session, each.id)
+    return tuple(_traced(node, sources, each) for node in graph.placeholders())
+
+
+def _sources(session: Session, compile_id: str) -> dict[str, tuple[str, str]]:
+    """Index names and roles by what Dynamo makes of a source (2.13, _dynamo/variables/builder.py, `wrap_tensor`)."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for shaped in session.shapes:
+        if shaped.compilation == compile_id:
+            for tensor in shaped.tensors:
+                found.setdefault(_mangled(tensor.source), set()).add((tensor.name, tensor.role))
+    return {key: next(iter(names)) for key, names in found.items() if len(names) == 1}
+
+
+def _mangled(source: str) -> str:
+    return _ODD.sub("_", source).strip("_").lower()
+
+
+def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: Compiled) -> GraphInput:
+    name, role = sources.get(_mangled(node.target), ("", ""))
+    if node.symbol:
+        meant = each.graphs.symbols.get(node.symbol)
+        return GraphInput(node, meant.name if meant else name or node.target, "size")
+    return GraphInput(node, name or node.target, role)
+
+
+def aten_inputs(graph: FxGraph, traced: tuple[GraphInput, ...]) -> dict[str, GraphInput]:
+    """Name the inputs of one of AOTAutograd's graphs, by node; those that are not the user's are left out."""
+    found = {}
+    for node in graph.placeholders():
+        known = _known(node, traced)
+        if known is not None:
+            found[node.name] = GraphInput(node, known[0], known[1])
+    return found
+
+
+def _known(node: FxNode, traced: tuple[GraphInput, ...]) -> tuple[str, str] | None:
+    if match := _NAMED.fullmatch(node.described):
+        return match[1], "parameter" if node.described.startswith("Param") else "buffer"
+    match = _PLAIN.fullmatch(node.described)
+    at = int(match[1]) if match else len(traced)
+    if at >= len(traced) or not _is_same(traced[at].node, node):
+        return None
+    return traced[at].name, traced[at].role
+
+
+def _is_same(one: FxNode, other: FxNode) -> bool:
+    """Whether an input can be what Dynamo traced: the same type, or the same symbol."""
+    if one.type is None or other.type is None:
+        return one.symbol == other.symbol
+    return (one.type.dtype, one.type.sizes) == (other.type.dtype, other.type.sizes)

@@ -1,0 +1,90 @@
+"""Nodes by the line of the user's that made them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.view import Compiled, Staged, compiled
+from ctrace.inspector.model.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that follow each other and were made by one line; None: torch does not know which."""
+
+    at: At | None
+    nodes: tuple[FxNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfLine:
+    """What one stage holds of a line."""
+
+    each: Compiled
+    staged: Staged
+    nodes: tuple[FxNode, ...]
+
+
+def groups(graph: FxGraph) -> tuple[Group, ...]:
+    """Group the calls and constants of a graph as torch prints them, in order; inputs and the output are left out."""
+    found: list[tuple[At | None, list[FxNode]]] = []
+    for node in graph.nodes:
+        if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT):
+            continue
+        if not found or found[-1][0] != node.at:
+            found.append((node.at, []))
+        found[-1][1].append(node)
+    return tuple(Group(at, tuple(nodes)) for at, nodes in found)
+
+
+def is_at(at: At | None, wanted: str) -> bool:
+    """Whether a place is meant by `FILE:LINE` or `LINE`; of the file, the end of its path is enough."""
+    if at is None:
+        return False
+    file, _, line = wanted.rpartition(":")
+    return str(at.line) == line and is_file(at.file, file)
+
+
+def is_file(file: str, wanted: str) -> bool:
+    """Whether a file is meant by the end of its path; empty: any file is."""
+    return not wanted or f"/{file}".endswith(f"/{wanted}")
+
+
+def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, ...]:
+    """Find the nodes that a line made, in every stage of every graph.
+
+    Raises:
+        TargetError: there is no such graph.
+    """
+    return tuple(found for each in compiled(session, graph) for found in _of_line(each, wanted))
+
+
+def _of_line(each: Compiled, wanted: str) -> Iterator[OfLine]:
+    for staged in each.stages:
+        nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, wanted))
+        if nodes:
+            yield OfLine(each, staged, nodes)
+
+
+def _everything(graph: FxGraph | None) -> Iterable[FxNode]:
+    return graph.everything() if graph else ()
+
+
+def lines(session: Session, graph: str | None) -> tuple[At, ...]:
+    """List all lines that made nodes, each once, in the order of their first node."""
+    found: dict[tuple[str, int], At] = {}
+    for each in compiled(session, graph):
+        for staged in each.stages:
+            for node in _everything(staged.graph):
+                if node.at is not None:
+                    found.setdefault((node.at.file, node.at.line), node.at)
+    return tuple(found.values())
+
+
+def near(session: Session, graph: str | None, wanted: str) -> tuple[At, ...]:
+    """List up to eight lines that made nodes, those nearest to a wanted `LINE` or `FILE:LINE`."""
+    file, _, line = wanted.rpartition(":")
+    known = [at for at in lines(session, graph) if is_file(at.file, file)]
+    number = int(line) if line.isdecimal() else 0
+    closest = sorted(known or lines(session, graph), key=lambda at: abs(at.line - number))[:8]
+    return tuple(sorted(closest, key=lambda at: (at.file, at.line)))

@@ -1,0 +1,103 @@
+"""What a graph keeps for its backward, and what the backward makes again instead."""
+
+import re
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.graphs.inputs import GraphInput
+from ctrace.inspector.graphs.text.bytes import Memory, memory_of
+from ctrace.inspector.graphs.text.fx import FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.text.ops import is_view, memory_root, operations
+from ctrace.inspector.graphs.view import Compiled
+from ctrace.inspector.model.graphs import GraphStage
+
+_SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One tensor, or number, that a forward keeps for its backward."""
+
+    node: FxNode
+    root: FxNode
+    """The node in whose memory it lies: itself, or what it is a view of."""
+    memory: Memory | None
+    """Of the storage, whole; None for a number."""
+    input: GraphInput | None = None
+    """The input of the graph that it is, or is a view of: memory that is there anyway."""
+
+    is_returned: bool = False
+    """Whether an output of the user's lies in the same memory."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it keeps memory alive that the forward made."""
+        return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All that a forward keeps."""
+
+    saved: tuple[Saved, ...]
+    """The largest first; two views of one memory are both here."""
+    made: int | None
+    """Bytes that the forward made and keeps, each storage once; None: not all are known."""
+    symbols: tuple[str, ...]
+    """Symbols that this depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What the backward computes again."""
+
+    nodes: tuple[FxNode, ...]
+    """Operations of the forward that occur in the backward too."""
+    views: int
+    """How many more are views, which cost nothing."""
+
+
+def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
+    """List what is saved for the backward; None: there is no backward, or the log does not say."""
+    forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
+    if forward is None or backward is None:
+        return None
+    nodes = {node.name: node for node in forward.nodes}
+    read = {node.name for node in backward.placeholders()}
+    described = any(output.described for output in forward.outputs)
+    saved, returned = [], set()
+    for output in forward.outputs:
+        is_saved = _SAVED.match(output.described) if described else output.text in read
+        if not is_saved:
+            returned.add(memory_root(forward, output.text))
+        elif (node := nodes.get(output.text)) is not None:
+            saved.append(_saved(node, forward, names, each.values))
+    return _summed([replace(one, is_returned=one.root.name in returned) for one in saved])
+
+
+def _saved(node: FxNode, forward: FxGraph, names: dict[str, GraphInput], values: dict[str, str]) -> Saved:
+    root = forward.node(memory_root(forward, node.name)) or node
+    type_ = root.type or node.type
+    return Saved(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
+
+
+def _summed(saved: list[Saved]) -> Kept:
+    storages = {each.root.name: each.memory for each in saved if each.is_made and each.memory is not None}
+    known = [memory.bytes for memory in storages.values() if memory.bytes is not None]
+    ordered = sorted(saved, key=lambda each: (not each.is_made, -((each.memory and each.memory.bytes) or 0)))
+    symbols = dict.fromkeys(name for memory in storages.values() for name in memory.symbols)
+    return Kept(tuple(ordered), sum(known) if len(known) == len(storages) else None, tuple(symbols))
+
+
+def again(each: Compiled) -> Again | None:
+    """Find what the backward makes again: both parts keep the names of the joint graph that they were cut out of.
+
+    Source: `_extract_fwd_bwd_modules` copies nodes with their names (2.13, _functorch/partitioners.py). None: there is
+    no backward, or the log does not say.
+    """
+    forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
+    if forward is None or backward is None:
+        return None
+    made = {(node.name, node.target) for node in operations(forward)}
+    repeated = [node for node in operations(backward) if (node.name, node.target) in made]
+    nodes = tuple(node for node in repeated if not is_view(node))
+    return Again(nodes, len(repeated) - len(nodes))

@@ -1,0 +1,294 @@
+"""What a stage made of a graph: node by node where names are kept, line by line where functions became aten ops."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ctrace.inspector.errors import SelectionError
+from ctrace.inspector.graphs.text.fx import CALLS, At, FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.text.ops import is_aten, is_random, is_view, op_name
+from ctrace.inspector.graphs.view import Compiled, Staged
+from ctrace.inspector.model.graphs import GraphStage
+
+_AROUND = {
+    "pre_grad": ("before_pre_grad", "pre_grad"),
+    "joint": ("before_joint", "after_joint"),
+    "post_grad": ("before_post_grad", "post_grad"),
+    "post_grad_backward": ("before_post_grad_backward", "post_grad_backward"),
+}
+"""What one word means: before and after the passes of a stage."""
+_DOTS = ".."
+_OPERATORS = {
+    "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow",
+    "imatmul": "matmul", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
+    "floordiv": "floor_divide",
+}  # fmt: skip
+"""Python's operators by the name of the aten op that does the same."""
+_PICK = "operator.getitem"
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Why(StrEnum):
+    """What is known of a node that is gone."""
+
+    MOVED = "moved"
+    """The partitioner put it into the backward."""
+    DUPLICATE = "duplicate"
+    """Another node computes the very same."""
+    VIEW = "view"
+    UNUSED = "unused"
+    """Nothing read it."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A node that the later stage does not have."""
+
+    node: FxNode
+    why: Why
+    same_as: str = ""
+    """For a duplicate, the node that stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineChange:
+    """What became of the nodes of one line of the user's; None: torch does not know which."""
+
+    at: At | None
+    gone: tuple[Gone, ...] = ()
+    new: tuple[FxNode, ...] = ()
+    other_op: tuple[tuple[FxNode, FxNode], ...] = ()
+    """Nodes that kept their name, and call something else."""
+    other_args: tuple[tuple[FxNode, FxNode], ...] = ()
+    """Nodes that kept their name and op, and read something else."""
+    same: tuple[FxNode, ...] = ()
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything but arguments changed."""
+        return bool(self.gone or self.new or self.other_op)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether what is new takes nothing: the graph held a constant that torch worked out."""
+        return bool(self.gone and self.new) and not any(node.uses for node in self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class LineLowered:
+    """What the ops of one line became, counted; those that are on both sides are in `same`."""
+
+    at: At | None
+    before: tuple[tuple[str, int], ...]
+    after: tuple[tuple[str, int], ...]
+    same: tuple[tuple[str, int], ...]
+    nodes: tuple[FxNode, ...]
+    """Of the later stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageDiff:
+    """One graph at two stages."""
+
+    before: Staged
+    after: Staged
+    lowered: tuple[LineLowered, ...] = ()
+    """Where functions and methods became aten ops; then `changes` is empty."""
+    changes: tuple[LineChange, ...] = ()
+
+    @property
+    def is_lowering(self) -> bool:
+        """Whether the two stages are of different kinds, so that only ops and lines can be compared."""
+        return self.before.is_traced != self.after.is_traced
+
+
+def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
+    """Read `before..after`, or one stage whose passes are meant.
+
+    Raises:
+        TargetError: there is no such stage.
+    """
+    check_form(wanted)
+    before, dots, after = wanted.replace("-", "_").partition(_DOTS)
+    if not dots:
+        before, after = _around(each, before)
+    return each.stage(before), each.stage(after)
+
+
+def check_form(wanted: str) -> None:
+    """Refuse what is neither `before..after` nor a stage whose passes can be meant.
+
+    Raises:
+        TargetError: it is neither.
+    """
+    if _DOTS not in wanted and wanted.replace("-", "_") not in _AROUND:
+        known = ", ".join(_AROUND)
+        raise SelectionError("diff", f"{wanted}: two stages are needed", f"write before..after, or one of: {known}")
+
+
+def _around(each: Compiled, stage: str) -> tuple[str, str]:
+    """Choose stages around the passes of one; torch partitions a joint graph with a backward right after them."""
+    before, after = _AROUND[stage]
+    is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
+    return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
+
+
+def stage_diff(each: Compiled, before: Staged, after: Staged) -> StageDiff:
+    """Compare two stages.
+
+    Raises:
+        TargetError: one of them cannot be read.
+    """
+    one, other = before.graph, after.graph
+    if one is None or other is None:
+        label = before.label if one is None else after.label
+        raise SelectionError(
+            "diff", f"the stage {label} cannot be read", f"ctrace graphs --stage {label} shows its text"
+        )
+    if before.is_traced != after.is_traced:
+        return StageDiff(before, after, lowered=_lowered(one, other))
+    backward = each.first(GraphStage.BACKWARD) if before.stage is GraphStage.JOINT else None
+    is_forward = after.stage in (GraphStage.FORWARD, GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
+    return StageDiff(before, after, changes=_changes(one, other, backward if is_forward else None))
+
+
+Key = tuple[str, int] | None
+
+
+def _key(node: FxNode) -> Key:
+    return (node.at.file, node.at.line) if node.at else None
+
+
+def _working(graph: FxGraph) -> dict[str, FxNode]:
+    """Index what computes or holds a value, by name; names of graphs within have their graph's before them."""
+    found: dict[str, FxNode] = {}
+    for number, each in enumerate(graph.whole()):
+        prefix = f"{each.name}{number}." if number else ""
+        found |= {prefix + node.name: node for node in each.nodes if node.kind in (*CALLS, Kind.GET_ATTR)}
+    return found
+
+
+def _lowered(before: FxGraph, after: FxGraph) -> tuple[LineLowered, ...]:
+    groups: dict[Key, tuple[list[FxNode], list[FxNode]]] = {}
+    for side, graph in enumerate((before, after)):
+        for node in _working(graph).values():
+            if node.kind in CALLS and node.target != _PICK and not node.symbol:
+                groups.setdefault(_key(node), ([], []))[side].append(node)
+    return tuple(_line_lowered(olds, news) for olds, news in groups.values())
+
+
+def _line_lowered(olds: list[FxNode], news: list[FxNode]) -> LineLowered:
+    was, now = Counter(map(_short, olds)), Counter(map(_short, news))
+    same = was & now
+    at = (olds or news)[0].at
+    return LineLowered(at, _ranked(was - same), _ranked(now - same), _ranked(same), tuple(news))
+
+
+def _short(node: FxNode) -> str:
+    """Name an op so that a function and the aten op of the same name are one: `torch.relu`, `x.relu()`, `aten.relu`."""
+    name = op_name(node).removeprefix("aten.").removeprefix("prims.")
+    if node.target.startswith("operator."):
+        return _OPERATORS.get(name, name)
+    return name.removesuffix("_") if node.kind is Kind.CALL_METHOD else name
+
+
+def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(counts.items())
+
+
+def _changes(before: FxGraph, after: FxGraph, backward: FxGraph | None) -> tuple[LineChange, ...]:
+    olds, news = _working(before), _working(after)
+    moved = {(node.name, node.target) for node in backward.nodes} if backward else set()
+    gone = _gone({name: node for name, node in olds.items() if name not in news}, olds, before, moved)
+    groups: dict[Key, _Group] = {}
+    for name, node in olds.items():
+        group = groups.setdefault(_key(node), _Group(node.at))
+        if name in gone:
+            group.gone.append(gone[name])
+        else:
+            group.meet(node, news[name])
+    for name, node in news.items():
+        if name not in olds:
+            groups.setdefault(_key(node), _Group(node.at)).new.append(node)
+    return tuple(group.change() for group in groups.values())
+
+
+class _Group:
+    """One line's nodes, while they are gathered."""
+
+    def __init__(self, at: At | None) -> None:
+        self._at = at
+        self.gone: list[Gone] = []
+        self.new: list[FxNode] = []
+        self._other_op: list[tuple[FxNode, FxNode]] = []
+        self._other_args: list[tuple[FxNode, FxNode]] = []
+        self._same: list[FxNode] = []
+
+    def meet(self, old: FxNode, new: FxNode) -> None:
+        """Put a node that kept its name where it belongs."""
+        if old.target != new.target:
+            self._other_op.append((old, new))
+        elif old.args != new.args:
+            self._other_args.append((old, new))
+        else:
+            self._same.append(new)
+
+    def change(self) -> LineChange:
+        parts = (self.gone, self.new, self._other_op, self._other_args, self._same)
+        return LineChange(self._at, *map(tuple, parts))  # type: ignore[arg-type]
+
+
+def _gone(
+    nodes: dict[str, FxNode], olds: dict[str, FxNode], before: FxGraph, moved: set[tuple[str, str]]
+) -> dict[str, Gone]:
+    twins = _twins(olds)
+    read = {name for node in before.everything() for name in node.uses}
+    return {name: _why(name, node, nodes, twins, read, moved) for name, node in nodes.items()}
+
+
+def _why(
+    name: str,
+    node: FxNode,
+    gone: dict[str, FxNode],
+    twins: dict[str, str],
+    read: set[str],
+    moved: set[tuple[str, str]],
+) -> Gone:
+    twin = twins.get(name, "")
+    if twin and twin not in gone:
+        return Gone(node, Why.DUPLICATE, twin)
+    if (node.name, node.target) in moved:
+        return Gone(node, Why.MOVED)
+    if is_view(node):
+        return Gone(node, Why.VIEW)
+    return Gone(node, Why.OTHER if node.name in read else Why.UNUSED)
+
+
+def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
+    """Find nodes that call the same with the same arguments as one before them, by their names."""
+    first: dict[tuple[str, str, str], str] = {}
+    twins: dict[str, str] = {}
+    for name, node in nodes.items():
+        if not is_aten(node) or is_random(node):
+            continue  # what the user called may change its arguments in place
+        prefix = name[: len(name) - len(node.name)]
+        args = _WORD.sub(lambda match, prefix=prefix: twins.get(prefix + match[0], match[0]), node.args)  # type: ignore[misc]
+        twin = first.setdefault((prefix, node.target, args), name)
+        if twin != name:
+            twins[name] = twin
+    return twins
+
+
+def totals(changes: Iterable[LineChange]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Count ops that are gone, that are new, and what became of what: `view → reshape`."""
+    gone: Counter[str] = Counter()
+    new: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for change in changes:
+        gone.update(op_name(each.node) for each in change.gone)
+        new.update(map(op_name, change.new))
+        other.update(f"{op_name(old)} → {op_name(made)}" for old, made in change.other_op)
+    return gone, new, other

@@ -1,0 +1,235 @@
+"""Read the text of a printed graph, line by line, so that what is damaged costs no more than itself.
+
+Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen` and `_PyTreeCodeGen` (2.11 to 2.13).
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from ctrace.inspector.graphs.text.annotations import annotation
+from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output
+from ctrace.inspector.graphs.text.scan import closing, is_closed, names_in, pieces
+from ctrace.inspector.graphs.text.statements import Call, Statement, call, placeholder, statement
+
+_CLASS = re.compile(r"(?P<indent> *)class (?P<name>.+)\(torch\.nn\.Module\):$")
+_PLACE = re.compile(r"#(?P<before>.*?) File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)")
+_TAG = re.compile(r"(?:recompute:|ac_graph_id: \d+ -) (?P<tag>\w+)")
+_NO_PLACE = "No stacktrace found for following nodes"
+_TREE = re.compile(r"(?P<names>.*), = (?:fx_pytree\.tree_flatten_spec|self\._in_shuffle_graph)\(.*\)$")
+_DECLARED = re.compile(r"[^\W\d]\w*(?: ?: ?\"[^\"]*\"| : [\w.]+);?(?: |$)(?!=)")
+_LIST = ("args_iter = iter(args_list)", "args_list.clear()")
+_TAKEN = re.compile(r"(?P<name>[^\W\d]\w*) = next\(args_iter\)")
+_RENAMED = re.compile(r"(?P<name>[^\W\d]\w*) = (?P<target>[^\W\d]\w*)")
+_UNFLATTEN = "pytree.tree_unflatten("
+_DEEPEST = 50
+"""Graphs within graphs; torch's own go three deep."""
+_LONGEST = 200
+"""Lines that one statement may take."""
+
+
+@dataclass
+class _Block:
+    """One graph's class, its lines without indentation."""
+
+    name: str
+    indent: int
+    lines: list[str] = field(default_factory=list)
+    blocks: list["_Block"] = field(default_factory=list)
+
+
+def parse(text: str) -> FxGraph | None:
+    """Read a printed graph; None where there is none."""
+    top: list[_Block] = []
+    open_: list[_Block] = []
+    for line in text.splitlines():
+        head = _CLASS.match(line)
+        if head is None:
+            if open_:
+                open_[-1].lines.append(line.strip())
+            continue
+        block = _Block(head["name"], len(head["indent"]))
+        while open_ and (open_[-1].indent >= block.indent or len(open_) > _DEEPEST):
+            open_.pop()
+        (open_[-1].blocks if open_ else top).append(block)
+        open_.append(block)
+    return _Reader(top[0]).graph() if top else None
+
+
+class _Reader:
+    """Reads one graph's lines."""
+
+    def __init__(self, block: _Block) -> None:
+        self._block = block
+        self._lines = block.lines
+        self._next = 0
+        self._inputs: dict[str, FxNode] = {}
+        """Placeholders by their own name, which a line of the body may replace."""
+        self._declared: dict[str, FxNode] = {}
+        """Placeholders of a tree of inputs, with their types."""
+        self._nodes: list[FxNode] = []
+        self._known: set[str] = set()
+        self._outputs: tuple[Output, ...] = ()
+        self._unread: list[str] = []
+        self._at: At | None = None
+        self._tag = ""
+
+    def graph(self) -> FxGraph:
+        self._head()
+        while self._next < len(self._lines):
+            line = self._lines[self._next]
+            self._next += 1
+            self._line(line)
+        nodes = (*self._inputs.values(), *self._nodes)
+        graphs = tuple(_Reader(block).graph() for block in self._block.blocks)
+        return FxGraph(self._block.name, nodes, self._outputs, graphs, tuple(self._unread))
+
+    def _head(self) -> None:
+        """Read `def forward(self, x: "f32[2]"):`, which may take a line for each argument."""
+        while self._next < len(self._lines) and not self._lines[self._next].startswith("def "):
+            self._next += 1
+        head, described = "", {}
+        while self._next < len(self._lines):
+            line, comment = _parted(self._lines[self._next])
+            self._next += 1
+            if comment and (said := placeholder(line.rstrip(","))):
+                described[said.name] = comment
+            head += f"{line} "
+            if line.endswith(":") and is_closed(head):
+                break
+        for text in pieces(head[head.find("(") + 1 : head.rfind(")")]):
+            if text != "self":
+                self._add_input(text, described)
+
+    def _add_input(self, text: str, described: dict[str, str]) -> None:
+        if (node := _input(text, described)) is None:
+            self._unread.append(text)
+        else:
+            self._inputs[node.target] = node
+            self._known.add(node.name)
+
+    def _line(self, line: str) -> None:
+        if line.startswith("#"):
+            self._comment(line)
+        elif line.startswith("return "):
+            self._return(line)
+        elif line and line != "pass" and not self._is_about_inputs(line):
+            self._statement(line)
+
+    def _comment(self, line: str) -> None:
+        match = _PLACE.match(line)
+        if match is None and _NO_PLACE not in line:
+            return
+        tag = _TAG.search(match["before"] if match else line)
+        self._tag = tag["tag"] if tag else ""
+        self._at = match and At(match["file"], int(match["line"][:9]), match["function"], match["code"])
+
+    def _is_about_inputs(self, line: str) -> bool:
+        """Take in how a graph with a tree of inputs, or with a list of them, names them one by one."""
+        if self._nodes:
+            return False
+        if match := _TREE.match(line):
+            self._flatten(pieces(match["names"]))
+        elif match := _RENAMED.fullmatch(line):
+            return self._rename(match["name"], match["target"])
+        elif match := _TAKEN.fullmatch(line):
+            self._inputs.pop("args_list", None)
+            self._add_input(match["name"], {})
+        else:
+            return line in _LIST or self._declare(line)
+        return True
+
+    def _declare(self, line: str) -> bool:
+        if not _DECLARED.match(line):
+            return False
+        text, comment = _parted(line)
+        for part in text.split("; "):
+            if part and (node := _input(part.rstrip(";"), {})):
+                self._declared[node.target] = replace(node, described=comment)
+        return True
+
+    def _flatten(self, names: tuple[str, ...]) -> None:
+        self._inputs.clear()
+        self._known.clear()
+        for name in names:
+            self._add_input(name, {})
+            if name in self._declared:
+                self._inputs[name] = self._declared[name]
+
+    def _rename(self, name: str, target: str) -> bool:
+        node = self._inputs.get(target)
+        if node is None or node.name != target:
+            return False
+        self._inputs[target] = replace(node, name=name)
+        self._known.discard(target)
+        self._known.add(name)
+        return True
+
+    def _statement(self, line: str) -> None:
+        said, made = self._read(line)
+        lines = 1
+        while made is None and self._goes_on(line) and lines < _LONGEST:
+            line = f"{line}\n{self._lines[self._next]}"
+            self._next, lines = self._next + 1, lines + 1
+            said, made = self._read(line)
+        if said is None or made is None:
+            self._unread.append(line)
+            return
+        type_, symbol = annotation(said.annotation)
+        uses = names_in(made.args, self._known)
+        node = FxNode(said.name, made.kind, made.target, made.args, uses, type_, symbol, self._at, self._tag)
+        self._nodes.append(node)
+        self._known.add(said.name)
+
+    def _read(self, line: str) -> tuple[Statement | None, Call | None]:
+        said = statement(line)
+        return said, call(said, self._known) if said else None
+
+    def _goes_on(self, line: str) -> bool:
+        """Whether the next line belongs to a statement, whose brackets are open."""
+        if self._next >= len(self._lines):
+            return False
+        following = self._lines[self._next]
+        is_new = following.startswith(("# ", "return ")) or statement(following) is not None
+        return not is_new and not is_closed(line)
+
+    def _return(self, line: str) -> None:
+        """Read what is returned, on one line or on one for each."""
+        text = ""
+        comments: dict[int, str] = {}
+        self._next -= 1
+        while self._next < len(self._lines):
+            part, comment = _parted(self._lines[self._next])
+            self._next += 1
+            if comment:
+                comments[len(comments)] = comment
+            text += f"{part} "
+            if is_closed(text):
+                break
+        text = text.removeprefix("return").strip()
+        items = _items(text)
+        told = comments if len(comments) == len(items) else {}
+        self._outputs = tuple(Output(item, told.get(at, "")) for at, item in enumerate(items))
+        self._nodes.append(FxNode("output", Kind.OUTPUT, "output", text, names_in(text, self._known)))
+
+
+def _parted(line: str) -> tuple[str, str]:
+    """Part a line from the comment that torch puts behind it."""
+    at = line.find("  # ")
+    return (line, "") if at < 0 else (line[:at].rstrip(), line[at + 4 :])
+
+
+def _input(text: str, described: dict[str, str]) -> FxNode | None:
+    said = placeholder(text)
+    if said is None:
+        return None
+    type_, symbol = annotation(said.annotation)
+    told = described.get(said.name, "")
+    return FxNode(said.name, Kind.PLACEHOLDER, said.name, said.value, type=type_, symbol=symbol, described=told)
+
+
+def _items(text: str) -> tuple[str, ...]:
+    """List what is returned; the tree that it is put into is left out."""
+    if text.startswith(_UNFLATTEN):
+        text = next(iter(pieces(text[len(_UNFLATTEN) : -1])), "")
+    is_several = text[:1] in ("(", "[") and closing(text, 0) == len(text) - 1
+    return pieces(text[1:-1]) if is_several else (text,)

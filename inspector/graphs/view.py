@@ -1,0 +1,179 @@
+"""The graphs of a run at every stage, read from torch's text when they are asked for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
+from ctrace.inspector.graphs.text.fx import FxGraph
+from ctrace.inspector.graphs.text.parse import parse
+from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.model.kernels import Stage as Part
+from ctrace.inspector.model.session import Compilation, Session
+
+_INDUCTOR_ATEN = (GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
+_PARTS = {
+    GraphStage.FORWARD: Part.FORWARD,
+    GraphStage.BACKWARD: Part.BACKWARD,
+    GraphStage.INFERENCE: Part.INFERENCE,
+    GraphStage.BEFORE_JOINT: Part.INFERENCE,
+    GraphStage.AFTER_JOINT: Part.INFERENCE,
+}
+_TRACED = (GraphStage.DYNAMO, GraphStage.BEFORE_PRE_GRAD, GraphStage.PRE_GRAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A graph at one stage."""
+
+    label: str
+    """How to ask for it: `forward`, `post_grad`, `post_grad_backward`."""
+    stage: GraphStage
+    part: Part | None
+    """Which part of a graph with a backward it is; None: both, or not known."""
+    printed: Printed
+
+    @property
+    def graph(self) -> FxGraph | None:
+        """The graph as data; None where its text holds none."""
+        return _parsed(self.printed.text)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it holds what the user called, not aten ops."""
+        return self.stage in _TRACED
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> FxGraph | None:
+    return parse(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One compilation's graph, at all its stages in torch's order."""
+
+    compilation: Compilation
+    graphs: Graphs
+    stages: tuple[Staged, ...]
+
+    @property
+    def id(self) -> str:
+        """The compile id."""
+        return self.compilation.id
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What symbols stood for in the call that was compiled for."""
+        return {name: meant.value for name, meant in self.graphs.symbols.items()}
+
+    def first(self, *stages: GraphStage, part: Part | None = None) -> FxGraph | None:
+        """Give the graph of the first of some stages that is there, of some part if one is named."""
+        for stage in stages:
+            for each in self.stages:
+                if each.stage is stage and part in (None, each.part) and each.graph is not None:
+                    return each.graph
+        return None
+
+    @property
+    def forward(self) -> FxGraph | None:
+        """The aten graph that a call runs first: the forward, or where there is no gradient the only one."""
+        return self.first(GraphStage.FORWARD, GraphStage.INFERENCE)
+
+    def usual(self) -> Staged:
+        """Give the stage that tells most: what a call runs first, or where there is no such, what Dynamo traced.
+
+        Raises:
+            TargetError: there is no stage at all.
+        """
+        order = (GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.DYNAMO)
+        found = (each for stage in order for each in self.stages if each.stage is stage)
+        return next(found, None) or self.stage("forward")
+
+    def stage(self, label: str) -> Staged:
+        """Find a stage by its label.
+
+        Raises:
+            TargetError: there is none of that name.
+        """
+        wanted = label.strip().lower().replace("-", "_")
+        found = next((each for each in self.stages if each.label == wanted), None)
+        if found is None:
+            raise TargetError(f"{label}: graph {self.id} has no such stage", instead(wanted, self.labels()))
+        return found
+
+    def labels(self) -> list[str]:
+        """List what `stage` takes."""
+        return [each.label for each in self.stages]
+
+
+def instead(wanted: str, known: list[str]) -> str:
+    """Say what could have been meant by a name that is not there."""
+    return did_you_mean(wanted, known, f"there are: {', '.join(known) or 'none'}")
+
+
+def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]:
+    """List the compilations whose graphs torch printed, or one of them.
+
+    Raises:
+        TargetError: there is no such graph.
+    """
+    known = {each.id: each for each in session.compilations}
+    ids = [each for each in session.printed if each in known]
+    if graph is not None and graph not in ids:
+        raise SelectionError("graph", f"{graph}: this run has no such graph", instead(graph, ids))
+    chosen = ids if graph is None else [graph]
+    return tuple(_compiled(known[each], session.printed[each]) for each in chosen)
+
+
+def only_one(session: Session, graph: str | None, why: str) -> Compiled:
+    """Give the one graph that is meant; where the run has several, it has to be named.
+
+    Raises:
+        TargetError: there is none, or it is not said which.
+    """
+    found = compiled(session, graph)
+    if len(found) == 1:
+        return found[0]
+    ids = ", ".join(each.id for each in found[:8])
+    todo = f"add --graph with one of: {ids}" if found else "run it anew with this ctrace, or look at: ctrace explain"
+    raise TargetError(f"{why} needs one graph, and this run has {len(found) or 'none'}", todo)
+
+
+def _compiled(compilation: Compilation, graphs: Graphs) -> Compiled:
+    labels: dict[str, int] = {}
+    stages = []
+    for each in _parted(graphs.printed):
+        number = labels[each.label] = labels.get(each.label, 0) + 1
+        stages.append(each if number == 1 else replace(each, label=f"{each.label}_{number}"))
+    return Compiled(compilation, graphs, tuple(stages))
+
+
+def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:
+    """Tell forward from backward at the stages that both go through."""
+    known = {each.stage: each for each in printed if each.stage in _PARTS}
+    for each in printed:
+        part = _part(each, known) if each.stage in _INDUCTOR_ATEN else _PARTS.get(each.stage)
+        is_second = each.stage in _INDUCTOR_ATEN and part is Part.BACKWARD
+        yield Staged(f"{each.stage}_backward" if is_second else str(each.stage), each.stage, part, each)
+
+
+def _part(printed: Printed, known: dict[GraphStage, Printed]) -> Part | None:
+    """Find the part whose inputs have the same names: Inductor's passes keep inputs, and a backward may come late."""
+    if GraphStage.INFERENCE in known and GraphStage.FORWARD not in known:
+        return Part.INFERENCE
+    names = _inputs(printed)
+    parts = [_PARTS[stage] for stage in (GraphStage.FORWARD, GraphStage.BACKWARD) if stage in known]
+    shared = {part: _likeness(names, _inputs(known[GraphStage(str(part))])) for part in parts}
+    best = max(shared, key=lambda part: shared[part], default=None)
+    is_clear = best is not None and list(shared.values()).count(shared[best]) == 1
+    return best if is_clear else None
+
+
+def _likeness(some: frozenset[str], others: frozenset[str]) -> float:
+    return len(some & others) / max(len(some | others), 1)
+
+
+def _inputs(printed: Printed) -> frozenset[str]:
+    graph = _parsed(printed.text)
+    return frozenset(node.name for node in graph.placeholders()) if graph else frozenset()

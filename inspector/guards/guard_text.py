@@ -1,0 +1,61 @@
+"""Torch's wording of guards on tensors, and what may be learned from the text of any guard alone."""
+
+import re
+
+from ctrace.inspector.log.events.guards import UnmetGuard
+
+PARAMETER_HINT = ". Guard failed on a parameter, "
+TENSOR = re.compile(
+    r"tensor '(?P<name>.*?)' (?:Tensor )?(?P<what>size|stride|dtype|device|layout|requires_grad|dispatch key set|rank)"
+    r"(?: index)? mismatch(?: at index (?P<index>\d+))?\. "
+    r"[Ee]xpected (?:device index to be )?(?P<was>.*?)(?:, actual (?P<now>.*))?$"
+)
+"""`TensorCheck::check_verbose`, torch/csrc/dynamo/guards.cpp (2.13)."""
+WANTED_TENSOR = re.compile(
+    r"expected type of '(?P<name>.*?)' to be a tensor type, ?'?(?P<was>\w+)?'? but found (?P<found>.*)$"
+)
+
+
+def size_kind(was: str, now: str) -> str:
+    """Tell a size that went to or from 0 or 1, which torch compiles apart."""
+    return "zero_one" if {was, now} & {"0", "1"} else "size"
+
+
+def type_name(qualified: str) -> str:
+    """Name a type as a program would: `list`, not `builtins.list`."""
+    return qualified.removeprefix("builtins.").removeprefix("__main__.")
+
+
+_NAME = r"[LG]\['[^']*'\](?:\['[^']*'\]|\[\d+\]|\.\w+)*?"
+_SIZES = re.compile(rf"(?:{_NAME})\.(?:size|stride)\(\)\[\d+\]")
+_NUMBER = re.compile(rf"(?:-?[\d.]+ <=? )?(?P<source>{_NAME})(?: (?:==|!=|<=?|>=?) -?[\d.]+(?:e[+-]?\d+)?)?$")
+
+
+def sources_of(text: str) -> tuple[str, ...]:
+    """Name what torch might have left open, as torch does: `L['x'].size()[0]` or `L['n']`; empty: neither of them."""
+    match = TENSOR.match(text)
+    if match is not None:
+        index = match["index"]
+        return () if index is None else (f"{match['name']}.{match['what']}()[{index}]",)
+    if sizes := _SIZES.findall(text):
+        return tuple(dict.fromkeys(sizes))
+    compared = _NUMBER.match(text)
+    return (compared["source"],) if compared else ()
+
+
+def tensor_of(text: str) -> str | None:
+    """Give torch's name for the tensor that a guard is about."""
+    match = TENSOR.match(text)
+    return match["name"] if match else None
+
+
+def check_order(guard: UnmetGuard) -> int:
+    """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
+    if WANTED_TENSOR.match(guard.text):
+        return 0
+    match = TENSOR.match(guard.text)
+    return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
+
+
+_TENSOR_ORDER = ("type", "layout", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
+"""TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""

@@ -1,0 +1,127 @@
+"""What a tensor has to be for a graph to fit, read from its guard, and what its strides mean."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ctrace.inspector.model.guards import Guard
+from ctrace.inspector.source.names import user_name
+
+_CHECKED = re.compile(
+    r"check_tensor\((?P<source>.*), (?P<type>\w+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
+    r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
+    r"stride=\[(?P<stride>[^\]]*)\]\)"
+)
+_NUMBER = re.compile(r"\s*\d{1,19}\s*")
+_HELD = re.compile(r"\b_(?:parameters|buffers)\b")
+Numbers = tuple[int | None, ...]
+"""Sizes or strides; None for one that may vary."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGuard:
+    """All that is checked of a tensor."""
+
+    guard: Guard
+    name: str
+    type: str
+    dtype: str
+    device: str
+    """Type of device and its number; the number is None on a device of which there is one."""
+    requires_grad: bool
+    dispatch_keys: tuple[str, ...]
+    sizes: Numbers
+    strides: Numbers
+    layout: str
+    """What the strides mean."""
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether it is a parameter or a buffer of a module."""
+        return self.type == "Parameter" or _HELD.search(self.guard.source) is not None
+
+
+def tensor_guards(guards: Iterable[Guard]) -> tuple[TensorGuard, ...]:
+    """Read the guards on tensors; one in a form that is not known is left out here and still among the others."""
+    found = ((guard, _CHECKED.match(guard.code)) for guard in guards if guard.kind == "TENSOR_MATCH")
+    return tuple(_read(guard, match) for guard, match in found if match is not None)
+
+
+def _read(guard: Guard, match: re.Match[str]) -> TensorGuard:
+    sizes, strides = _numbers(match["size"]), _numbers(match["stride"])
+    keys = tuple(key.strip() for key in match["keys"].split(","))
+    return TensorGuard(
+        guard=guard,
+        name=user_name(match["source"]),
+        type=match["type"],
+        dtype=match["dtype"],
+        device=_device(keys, match["device"]),
+        requires_grad=match["grad"] == "True",
+        dispatch_keys=keys,
+        sizes=sizes,
+        strides=strides,
+        layout=meaning(sizes, strides),
+    )
+
+
+_DEVICES = ("CPU", "CUDA", "MPS", "XPU", "HPU", "XLA", "Meta")
+
+
+def _device(keys: tuple[str, ...], index: str) -> str:
+    name = next((each for each in _DEVICES if any(key.endswith(each) for key in keys)), "?").lower()
+    return name if index == "None" else f"{name}:{index}"
+
+
+def _numbers(text: str) -> Numbers:
+    return tuple(int(each) if _NUMBER.fullmatch(each) else None for each in text.split(",") if each.strip())
+
+
+def meaning(sizes: Numbers, strides: Numbers) -> str:
+    """Say in words what strides mean for these sizes."""
+    if len(sizes) != len(strides) or not sizes:
+        return "no strides are checked" if sizes else "a single value"
+    expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
+    if expanded:
+        return f"expanded: dimension {_listed(expanded)} repeats the same memory"
+    order = sorted(range(len(sizes)), key=lambda index: (-_wide(strides[index]), index))
+    gap = _gap(sizes, strides, order)
+    if gap is not None:
+        return f"not dense: dimension {gap} steps over memory of a larger tensor, as a slice does"
+    if varying := [index for index, stride in enumerate(strides) if stride is None]:
+        return f"dimension {_listed(varying)} may vary, within the relations that are checked last"
+    if order == sorted(order) or _only_ones_move(sizes, order):
+        return "contiguous"
+    if len(sizes) in (4, 5) and order == [0, *range(2, len(sizes)), 1]:
+        return "channels last"
+    return f"dense, dimensions in memory order {_listed(order)}: a transpose or permute"
+
+
+def _wide(stride: int | None) -> float:
+    return float("inf") if stride is None else stride
+
+
+def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
+    """Find a dimension whose stride is not the memory that the dimensions inside of it take.
+
+    One with a fixed stride around one whose size may vary is such a dimension. A size of 0 counts as 1, as in torch.
+    """
+    step: int | None = 1
+    inner_varies = False
+    for index in reversed(order):
+        stride, size = strides[index], sizes[index]
+        if size == 1:
+            continue
+        if stride is not None and (inner_varies or (step is not None and stride != step)):
+            return index
+        inner_varies = stride is not None and size is None
+        step = None if stride is None or size is None else stride * max(size, 1)
+    return None
+
+
+def _only_ones_move(sizes: Numbers, order: list[int]) -> bool:
+    moving = [index for index in order if sizes[index] != 1]
+    return moving == sorted(moving)
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,242 @@
+"""Guards of a run: which, about what, made by which line, and what they cost."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ctrace.inspector.errors import SelectionError, TargetError
+from ctrace.inspector.guards.tree_text import completed, count, latency_of, parse, with_frames
+from ctrace.inspector.kernels.view import suggestion
+from ctrace.inspector.model.findings import Frame, Owner
+from ctrace.inspector.model.guards import Guard, GuardCost, GuardTree, LeftOut
+from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.source.names import user_name
+from ctrace.inspector.source.owners import owner_of
+
+STATE = "torch's own state"
+GLOBALS = "globals"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A compilation that has guards, and how many."""
+
+    compilation: Compilation
+    number: int
+    latency: float | None
+    """Microseconds that torch measured of one check, once, with cold caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A compilation with its guards."""
+
+    head: Head
+    tree: GuardTree
+    guards: tuple[Guard, ...]
+    left_out: tuple[LeftOut, ...]
+    cost: GuardCost | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which guards are asked for; empty: all of them."""
+
+    name: str = ""
+    """Part of a name of the user's, such as `self.fc`."""
+    kind: str = ""
+    """Part of torch's word for the kind, in any case."""
+    line: str = ""
+    """`file.py:12`, or `12`."""
+
+    def takes(self, guard: Guard) -> bool:
+        """Whether a guard is asked for."""
+        named = self.name in about(guard) or self.name in guard.code
+        return named and self.kind.upper() in guard.kind and (not self.line or _is_at(guard.place, self.line))
+
+    def __bool__(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.name or self.kind or self.line)
+
+
+def heads(session: Session) -> tuple[Head, ...]:
+    """List the compilations that have guards, those with most first."""
+    found = [
+        Head(each, count(printed.text), latency_of(printed.text))
+        for each in session.compilations
+        if (printed := session.guards.get(each.id)) is not None
+    ]
+    return tuple(sorted(found, key=lambda head: -head.number))
+
+
+def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
+    """Keep the compilations with a guard that is asked for.
+
+    Raises:
+        TargetError: no guard of theirs meets what is asked for.
+    """
+    if not choice:
+        return tuple(found)
+    guards = [guarded(session, head).guards for head in found]
+    _check_each(choice, [guard for each in guards for guard in each])
+    return tuple(head for head, each in zip(found, guards, strict=True) if any(map(choice.takes, each)))
+
+
+def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
+    known = {
+        "name": [name for guard in guards if (name := about(guard))],
+        "kind": [guard.kind for guard in guards],
+        "line": [f"{PurePath(at.file).name}:{at.line}" for guard in guards if (at := guard.place)],
+    }
+    for option, names in known.items():
+        asked = getattr(choice, option)
+        if asked and not any(map(Choice(**{option: asked}).takes, guards)):
+            todo = suggestion(asked.upper() if option == "kind" else asked, names)
+            raise SelectionError(option, f"{asked}: no guard of this run is about it", todo)
+    if not any(map(choice.takes, guards)):
+        raise TargetError("no guard of this run meets all that is asked for", "leave one of --name, --kind, --line out")
+
+
+def guarded(session: Session, head: Head) -> Guarded:
+    """Read the guards of a compilation."""
+    printed = session.guards[head.compilation.id]
+    tree = parse(printed, session.environment.prefixes)
+    if printed.stacks is None:
+        files = _files(session)
+        tree = with_frames(tree, lambda frame: completed(frame, files))
+    return Guarded(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
+
+
+def _files(session: Session) -> tuple[str, ...]:
+    files = [*session.listings, *(each.file for each in session.compilations)]
+    return tuple(dict.fromkeys([*files, *(each.file for each in session.functions)]))
+
+
+def about(guard: Guard) -> str:
+    """Name what a guard is about as the user would."""
+    return user_name(guard.source) if guard.source else ""
+
+
+def _is_at(place: Frame | None, line: str) -> bool:
+    if place is None:
+        return False
+    file, _, number = line.rpartition(":")
+    return str(place.line) == number and (not file or f"/{place.file}".endswith(f"/{file}"))
+
+
+def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, ...]], ...]:
+    """Group guards by the user's line that made them, most first; None: torch made them for itself."""
+    groups: dict[tuple[str, int] | None, list[Guard]] = {}
+    for guard in guards:
+        key = None if guard.place is None else (guard.place.file, guard.place.line)
+        groups.setdefault(key, []).append(guard)
+    ordered = sorted(groups.values(), key=lambda members: -len(members))
+    return tuple((members[0].place, tuple(members)) for members in ordered)
+
+
+def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
+    """Count guards by kind, most first."""
+    return tuple(Counter(guard.kind for guard in guards).most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Guards about an object and what hangs on it."""
+
+    name: str
+    """One step of the way, such as `self`, `.fc` or `[0..11]`."""
+    number: int
+    branches: tuple["Branch", ...] = ()
+    times: int = 1
+    """How many objects are alike and shown as one; `number` is that of each."""
+
+
+_STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")
+_ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+
+
+def by_object(guards: Iterable[Guard]) -> tuple[Branch, ...]:
+    """Arrange guards by the objects that they are about, most first; layers that are alike are one branch."""
+    top = _Count()
+    for guard in guards:
+        top.add(_way(guard))
+    return top.branches()
+
+
+def _way(guard: Guard) -> list[str]:
+    root = _ROOT.search(guard.source)
+    if root is None:
+        return [STATE]
+    name, first = user_name(guard.source), user_name(root[0])
+    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    steps = [first, *_STEP.findall(rest)]
+    return [GLOBALS, *steps] if root["scope"] == "G" else steps
+
+
+class _Count:
+    """A branch that is still growing."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._below: dict[str, _Count] = {}
+
+    def add(self, steps: list[str]) -> None:
+        self.number += 1
+        if steps:
+            self._below.setdefault(steps[0], _Count()).add(steps[1:])
+
+    def branches(self) -> tuple[Branch, ...]:
+        found = [Branch(name, count.number, count.branches()) for name, count in self._below.items()]
+        return tuple(sorted(_folded(found), key=lambda branch: -branch.number * branch.times))
+
+
+def _folded(branches: list[Branch]) -> list[Branch]:
+    """Make one branch of items of a list with the same guards, as the layers of a model are."""
+    alike: dict[object, list[Branch]] = {}
+    for branch in branches:
+        key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
+        alike.setdefault(key, []).append(branch)
+    return [_one_of(members) for members in alike.values()]
+
+
+def _one_of(members: list[Branch]) -> Branch:
+    first = members[0]
+    if len(members) == 1:
+        return first
+    names = [member.name.strip("[]") for member in members]
+    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
+    in_a_row = numbers and numbers[-1] - numbers[0] + 1 == len(numbers)
+    name = f"[{numbers[0]}..{numbers[-1]}]" if in_a_row else f"[{','.join(names[:4])}{',…' if len(names) > 4 else ''}]"
+    return Branch(name, first.number, first.branches, len(members))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A plain value that a graph holds as a constant."""
+
+    guard: Guard
+    subject: str
+    value: str
+
+
+def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
+    """List the plain values that code reads, those that the user's reads first: a change of one compiles again."""
+    found = []
+    for guard in guards:
+        subject, compared, value = guard.code.partition(" == ")
+        if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
+            found.append(Constant(guard, user_name(subject), value))
+    return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))
+
+
+def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
+    """Put the user's own lines first, and plain names before expressions."""
+    place = constant.guard.place
+    return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
+
+
+def place_text(frame: Frame | None) -> str:
+    """Write `file.py:12`."""
+    return "" if frame is None else f"{PurePath(frame.file).name}:{frame.line}"

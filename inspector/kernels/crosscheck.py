@@ -1,0 +1,59 @@
+"""Hold the kernels of a graph part against torch's own count of them, and their bytes against the scheduler's nodes."""
+
+from collections.abc import Iterable, Iterator
+
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
+from ctrace.inspector.model.kernels import Kernel, Launch, Stage
+
+
+def miscounted_kernels(raw: Raw) -> Iterator[str]:
+    """Say where torch counted a kernel that is not called, or calls one that it did not count.
+
+    The count goes up by one for a Triton kernel and for each loop nest of a C++ kernel; by more where torch writes
+    several to time them. So between two calls of generated kernels it goes up, and after the last it does not.
+    """
+    for (id_, stage), part in raw.generated.items():
+        calls = [made for made in raw.kernels if (made.id, made.stage) == (id_, stage) and made.counted is not None]
+        own = [made for made in calls if made.language != "external" and not made.user]
+        reached = part.before
+        for made in own:
+            if made.counted is not None and made.counted <= reached:
+                yield f"graph {id_} ({stage}) calls {made.name}, which torch's generated_kernel_count does not count"
+            reached = made.counted or reached
+        if part.counted > reached:
+            yield (
+                f"graph {id_} ({stage}): torch's generated_kernel_count says that there are {part.counted - reached} "
+                "kernels after the last one here; some may be missing"
+            )
+
+
+def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator[str]:
+    """Say where the bytes of a part's kernels are not those of the nodes that fusion left."""
+    made: dict[tuple[str, Stage], list[Launch]] = {}
+    for kernel in kernels:
+        made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
+    for fusion in fusions:
+        launches = made.get((fusion.graph, fusion.stage), [])
+        known = [each.read + (each.written or 0) for each in launches if each.read is not None]
+        nodes = sum(node.read + node.written for node in _launched(fusion, launches))
+        if launches and len(known) == len(launches) and sum(known) != nodes:
+            yield (
+                f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, the nodes that fusion "
+                f"left {nodes}"
+            )
+
+
+def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:
+    """Give the nodes that kernels compute: no views, and no copies from device to device, which are no kernels.
+
+    Such a copy is one statement of the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
+    `codegen_device_copy`).
+    """
+    called = {name for each in launches for name in each.operations}
+    devices = {buffer.name: buffer.device for buffer in fusion.buffers}
+    for node in fusion.result:
+        crosses = len({devices.get(each.buffer, "") for each in node.accesses}) > 1
+        is_copy = node.kind is NodeKind.EXTERNAL and crosses and called.isdisjoint(node.operations)
+        if node.kind is not NodeKind.NOTHING and not is_copy:
+            yield node

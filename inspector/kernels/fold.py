@@ -1,0 +1,182 @@
+"""Put together what is known of the kernels of each graph part."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ctrace.inspector.kernels.arguments import Names
+from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
+from ctrace.inspector.kernels.user_lines import statements_of
+from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, PartGenerated
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.fusion import Fusion, Node
+from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.model.user_kernels import UserKernel, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.source.stacks import user_lines
+from ctrace.inspector.words.counting import named
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The kernels of a run, the code they are in, and what of that code cannot be read."""
+
+    kernels: tuple[Kernel, ...]
+    code: tuple[OutputCode, ...]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass
+class _Part:
+    """One compiled part of a graph."""
+
+    id: str
+    stage: Stage
+    code: CodeWritten | None
+    generated: PartGenerated | None
+    fusion: Fusion | None
+    made: dict[str, list[KernelMade]] = field(default_factory=dict)
+    """The calls of each kernel."""
+
+
+def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
+    """Read the emitted code of all graph parts, and join it with what capture saw of their kernels."""
+    kernels: list[Kernel] = []
+    problems: list[str] = []
+    for part in _parts(raw, fusions):
+        emitted, problem = _emitted(part)
+        problems += problem
+        kernels += _kernels(part, emitted, raw)
+    code = (OutputCode(each.id, each.stage, each.text, _counted(raw, each)) for each in raw.code.values())
+    return Generated(tuple(kernels), tuple(code), tuple(problems))
+
+
+def _counted(raw: Raw, code: CodeWritten) -> int | None:
+    part = raw.generated.get((code.id, code.stage))
+    return part.counted - part.before if part is not None else None
+
+
+def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterable[_Part]:
+    fused = {(each.graph, each.stage): each for each in fusions}
+    parts: dict[tuple[str, Stage], _Part] = {}
+    for made in raw.kernels:
+        key = made.id, made.stage
+        if key not in parts:
+            parts[key] = _Part(*key, raw.code.get(key), raw.generated.get(key), fused.get(key))
+        parts[key].made.setdefault(made.name, []).append(made)
+    return parts.values()
+
+
+def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:
+    """Read the code of a part, where the log has it, or say why it cannot be read."""
+    if part.code is None:
+        return None, []
+    try:
+        emitted = parse(part.code.text, part.made.keys())
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        return None, [f"{_named(part)} cannot be read ({type(error).__name__}: {error})"]
+    return emitted, list(_missing(part, emitted))
+
+
+def _missing(part: _Part, emitted: Emitted) -> Iterator[str]:
+    """Say which kernels the code does not define, or calls another number of times than torch spoke of."""
+    for name, made in part.made.items():
+        if made[0].language != "external" and name not in emitted.sources:
+            yield f"{_named(part)} does not define {name}"
+        called = len(emitted.calls.get(name, ()))
+        if called != len(made):
+            times = f"{called} {named(called, 'time')}"
+            yield f"{_named(part)} calls {name} {times}, torch spoke of {len(made)}; its arguments are not known"
+
+
+def _named(part: _Part) -> str:
+    return f"the code of graph {part.id} ({part.stage})"
+
+
+def _kernels(part: _Part, emitted: Emitted | None, raw: Raw) -> Iterator[Kernel]:
+    """Make one kernel for each name; one that is called several times keeps the lines of all its calls."""
+    costs = Costs(part.fusion, [each.operations for calls in part.made.values() for each in calls])
+    names = Names(part.generated, emitted.assigned) if emitted and part.generated else None
+    for name, made in part.made.items():
+        source = emitted.sources.get(name, "") if emitted else ""
+        launches = [costs.counted(_launch(each, raw)) for each in made]
+        yield Kernel(
+            graph=part.id,
+            stage=part.stage,
+            name=name,
+            language=made[-1].language,
+            ops=_merged(each.ops for each in launches),
+            lines=_merged(each.lines for each in launches),
+            calls=len(made),
+            launches=tuple(_with_calls(launches, emitted.calls.get(name, []) if emitted else [], names)),
+            user=any(each.user for each in made),
+            source=source,
+            statements=statements_of(source, [lines for each in made for lines in each.statements], raw.prefixes),
+        )
+
+
+def _merged(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for each in texts for text in each))
+
+
+def _launch(made: KernelMade, raw: Raw) -> Launch:
+    return Launch(operations=made.operations, ops=made.ops, lines=user_lines(made.stacks, raw.prefixes))
+
+
+def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) -> Iterator[Launch]:
+    """Add what is passed; both are in the order of the program."""
+    if len(calls) != len(launches):
+        yield from launches
+        return
+    for launch, call in zip(launches, calls, strict=True):
+        yield replace(launch, call=call.line, arguments=names.arguments(call) if names is not None else None)
+
+
+class Costs:
+    """What the launches of one graph part cost."""
+
+    def __init__(self, fusion: Fusion | None, launches: Sequence[tuple[str, ...]]) -> None:
+        """Take the operations of each launch."""
+        result = fusion.result if fusion is not None else ()
+        self._nodes = {operation: node for node in result for operation in node.operations}
+        self._launches = Counter(node.name for operations in launches for node in self.nodes(operations))
+
+    def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
+        """Give the nodes that a launch computes, a C++ kernel's loop nests; none where not all are known."""
+        found = {node.name: node for each in operations if (node := self._nodes.get(each)) is not None}
+        return tuple(found.values()) if all(each in self._nodes for each in operations) else ()
+
+    def counted(self, launch: Launch) -> Launch:
+        """Add what its nodes move and compute; not known where one is not found, or is spread over launches."""
+        nodes = self.nodes(launch.operations)
+        if not nodes or any(self._launches[node.name] > 1 for node in nodes):
+            return launch
+        flops = [node.flops for node in nodes if node.flops is not None]
+        return replace(
+            launch,
+            read=sum(node.read for node in nodes),
+            written=sum(node.written for node in nodes),
+            flops=sum(flops) if len(flops) == len(nodes) else None,
+        )
+
+
+_Call = tuple[str, str, str]
+
+
+def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
+    """List the calls in the order in which Inductor met them; where a graph was lowered again, only the last time."""
+    calls: dict[_Call, UserKernel] = {}
+    for event in raw.user_kernels:
+        match event:
+            case UserKernelLowered():
+                kernel = replace(event.kernel, lines=user_lines((event.stack,), raw.prefixes))
+                calls[kernel.graph, kernel.stage, kernel.operation] = kernel
+            case UserKernelWritten():
+                key = event.id, event.stage, event.operation
+                if key in calls:
+                    calls[key] = _written(calls[key], event)
+    return tuple(calls.values())
+
+
+def _written(kernel: UserKernel, event: UserKernelWritten) -> UserKernel:
+    parameters = tuple(replace(each, fixed=each.name in event.constants) for each in kernel.parameters)
+    return replace(kernel, name=event.name, epilogue=event.epilogue, parameters=parameters)

@@ -1,0 +1,57 @@
+"""Instructions (SASS) of a compiled kernel, read from its binary with the tool that the triton wheel brings.
+
+Starting that tool takes longer than compiling most kernels (0.7 s), so it is asked when the instructions are.
+"""
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.processes.tools import answer_of
+
+_SECONDS = 60
+_TODO = "pip install triton, which brings nvdisasm"
+
+
+def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
+    """Give the instructions of each binary.
+
+    Raises:
+        TargetError: there is no nvdisasm, or it does not read one of them.
+    """
+    tool = _tool()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
+        except BaseException:  # such as a signal: only what is under way is waited for
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _disassembled(tool: str, binary: bytes) -> str:
+    with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(binary)
+        try:
+            answer = answer_of([tool, "-c", str(file)], _SECONDS)
+        except OSError as error:
+            raise TargetError(f"nvdisasm cannot read a kernel of this run: {error}", _TODO) from error
+    if answer.status:
+        raise TargetError(f"nvdisasm cannot read a kernel of this run: {answer.last_line}", _TODO)
+    return answer.text
+
+
+def _tool() -> str:
+    """Find the tool as Triton does, without importing it: by the environment, or beside Triton (triton/knobs.py)."""
+    spec = importlib.util.find_spec("triton")
+    beside = Path(spec.origin).parent / "backends/nvidia/bin/nvdisasm" if spec and spec.origin else None
+    own = os.environ.get("TRITON_NVDISASM_PATH")
+    for path in (own, beside, shutil.which("nvdisasm")):
+        if path and Path(path).is_file():
+            return str(path)
+    raise TargetError("--ir sass: there is no nvdisasm here to read the binaries of kernels", _TODO)

@@ -1,0 +1,91 @@
+"""Type the entries about kernels that were built and launched."""
+
+from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.model.built import Built, Gpu, Ir, Refused, Timed
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.target import Multiprocessor
+
+
+def built(graph: str, data: Fields) -> KernelBuilt:
+    """Type what was compiled."""
+    return KernelBuilt(
+        Built(
+            graph=graph,
+            stage=Stage(data.text("stage")),
+            kernel=data.text("kernel"),
+            hash=data.text("hash"),
+            warps=data.integer("warps"),
+            stages=data.integer("stages"),
+            blocks=data.maybe_counts("blocks"),
+            registers=data.maybe_integer("registers"),
+            spills=data.maybe_integer("spills"),
+            shared=data.maybe_integer("shared"),
+            seconds={each.text("stage"): each.number("seconds") for each in data.maybe_objects("seconds")},
+            chosen=data.flag("chosen"),
+            open=data.maybe_flag("open"),
+            cached=data.maybe_flag("cached"),
+        )
+    )
+
+
+def refused(graph: str, data: Fields) -> KernelRefused:
+    """Type a configuration that was left out."""
+    texts = (data.text("kernel"), data.text("configuration"), data.text("reason"))
+    return KernelRefused(Refused(graph, Stage(data.text("stage")), *texts))
+
+
+def chosen(graph: str, data: Fields) -> KernelChosen:
+    """Type which configuration is launched."""
+    return KernelChosen(graph, Stage(data.text("stage")), data.text("kernel"), data.text("hash"))
+
+
+def code(data: Fields) -> CodeBuilt:
+    """Type the code of a kernel."""
+    plain = {stage: Ir(text) for stage, text in data.table("texts").items()}
+    packed = {stage: Ir(text, packed=True) for stage, text in data.table("packed").items()}
+    return CodeBuilt(data.text("hash"), plain | packed)
+
+
+def timed(graph: str, data: Fields) -> LaunchTimed:
+    """Type how long a launch takes."""
+    return LaunchTimed(
+        Timed(
+            graph=graph,
+            stage=Stage(data.text("stage")),
+            kernel=data.text("kernel"),
+            launch=data.integer("launch"),
+            seconds=data.maybe_number("seconds"),
+            launches=data.integer("launches"),
+            why=data.maybe_text("why") or "",
+        )
+    )
+
+
+def gpu(data: Fields) -> GpuSeen:
+    """Type what the GPU is."""
+    major, minor = data.integers("capability")
+    multiprocessor = Multiprocessor(
+        capability=(major, minor),
+        registers=data.integer("registers"),
+        threads=data.integer("threads"),
+        shared=data.integer("shared"),
+        warp=data.integer("warp"),
+    )
+    return GpuSeen(
+        Gpu(
+            name=data.text("name"),
+            processors=data.integer("processors"),
+            multiprocessor=multiprocessor,
+            clock=data.maybe_number("clock"),
+            bandwidth=data.maybe_number("bandwidth"),
+            copied=data.maybe_number("copied"),
+            empty=data.maybe_number("empty"),
+            tf32=data.texts("tf32"),
+            target=data.maybe_text("target") or "",
+            l2=data.maybe_integer("l2"),
+            rates={name: float(rate) for name, rate in data.maybe_numbers("rates").items()},
+            vector_rates={name: float(rate) for name, rate in data.maybe_numbers("vector_rates").items()},
+            sources=data.maybe_table("sources"),
+        )
+    )

@@ -1,0 +1,302 @@
+"""Type the entries of a log.
+
+An event that ctrace knows of but does not use is `Ignored`; one that it has never heard of is `Unknown`.
+"""
+
+import json
+from collections.abc import Callable
+
+from ctrace.inspector.files.typed_json import typed
+from ctrace.inspector.log.decode import built as decode_built
+from ctrace.inspector.log.decode import bytecode as decode_bytecode
+from ctrace.inspector.log.decode import fusion as decode_fusion
+from ctrace.inspector.log.decode import graphs as decode_graphs
+from ctrace.inspector.log.decode import guards as decode_guards
+from ctrace.inspector.log.decode import kernels as decode_kernels
+from ctrace.inspector.log.decode import passes as decode_passes
+from ctrace.inspector.log.decode import scenarios as decode_scenarios
+from ctrace.inspector.log.decode import shapes as decode_shapes
+from ctrace.inspector.log.decode import target as decode_virtual
+from ctrace.inspector.log.decode import user_kernels as decode_userkernels
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.events import guards as ge
+from ctrace.inspector.log.fields import Fields, frames
+from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.session import Failure, FailurePhase
+from ctrace.inspector.model.trial import Tried
+
+
+def decode(entry: Entry) -> ev.Event:
+    """Type an entry.
+
+    Raises:
+        ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry is not as its kind should be.
+    """
+    if entry.kind == "chromium_event":
+        return _span(entry)
+    decoder = _DECODERS.get(entry.kind)
+    if decoder is not None:
+        return decoder(entry)
+    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith("_BYTECODE"):
+        return ev.Ignored()
+    return ev.Unknown(entry.kind)
+
+
+def _id(entry: Entry) -> str:
+    if entry.compile_id is None:
+        msg = f"{entry.kind} without a compile id"
+        raise ValueError(msg)
+    return entry.compile_id
+
+
+def _payload(entry: Entry) -> Fields:
+    return Fields(json.loads(entry.payload), "the payload")
+
+
+def _stage(data: Fields) -> Stage:
+    return Stage(data.text("stage"))
+
+
+def _file_name(entry: Entry) -> ev.FileName:
+    name, number = entry.data
+    return ev.FileName(int(number), str(name))
+
+
+def _compile_started(entry: Entry) -> ev.CompileStarted:
+    frames = Fields(entry.data, "dynamo_start").objects("stack")
+    stack = (ev.StackFrame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
+    return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
+
+
+_VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
+"""In metrics (torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13); with 2.11 a log says them nowhere else."""
+
+
+def _measured(entry: Entry) -> ev.Measured:
+    data = Fields(entry.data, entry.kind)
+    backward = data.maybe_number("backward_cumulative_compile_time_us")
+    return ev.Measured(
+        id=_id(entry),
+        backward=entry.kind.startswith("bwd_"),
+        function=data.maybe_text("co_name"),
+        file=data.maybe_text("co_filename"),
+        line=data.maybe_integer("co_firstlineno"),
+        guards=data.maybe_integer("guard_count"),
+        ops=data.maybe_integer("graph_op_count"),
+        frame_seconds=data.maybe_number("entire_frame_compile_time_s"),
+        backend_seconds=data.maybe_number("backend_compile_time_s"),
+        inductor_seconds=data.maybe_number("inductor_compile_time_s"),
+        backward_seconds=None if backward is None else backward / 1e6,
+        fail_type=data.maybe_text("fail_type"),
+        fail_reason=data.maybe_text("fail_reason"),
+        versions={name: said.partition(" ")[0] for name in _VERSIONED if (said := data.maybe_text(_VERSIONED[name]))},
+    )
+
+
+def _reasons(entry: Entry) -> ge.RecompileExplained:
+    # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
+    text = entry.payload
+    reasons = json.loads(text) if text.startswith("[\n") else [text]
+    return ge.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
+
+
+def _started(entry: Entry) -> ev.Started:
+    data = _payload(entry)
+    return ev.Started(
+        schema=data.integer("schema"),
+        ctrace=data.text("ctrace"),
+        python=data.text("python"),
+        triton=data.maybe_text("triton"),
+        cwd=data.text("cwd"),
+        prefixes=_owned(data.table("prefixes")),
+        home=data.maybe_text("home") or "",
+    )
+
+
+def _torch(entry: Entry) -> ev.TorchFound:
+    data = _payload(entry)
+    version = data.maybe_text("torch") or data.text("pytorch_version")
+    return ev.TorchFound(version, _owned(data.maybe_table("prefixes")))
+
+
+def _owned(prefixes: dict[str, str]) -> dict[str, str]:
+    return {folder: Owner(owner) for folder, owner in prefixes.items()}
+
+
+def _frame_left(entry: Entry) -> ev.FrameLeft:
+    data = _payload(entry)
+    return ev.FrameLeft(
+        id=entry.compile_id,
+        name=data.text("name"),
+        qualname=data.text("qualname"),
+        file=data.text("file"),
+        line=data.integer("line"),
+        rule=data.text("rule"),
+        reason=data.maybe_text("reason") or "",
+        fullgraph=data.flag("fullgraph"),
+        stack=frames(data.objects("stack")),
+    )
+
+
+def _listing(entry: Entry) -> ev.Listing:
+    data = _payload(entry)
+    return ev.Listing(data.text("file"), data.text("text"))
+
+
+def _graph(entry: Entry) -> ev.GraphMade:
+    data = _payload(entry)
+    return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
+
+
+def _mode(entry: Entry) -> ev.ModeChosen:
+    payload = _payload(entry)
+    return ev.ModeChosen(payload.flag("build"), fast=payload.maybe_flag("fast"))
+
+
+def _inductor_guards(entry: Entry) -> ev.InductorGuardsSeen:
+    data = _payload(entry)
+    return ev.InductorGuardsSeen(_id(entry), data.texts("added") if data.flag("seen") else None)
+
+
+def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
+    data = _payload(entry)
+    return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
+
+
+def _counted(entry: Entry) -> ev.Counted:
+    data = _payload(entry)
+    return ev.Counted(
+        frames=data.maybe_counts("frames"),
+        graph_break=data.maybe_counts("graph_break"),
+        unimplemented=data.maybe_counts("unimplemented"),
+        stats=data.maybe_counts("stats"),
+        recompile_limit=data.maybe_integer("recompile_limit"),
+        switched_off=data.maybe_text("switched_off"),
+    )
+
+
+def _exited(entry: Entry) -> ev.ProgramExited:
+    data = _payload(entry)
+    return ev.ProgramExited(data.text("how"), data.maybe_text("file"), data.maybe_integer("line"))
+
+
+_PHASES = {"B": True, "E": False}
+"""Chrome's trace format: a span begins, and ends; there are others, such as `i` for an instant."""
+
+
+def _span(entry: Entry) -> ev.Event:
+    """Type a span of torch's; one whose text was shortened, as tests/support/record.py does, is passed over."""
+    try:
+        data = _payload(entry)
+        begins = _PHASES.get(data.text("ph"))
+        name = data.text("name")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ev.Ignored()
+    return ev.Ignored() if begins is None else ev.SpanMarked(entry.thread, name, begins, entry.compile_id)
+
+
+def _failed(entry: Entry) -> ev.ProgramFailed:
+    data = _payload(entry)
+    failure = Failure(
+        phase=FailurePhase(data.text("phase")),
+        type=data.text("type"),
+        message=data.text("message"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        todo=data.maybe_text("todo") or "",
+    )
+    return ev.ProgramFailed(failure)
+
+
+def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
+    """Type an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
+
+    def typed(entry: Entry) -> ev.Event:
+        return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
+
+    return typed
+
+
+_DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
+    "str": _file_name,
+    "dynamo_start": _compile_started,
+    "dynamo_output_graph": lambda entry: decode_graphs.traced(_id(entry), entry),
+    **dict.fromkeys(decode_graphs.STAGES, decode_graphs.printed),
+    "artifact:aot_forward_graph_fw_metadata": decode_graphs.aliases,
+    "create_symbol": _on_sizes(decode_shapes.symbol_made),
+    "create_unbacked_symbol": _on_sizes(decode_shapes.unbacked_made),
+    "symbolic_shape_specialization": _on_sizes(decode_shapes.symbol_fixed),
+    "guard_added_fast": _on_sizes(decode_shapes.condition_met),
+    "compilation_metrics": _measured,
+    "bwd_compilation_metrics": _measured,
+    "artifact:torch_version": _torch,
+    "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(_id(entry), entry.payload),
+    "artifact:recompile_reasons": _reasons,
+    "artifact:ctrace_start": _started,
+    "artifact:ctrace_torch": _torch,
+    "artifact:ctrace_mode": _mode,
+    "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
+    "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
+    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, json.loads(entry.payload), "the trial")),
+    "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
+    "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
+    "artifact:ctrace_ops": lambda entry: decode_scenarios.ops(_payload(entry)),
+    "artifact:ctrace_frame": _frame_left,
+    "artifact:ctrace_listing": _listing,
+    "artifact:ctrace_graph": _graph,
+    "artifact:ctrace_inductor_guards": _inductor_guards,
+    "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
+    "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
+    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
+    "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
+    "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
+    "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
+    "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(_id(entry), _payload(entry)),
+    "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
+    "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(_id(entry), _payload(entry)),
+    "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
+    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
+    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
+        _id(entry), _payload(entry)
+    ),
+    "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
+    "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
+    "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(_id(entry), _payload(entry)),
+    "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
+    "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
+    "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
+    "artifact:ctrace_undecided": lambda entry: decode_virtual.undecided(_id(entry), _payload(entry)),
+    "artifact:ctrace_asked": lambda entry: decode_virtual.asked(_payload(entry)),
+    "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
+    "artifact:ctrace_codegen": _codegen_ended,
+    "artifact:ctrace_codegen_failed": _codegen_ended,
+    "artifact:ctrace_counters": _counted,
+    "artifact:ctrace_plan": lambda entry: decode_scenarios.planned(_payload(entry)),
+    "artifact:ctrace_exited": _exited,
+    "artifact:ctrace_failure": _failed,
+    "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
+    "artifact:ctrace_end": lambda entry: ev.Ended(),
+}
+
+# What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
+_IGNORED = frozenset(
+    (
+        "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
+        "dynamo_guards", "inductor_pre_grad_graph", "link", "stack",
+        "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
+        "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
+        "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",
+        "exported_program",
+    )
+)  # fmt: skip
+_IGNORED_PREFIXES = (
+    "artifact:aot", "artifact:backward_", "artifact:before_", "artifact:after_", "artifact:compiled_",
+    "artifact:dynamo_", "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_",
+    "artifact:torch._functorch.config", "artifact:triton_", "artifact:get_", "artifact:put_",
+    "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
+    "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper",
+)  # fmt: skip

@@ -1,0 +1,42 @@
+"""Type the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
+
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Printed
+
+STAGES = {
+    "aot_joint_graph": GraphStage.JOINT,
+    "aot_forward_graph": GraphStage.FORWARD,
+    "aot_backward_graph": GraphStage.BACKWARD,
+    "aot_inference_graph": GraphStage.INFERENCE,
+    "artifact:before_pre_grad_graph": GraphStage.BEFORE_PRE_GRAD,
+    "artifact:after_pre_grad_graph": GraphStage.PRE_GRAD,
+    "artifact:before_joint_graph": GraphStage.BEFORE_JOINT,
+    "artifact:after_joint_graph": GraphStage.AFTER_JOINT,
+    "artifact:before_post_grad_graph": GraphStage.BEFORE_POST_GRAD,
+    "artifact:inductor_post_grad_graph": GraphStage.POST_GRAD,
+    "inductor_post_grad_graph": GraphStage.POST_GRAD,
+}
+"""By kind of entry; the last is for a graph out of Inductor's cache (2.13, _inductor/codecache.py:2005)."""
+
+
+def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
+    """Type Dynamo's own graph, which counts as one whatever becomes of it."""
+    told = Fields(entry.data, entry.kind).maybe_lists("sizes")
+    sizes = {name: tuple(map(str, size)) for name, size in told.items()}
+    text = entry.payload
+    traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
+    return ev.GraphMade(compile_id, None, None, printed=traced)
+
+
+def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
+    """Type a graph at one of the later stages; those that belong to no compilation are of torch.export."""
+    if entry.compile_id is None:
+        return ev.Ignored()
+    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
+
+
+def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
+    """Type what AOTAutograd knows of mutated inputs and aliased outputs."""
+    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)

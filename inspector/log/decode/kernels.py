@@ -1,0 +1,82 @@
+"""Type entries about kernels and the code around them; they raise what decode.py's do."""
+
+from typing import Any
+
+from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Layout, Lines, PartGenerated
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.kernels import Stage
+
+
+def kernel_made(compile_id: str, data: Fields) -> KernelMade:
+    """Type one call of a kernel."""
+    stacks = data.texts("stacks")
+    known = (*stacks, *data.maybe_texts("beside"))
+    statements = () if data.is_null("statements") else data.rows("statements")
+    return KernelMade(
+        id=compile_id,
+        stage=Stage(data.text("stage")),
+        name=data.text("name"),
+        language=data.text("language"),
+        ops=data.texts("ops"),
+        stacks=stacks,
+        operations=data.maybe_texts("operations"),
+        statements=tuple(_lines(rows, known) for rows in statements),
+        user=not data.is_null("user") and data.flag("user"),
+        counted=data.maybe_integer("counted"),
+    )
+
+
+def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
+    """Type the lines of a kernel object; a model has tens of thousands, with few different sets of stacks."""
+    lines: dict[int, tuple[str, ...]] = {}
+    sets: dict[tuple[int, ...], tuple[str, ...]] = {}
+    for row in rows:
+        text, numbers = row
+        if type(text) is not int or type(numbers) is not list:
+            msg = f"not a line with its stacks: {row!r:.80}"
+            raise TypeError(msg)
+        key = tuple(numbers)
+        if key not in sets:
+            sets[key] = _stacks(key, known)
+        lines[text] = sets[key]
+    return lines
+
+
+def _stacks(numbers: tuple[Any, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(type(each) is int and 0 <= each < len(known) for each in numbers):
+        msg = f"not the numbers of stacks: {numbers!r:.80}"
+        raise TypeError(msg)
+    return tuple(known[number] for number in numbers)
+
+
+def part_generated(compile_id: str, data: Fields) -> PartGenerated:
+    """Type what the code of a graph part works with."""
+    return PartGenerated(
+        id=compile_id,
+        stage=Stage(data.text("stage")),
+        before=data.integer("before"),
+        counted=data.integer("counted"),
+        buffers=dict(map(_buffer, data.rows("buffers"))),
+        symbols=data.maybe_counts("symbols"),
+    )
+
+
+def _buffer(row: list[Any]) -> tuple[str, Layout]:
+    match row:
+        case [str(name), str(dtype), [*shape], [*stride], int(offset), str(device)] if all(
+            type(each) is int for each in (*shape, *stride)
+        ):
+            return name, Layout(dtype, tuple(shape), tuple(stride), offset, device)
+        case _:
+            msg = f"not a buffer with its layout: {row!r:.80}"
+            raise TypeError(msg)
+
+
+def code_written(entry: Entry) -> CodeWritten | None:
+    """Type the code of a graph part; None where the log does not say of which, as in one that torch alone wrote."""
+    data = Fields(entry.data, entry.kind)
+    stage = data.maybe_text("stage")
+    if entry.compile_id is None or stage is None:
+        return None
+    return CodeWritten(entry.compile_id, Stage(stage), entry.payload)

@@ -1,0 +1,79 @@
+"""Type our own entries about scenarios; they raise what decode.py's do."""
+
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.fields import Fields, frames
+from ctrace.inspector.model.comparison import Comparison, Rule
+from ctrace.inspector.model.findings import Danger
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.session import Scenario
+
+
+def scenario(data: Fields) -> ev.ScenarioDone:
+    """Type a scenario that was called."""
+    scenario = Scenario(
+        name=data.text("name"),
+        calls=data.integer("calls"),
+        kind=ScenarioKind(data.maybe_text("kind") or "given"),
+        outcome=Outcome(data.maybe_text("outcome") or "done"),
+        message=data.maybe_text("message") or "",
+        compared=data.maybe_integer("compared"),
+        not_compared=data.maybe_text("not_compared") or "",
+        call_seconds=data.maybe_number("call_seconds"),
+        training=data.flag("training") if data.has("training") else None,
+        unused_grad=data.flag("unused_grad") if data.has("unused_grad") else None,
+        comparison=_comparison(data),
+    )
+    return ev.ScenarioDone(scenario)
+
+
+def planned(data: Fields) -> ev.Planned:
+    """Type the scenarios that are promised."""
+    kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
+    return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
+
+
+def danger(data: Fields) -> ev.DangerFound:
+    """Type results that differ from eager ones."""
+    danger = Danger(
+        scenario=data.text("scenario"),
+        call=data.integer("call"),
+        kind=data.text("kind"),
+        subject=data.text("subject"),
+        difference=data.maybe_text("difference") or "",
+        was=data.maybe_text("was"),
+        now=data.maybe_text("now"),
+        file=data.maybe_text("file"),
+        line=data.maybe_integer("line"),
+        proven=data.flag("proven"),
+        comparison=_comparison(data),
+    )
+    return ev.DangerFound(danger)
+
+
+def _comparison(data: Fields) -> Comparison | None:
+    rule = data.maybe_text("rule")
+    if not rule:  # a log of an older ctrace
+        return None
+    return Comparison(
+        Rule(rule),
+        data.maybe_number("eager_error"),
+        data.maybe_number("compiled_error"),
+        data.maybe_text("no_reference") or "",
+    )
+
+
+def ops(data: Fields) -> ev.OpsCounted:
+    """Type the ops of a scenario's calls."""
+    functions = (
+        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
+        for each in data.objects("functions")
+    )
+    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
+    return ev.OpsCounted(
+        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
+    )
+
+
+def call(data: Fields) -> ev.CallBegan:
+    """Type the beginning of a call."""
+    return ev.CallBegan(data.text("scenario"), data.integer("index"))

@@ -1,0 +1,114 @@
+"""Type what a log says about sizes; torch's entries are those of fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
+
+from ctrace.inspector.log.events.shapes import (
+    CodeLine,
+    ConditionMet,
+    Dim,
+    NumberSeen,
+    ShapesSeen,
+    Symbol,
+    SymbolFixed,
+    SymbolMade,
+    TensorSeen,
+    UnbackedMade,
+)
+from ctrace.inspector.log.fields import Fields
+
+_DEEPEST = 24
+"""Frames of torch's own stack that are kept: what asked for a value is among the innermost."""
+
+
+def symbol_made(compile_id: str, data: Fields) -> SymbolMade:
+    """Type `create_symbol`."""
+    return SymbolMade(
+        compile_id, data.text("symbol"), data.text("val"), data.text("source"), _lines(data, "user_stack")
+    )
+
+
+def unbacked_made(compile_id: str, data: Fields) -> UnbackedMade:
+    """Type `create_unbacked_symbol`."""
+    return UnbackedMade(compile_id, data.text("symbol"), _lines(data, "user_stack"))
+
+
+def symbol_fixed(compile_id: str, data: Fields) -> SymbolFixed:
+    """Type `symbolic_shape_specialization`."""
+    return SymbolFixed(
+        id=compile_id,
+        symbol=data.text("symbol"),
+        sources=data.texts("sources"),
+        value=data.text("value"),
+        reason=data.text("reason"),
+        stack=_lines(data, "user_stack"),
+        asked=_functions(data),
+    )
+
+
+def condition_met(compile_id: str, data: Fields) -> ConditionMet:
+    """Type `guard_added_fast`."""
+    return ConditionMet(compile_id, data.text("expr"), _lines(data, "user_stack"), _functions(data))
+
+
+def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
+    """Type `ctrace_shapes`; see capture/shapes.py."""
+    full = tuple(map(_tensor, data.objects("tensors")))
+    still = tuple(map(_static_tensor, data.objects("static")))
+    return ShapesSeen(
+        id=compile_id,
+        assume_static=data.flag("assume_static"),
+        automatic=data.flag("automatic"),
+        symbols=tuple(map(_symbol, data.objects("symbols"))),
+        tensors=full + still,
+        numbers=tuple(map(_number, data.objects("numbers"))),
+        conditions=frozenset(data.texts("conditions")),
+    )
+
+
+def _lines(data: Fields, name: str) -> tuple[CodeLine, ...]:
+    if data.is_null(name):  # torch knows no user code there
+        return ()
+    return tuple(
+        CodeLine(each.integer("filename"), each.integer("line"), each.text("name"), each.maybe_text("loc") or "")
+        for each in data.objects(name)
+    )
+
+
+def _functions(data: Fields) -> tuple[str, ...]:
+    return tuple(each.text("name") for each in data.maybe_objects("stack")[-_DEEPEST:])
+
+
+def _symbol(data: Fields) -> Symbol:
+    return Symbol(
+        name=data.text("name"),
+        low=data.maybe_integer("low"),
+        high=data.maybe_integer("high"),
+        sources=data.texts("sources"),
+        became=data.maybe_text("became"),
+        unbacked=data.flag("unbacked"),
+    )
+
+
+def _tensor(data: Fields) -> TensorSeen:
+    dims = tuple(map(_dim, data.objects("dims")))
+    return TensorSeen(data.text("source"), data.text("dtype"), data.text("role"), data.maybe_text("always"), dims)
+
+
+def _static_tensor(data: Fields) -> TensorSeen:
+    dims = tuple(Dim(str(size), size=size, policy="static") for size in data.integers("sizes"))
+    return TensorSeen(data.text("source"), data.text("dtype"), data.text("role"), data.maybe_text("always"), dims)
+
+
+def _number(data: Fields) -> NumberSeen:
+    return NumberSeen(data.text("source"), data.text("type"), data.maybe_text("value"), _dim(data))
+
+
+def _dim(data: Fields) -> Dim:
+    return Dim(
+        expression=data.text("became"),
+        symbol=data.maybe_text("symbol"),
+        size=data.maybe_integer("size"),
+        stride=data.maybe_integer("stride"),
+        stride_expression=data.maybe_text("strided") or "",
+        policy=data.maybe_text("policy") or "",
+        constraint=data.maybe_text("constraint"),
+        marks=data.maybe_texts("marks"),
+    )

@@ -1,0 +1,55 @@
+"""What a log says of kernels that were built and launched; `decode_built.py` types it."""
+
+from dataclasses import dataclass
+
+from ctrace.inspector.model.built import Built, Gpu, Ir, Refused, Timed
+from ctrace.inspector.model.kernels import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuilt:
+    """A kernel of a graph part was compiled with one configuration; its code comes in an entry of its own."""
+
+    built: Built
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRefused:
+    """A configuration of a kernel was left out."""
+
+    refused: Refused
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChosen:
+    """Of several configurations of a kernel, one is launched."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBuilt:
+    """The code of a compiled kernel, by stage."""
+
+    hash: str
+    ir: dict[str, Ir]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTimed:
+    """A kernel's launch was timed, or could not be."""
+
+    timed: Timed
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeen:
+    """What the GPU is."""
+
+    gpu: Gpu
+
+
+BuiltEvent = KernelBuilt | KernelRefused | KernelChosen | CodeBuilt | LaunchTimed | GpuSeen

@@ -1,0 +1,170 @@
+"""Take typed values out of JSON, so that what a log holds is checked where it enters."""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from ctrace.inspector.model.findings import Frame
+
+Object = dict[str, Any]
+_PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
+_MOST = 10**30
+"""The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
+
+
+class Fields:
+    """The fields of one JSON object; a look-up raises KeyError for no value, TypeError for one of another type,
+    ValueError for a number that is not finite or beyond 10**30."""
+
+    def __init__(self, data: Any, what: str) -> None:
+        if not isinstance(data, dict):
+            msg = f"{what} is a {type(data).__name__}, not an object"
+            raise TypeError(msg)
+        self._data: Object = data
+        self._what = what
+
+    def text(self, name: str) -> str:
+        """Give a string."""
+        return str(self._get(name, str))
+
+    def maybe_text(self, name: str) -> str | None:
+        """Give a string, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else self.text(name)
+
+    def integer(self, name: str) -> int:
+        """Give a whole number."""
+        return int(self._get(name, int))
+
+    def maybe_integer(self, name: str) -> int | None:
+        """Give a whole number, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else self.integer(name)
+
+    def maybe_number(self, name: str) -> float | None:
+        """Give a number, or None for null and for a missing field."""
+        return None if self._data.get(name) is None else float(self._get(name, int | float))
+
+    def number(self, name: str) -> float:
+        """Give a number."""
+        return float(self._get(name, int | float))
+
+    def flag(self, name: str) -> bool:
+        """Give a truth value."""
+        return bool(self._get(name, bool))
+
+    def maybe_flag(self, name: str) -> bool:
+        """Give a truth value; a missing field is false."""
+        return self.has(name) and self.flag(name)
+
+    def is_null(self, name: str) -> bool:
+        """Whether a field is null or missing."""
+        return self._data.get(name) is None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a field."""
+        return name in self._data
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Give whole numbers."""
+        return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
+
+    def object(self, name: str) -> "Fields":
+        """Give an object."""
+        return Fields(self._data[name], f"{self._what}: {name}")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Give strings."""
+        return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))
+
+    def maybe_texts(self, name: str) -> tuple[str, ...]:
+        """Give strings; a missing field has none."""
+        return self.texts(name) if name in self._data else ()
+
+    def maybe_places(self, name: str) -> tuple[str, ...]:
+        """Return places, each `file:line`; a missing field has none."""
+        found = self.maybe_texts(name)
+        if wrong := [each for each in found if not _PLACE.fullmatch(each)]:
+            msg = f"{wrong[0]!r:.60} of {name} is no file:line"
+            raise ValueError(msg)
+        return found
+
+    def maybe_counts(self, name: str) -> dict[str, int]:
+        """Give a table of whole numbers; a missing field is empty."""
+        return self._table(name, int) if name in self._data else {}
+
+    def maybe_numbers(self, name: str) -> dict[str, float]:
+        """Give a table of numbers; a missing field is empty."""
+        return self._table(name, int | float) if name in self._data else {}
+
+    def table(self, name: str) -> dict[str, str]:
+        """Give a table of strings."""
+        return self._table(name, str)
+
+    def maybe_table(self, name: str) -> dict[str, str]:
+        """Give a table of strings; a missing field is empty."""
+        return self.table(name) if name in self._data else {}
+
+    def objects(self, name: str) -> tuple["Fields", ...]:
+        """Give objects."""
+        return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
+
+    def maybe_objects(self, name: str) -> tuple["Fields", ...]:
+        """Give objects; a missing field has none."""
+        return self.objects(name) if name in self._data else ()
+
+    def maybe_lists(self, name: str) -> dict[str, list[Any]]:
+        """Give a table of lists of whatever they hold; a missing field is empty."""
+        return self._table(name, list) if name in self._data else {}
+
+    def maybe_list(self, name: str) -> list[Any]:
+        """Give a list of whatever it holds; a missing field is empty."""
+        return list(self._get(name, list)) if name in self._data else []
+
+    def numbers(self, name: str) -> tuple[list[int], ...]:
+        """Give lists of whole numbers."""
+        rows = self.rows(name)
+        for number in (number for row in rows for number in row):
+            _checked(number, int, f"a number of {name}")
+        return rows
+
+    def rows(self, name: str) -> tuple[list[Any], ...]:
+        """Give lists of whatever they hold."""
+        return tuple(self._items(name, lambda item: _checked(item, list, f"an item of {name}")))
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give pairs of strings."""
+
+        def pair(item: Any) -> tuple[str, str]:
+            first, second = _checked(item, list, f"an item of {name}")
+            return _checked(first, str, name), _checked(second, str, name)
+
+        return tuple(self._items(name, pair))
+
+    def _get(self, name: str, kind: Any) -> Any:
+        return _checked(self._data[name], kind, f"{self._what}: {name}")
+
+    def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
+        return [convert(item) for item in self._get(name, list)]
+
+    def _table(self, name: str, kind: Any) -> Object:
+        return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in self._get(name, dict).items()}
+
+
+def _checked(value: Any, kind: Any, what: str) -> Any:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        msg = f"{what} is a {type(value).__name__}"
+        raise TypeError(msg)
+    if isinstance(value, int | float) and not -_MOST <= value <= _MOST:  # not a number is in no range
+        msg = f"{what} is out of range"
+        raise ValueError(msg)
+    return value
+
+
+def frames(stack: Iterable[Fields]) -> tuple[Frame, ...]:
+    """Make the frames of a stack of ours, which has file names in full."""
+    return tuple(_frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)
+
+
+@lru_cache(maxsize=20_000)
+def _frame(file: str, line: int, name: str) -> Frame:
+    return Frame(file, line, name)

@@ -1,0 +1,304 @@
+"""Gather the events of a log, in its own words; `build.py` makes a Session of them."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.events import guards as ge
+from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
+from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, PartGenerated
+from ctrace.inspector.log.events.passes import AttentionFound, PassDone
+from ctrace.inspector.log.events.shapes import (
+    ConditionMet,
+    ShapesSeen,
+    SymbolEvent,
+    SymbolFixed,
+    SymbolMade,
+    UnbackedMade,
+)
+from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceAsked
+from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.model.built import Gpu, Refused
+from ctrace.inspector.model.findings import Danger
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.model.target import DeviceQuestion, Undecided
+from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
+
+
+@dataclass
+class Raw:
+    """Everything read so far, still in the words of the log."""
+
+    environment: dict[str, Any] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    home: str = ""
+    """The folder of our code that ran the program."""
+    files: dict[int, str] = field(default_factory=dict)
+    scenarios: list[Scenario] = field(default_factory=list)
+    dangers: list[Danger] = field(default_factory=list)
+    trials: list[Tried] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    ops: list[ev.OpsCounted] = field(default_factory=list)
+    left: list[ev.FrameLeft] = field(default_factory=list)
+    listings: dict[str, str] = field(default_factory=dict)
+    """Source text by file."""
+    starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
+    during: dict[str, ev.CallBegan] = field(default_factory=dict)
+    """Which call of which scenario a compilation began in; a program has none."""
+    seen: dict[str, None] = field(default_factory=dict)
+    """Compile ids in the order they were first met."""
+    breaks: list[ev.BreakReported] = field(default_factory=list)
+    graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
+    printed: dict[str, list[Printed]] = field(default_factory=dict)
+    """Graphs of a compilation's last attempt, in torch's order."""
+    aliases: dict[str, AliasesFound] = field(default_factory=dict)
+    inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
+    metrics: dict[str, ev.Measured] = field(default_factory=dict)
+    backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
+    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unmet: dict[str, ge.GuardsFailed] = field(default_factory=dict)
+    guards: dict[str, ge.GuardsPrinted] = field(default_factory=dict)
+    guard_places: dict[str, ge.GuardsPlaced] = field(default_factory=dict)
+    guard_costs: dict[str, ge.GuardsTimed] = field(default_factory=dict)
+    symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
+    """What torch says of sizes in a compilation's last attempt, in its order."""
+    shapes: dict[str, ShapesSeen] = field(default_factory=dict)
+    passes: list[PassDone] = field(default_factory=list)
+    attention: list[AttentionFound] = field(default_factory=list)
+    fusions: list[ev.FusionDone] = field(default_factory=list)
+    kernels: list[KernelMade] = field(default_factory=list)
+    generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
+    code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
+    user_kernels: list[UserKernelEvent] = field(default_factory=list)
+    builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
+    """What became of kernels that were compiled and launched."""
+    refused: list[Refused] = field(default_factory=list)
+    gpu: Gpu | None = None
+    undecided: list[Undecided] = field(default_factory=list)
+    asked: list[DeviceQuestion] = field(default_factory=list)
+    codegen: list[ev.CodegenEnded] = field(default_factory=list)
+    forked: set[tuple[str, Stage]] = field(default_factory=set)
+    """Graph parts whose code was generated beside the program."""
+    unfinished: set[tuple[str, Stage]] = field(default_factory=set)
+    """Those of them whose code is not there yet."""
+    counted: ev.Counted | None = None
+    failure: Failure | None = None
+    codegen_failure: Failure | None = None
+    """Code that could not be generated beside the program, where a real compile would have raised."""
+    ended: bool = False
+    exited: ev.ProgramExited | None = None
+    """How a program ended its own process, so that its log has no end."""
+    planned: dict[str, Scenario] = field(default_factory=dict)
+    """Scenarios that were promised, by name."""
+    spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
+    """Phases of compiling that are open, by thread, outermost first."""
+    records: int = 0
+    stops_at: int | None = None
+    """Line of the record that the log stops in, in the middle of a line."""
+    broken: list[Broken] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    _call: ev.CallBegan | None = None
+    """The call under way, or the last."""
+    _generation: int = 1
+    """One more after each torch._dynamo.reset(), which lets compile ids begin anew."""
+    _started: set[str] = field(default_factory=set)
+    """Compile ids of this generation."""
+
+    def add(self, item: Entry | Broken) -> ev.Event | None:
+        """Take in one entry; give its event, for those who follow a log as it grows."""
+        self.records += 1
+        if item.is_last:
+            self.stops_at = item.number
+        if isinstance(item, Broken):
+            self.broken.append(item)
+            return None
+        try:
+            event = decode(self._in_generation(item))
+            self._fold(event)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
+            self.problems.append(Problem(what, item.number, is_doubt=True))
+            return None
+        return event
+
+    def _in_generation(self, entry: Entry) -> Entry:
+        """Keep what was compiled after a reset apart from what was compiled before: `0/0` becomes `2.0/0`."""
+        compile_id = entry.compile_id
+        if compile_id is None:
+            return entry
+        if entry.kind == "dynamo_start" and entry.attempt == 0:
+            if compile_id in self._started:
+                self._generation += 1
+                self._started.clear()
+            self._started.add(compile_id)
+        if self._generation == 1:
+            return entry
+        frame_id = f"{self._generation}.{entry.context['frame_id']}"
+        return replace(entry, context={**entry.context, "frame_id": frame_id})
+
+    def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0915 - one case an event
+        match event:
+            case ev.FileName():
+                self.files[event.number] = event.name
+            case ev.Started():
+                self._start(event)
+            case ev.TorchFound():
+                self.environment["torch"] = event.version
+                self.prefixes.update(event.prefixes)
+            case ev.ModeChosen():
+                self.environment |= {"built": event.build, "fast": event.fast}
+            case ev.DeviceUsed():
+                self.environment["device"] = event.device
+            case ev.CallBegan():
+                self.calls[event.scenario] += 1
+                self._call = event
+            case ev.ScenarioDone():
+                self.scenarios.append(event.scenario)
+            case ev.TrialDone():
+                self.trials.append(event.tried)
+            case ev.DangerFound():
+                self.dangers.append(event.danger)
+            case ev.OpsCounted():
+                self.ops.append(event)
+            case ev.FrameLeft():
+                self.left.append(event)
+            case ev.Listing():
+                self.listings[event.file] = event.text
+            case ev.CompileStarted():
+                self._meet(event.id)
+                self.starts[event.id] = event
+                self._forget(event.id)
+                if self._call is not None:
+                    self.during.setdefault(event.id, self._call)
+            case ev.BreakReported():
+                self.breaks.append(event)
+            case ev.GraphMade():
+                self._meet(event.id)
+                self.graphs.setdefault(event.id, []).append(event)
+                if event.printed is not None:
+                    self._print(event.id, event.printed)
+            case GraphPrinted():
+                self._print(event.id, event.printed)
+            case AliasesFound():
+                self.aliases[event.id] = event
+            case ev.InductorGuardsSeen():
+                self.inductor_guards[event.id] = event.added
+            case ev.BytecodeSeen():
+                self.bytecode[event.id] = event
+            case ev.Measured():
+                self._meet(event.id)
+                (self.backward_metrics if event.backward else self.metrics)[event.id] = event
+                self.environment = {**event.versions, **self.environment}
+            case ge.RecompileExplained():
+                self.reasons[event.id] = event.reasons
+            case ge.GuardsFailed():
+                self.unmet[event.id] = event
+            case ge.GuardsPrinted():
+                self.guards[event.id] = event
+            case ge.GuardsPlaced():
+                self.guard_places[event.id] = event
+            case ge.GuardsTimed():
+                self.guard_costs[event.id] = event
+            case SymbolMade() | UnbackedMade() | SymbolFixed() | ConditionMet():
+                self.symbols.setdefault(event.id, []).append(event)
+            case ShapesSeen():
+                self.shapes[event.id] = event
+            case PassDone():
+                self.passes.append(event)
+            case AttentionFound():
+                self.attention.append(event)
+            case ev.FusionDone():
+                self.fusions.append(event)
+            case KernelMade():
+                self.kernels.append(event)
+            case PartGenerated():
+                self.generated[event.id, event.stage] = event
+            case CodeWritten():
+                self.code[event.id, event.stage] = event
+            case UserKernelLowered() | UserKernelWritten():
+                self.user_kernels.append(event)
+            case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
+                self.builds.append(event)
+            case KernelRefused():
+                self.refused.append(event.refused)
+            case GpuSeen():
+                self.gpu = event.gpu
+            case ChoiceLeftOpen():
+                self.undecided.append(event.choice)
+            case DeviceAsked():
+                self.asked.append(event.question)
+            case ev.CodegenStarted():
+                self.forked.add((event.id, event.stage))
+                self.unfinished.add((event.id, event.stage))
+            case ev.CodegenEnded():
+                self._end_codegen(event)
+            case ev.Counted():
+                self.counted = event
+            case ev.ProgramFailed():
+                self.failure = self.failure or event.failure  # later calls may fail too
+            case ev.ProblemMet():
+                self.problems.append(Problem(event.what))
+            case ev.Ended():
+                self.ended, self.exited = True, None
+            case ev.ProgramExited():
+                self.exited = event
+            case ev.Planned():
+                self.planned = {each.name: each for each in event.scenarios}
+            case ev.SpanMarked():
+                self._mark(event)
+            case ev.Unknown():
+                self.unknown[event.kind] += 1
+            case ev.Ignored():
+                pass
+
+    def _start(self, event: ev.Started) -> None:
+        if event.schema > LOG_SCHEMA:
+            what = f"this run was written by a newer ctrace (schema {event.schema}; this one reads up to {LOG_SCHEMA})"
+            raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
+        self.environment.update(ctrace=event.ctrace, python=event.python, triton=event.triton, cwd=event.cwd)
+        self.prefixes.update(event.prefixes)
+        self.home = event.home
+
+    def _meet(self, compile_id: str) -> None:
+        if compile_id not in self.seen:
+            self.seen[compile_id] = None
+
+    def _print(self, compile_id: str, printed: Printed) -> None:
+        """Keep a graph, and drop those of attempts before its own."""
+        kept = self.printed.setdefault(compile_id, [])
+        if kept and kept[-1].attempt < printed.attempt:
+            kept.clear()
+        kept.append(printed)
+
+    def _forget(self, compile_id: str) -> None:
+        """Drop what an attempt said that Dynamo gave up, or starts over."""
+        self.symbols.pop(compile_id, None)
+        self.printed.pop(compile_id, None)
+        self.aliases.pop(compile_id, None)
+
+    def _mark(self, event: ev.SpanMarked) -> None:
+        """Open a span, or close the innermost one of that name with all within it, as torch does."""
+        spans = self.spans.setdefault(event.thread, [])
+        if event.begins:
+            spans.append(event)
+            return
+        at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
+        if at is not None:
+            del spans[at:]
+
+    def _end_codegen(self, event: ev.CodegenEnded) -> None:
+        self.unfinished.discard((event.id, event.stage))
+        self.codegen.append(event)
+        if event.error is not None and self.codegen_failure is None:
+            kind, _, message = event.error.partition(": ")
+            what = f"code of graph {event.id} ({event.stage}) cannot be generated: {message or kind}"
+            self.codegen_failure = Failure(FailurePhase.RUN, kind, what)

@@ -1,0 +1,197 @@
+"""What a run found: breaks, functions left in eager, recompiles and silent dangers; plain frozen dataclasses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ctrace.inspector.model.comparison import Comparison
+
+
+class Owner(StrEnum):
+    """Who owns a frame."""
+
+    USER = "user"
+    LIBRARY = "library"
+    """The standard library or an installed package."""
+    TORCH = "torch"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+    source: str = ""
+    span: tuple[int, int] | None = None
+    """First column and the one after the last, in `source`, of what ran there; None: all of it, or not known."""
+
+
+class BreakKind(StrEnum):
+    """Why there is a break: torch could not go on, or the author asked it not to."""
+
+    BREAK = "break"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a break or a skip costs: aten ops left in eager (None: not measured), and graphs that it adds."""
+
+    ops: int | None = None
+    graphs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to change: code before and after, and a switch of torch's that helps, with what it risks."""
+
+    before: str = ""
+    after: str = ""
+    switch: str = ""
+    risk: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A site where a function was cut: gb ids, innermost line of the user's code, owner of the innermost frame."""
+
+    gb: tuple[str, ...]
+    kind: BreakKind
+    owner: Owner
+    file: str
+    line: int
+    function: str
+    source: str
+    reason: str
+    fix: str
+    times: int
+    compilations: tuple[str, ...]
+    paths: tuple[tuple[Frame, ...], ...] = ()
+    span: tuple[int, int] | None = None
+    """Columns of `source` that broke; see `Frame.span`."""
+    expression: str = ""
+    """The user's code that broke, shortened; empty where the source is not known."""
+    advice: Advice = Advice()
+    cost: Cost = Cost()
+    construct: str = ""
+    """What the user wrote there: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
+    title: str = ""
+    """The break in a few words; torch's own where ctrace has none."""
+    torch_hint: bool = False
+    """Whether `fix` is torch's own first hint, for want of an entry of ours."""
+    called: str = ""
+    """What Dynamo could not call or trace, as torch names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A function that was left in eager altogether, or the rest of one after a break."""
+
+    function: str
+    file: str
+    line: int
+    reason: str
+    break_index: int | None = None
+    """Index into `Session.breaks` of the break that caused it."""
+    rule: str = ""
+    """Why, in a word: a key of advice/skips.yaml."""
+    fix: str = ""
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One guard that a new call did not meet. `kind` is one of design.md's words."""
+
+    kind: str
+    subject: str
+    was: str | None = None
+    now: str | None = None
+    line: int | None = None
+    """Where the user's code fixed the value."""
+    fix: str = ""
+    file: str | None = None
+    """The file of `line`."""
+    others: int = 0
+    """How many more guards were unmet in the same way, such as the dtype of every parameter."""
+    is_open: bool = False
+    """Whether the new graph leaves the value open, so that others fit it too."""
+    reason: str = ""
+    """What torch does about it, in plain words."""
+    expected: str = ""
+    """Why it is normal, where it is."""
+    advice: Advice = Advice()
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A compilation beyond a function's first, and why it was needed."""
+
+    compilation: str
+    function: str
+    file: str
+    line: int
+    expected: bool
+    causes: tuple[Cause, ...]
+    reason: str = ""
+    """Torch's own words."""
+    why_expected: str = ""
+    nearest: str | None = None
+    """The cache entry that the causes are seen from."""
+    distances: Mapping[str, int] = field(default_factory=dict)
+    """How many guards of each cache entry the call did not meet."""
+    scenario: str | None = None
+    """The scenario that was being called; None for a program."""
+    call: int | None = None
+    """Which call of the scenario, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """How much of its cache a function has used."""
+
+    function: str
+    used: int
+    of: int
+    frame: str = ""
+    """Dynamo's number of the code object."""
+    refused: bool = False
+    """Whether a call found it full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Recompile limits: whether one was hit, and how near each function is."""
+
+    hit: bool = False
+    functions: tuple[CacheUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """A compiled call that gave other results than eager, and unguarded state that experiments proved to be why."""
+
+    scenario: str
+    call: int
+    """Which call of the scenario, from 0; the first of several."""
+    kind: str
+    """A key of advice/dangers.yaml."""
+    subject: str
+    """What changed, in the user's words."""
+    difference: str = ""
+    """How the results differ."""
+    was: str | None = None
+    """The value that compiled code still uses."""
+    now: str | None = None
+    file: str | None = None
+    """Where it is read, or where a function that came or went is defined."""
+    line: int | None = None
+    proven: bool = False
+    why: str = ""
+    fix: str = ""
+    calls: int = 1
+    """How many calls showed it."""
+    comparison: Comparison | None = None
+    """By which rule; None: the log of an older ctrace does not say."""

@@ -1,0 +1,265 @@
+"""What a run holds: plain frozen dataclasses, no behaviour but small look-ups.
+
+`Session` is the root. Everything in it was read from a trace log (`build.py`); nothing in it needs torch.
+Words are those of the field: a *compilation* is one entry of a function's cache (`0/1`), a *graph* is what one
+compilation handed to the backend, a *break* is a place where a function was cut into several graphs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ctrace.inspector.model.built import Built, Gpu, Refused, Timed
+from ctrace.inspector.model.bytecode import Rewritten
+from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.cut_kinds import CutOff
+from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
+from ctrace.inspector.model.fusion import Fusion
+from ctrace.inspector.model.graphs import Graphs
+from ctrace.inspector.model.guards import GuardText
+from ctrace.inspector.model.kernels import Kernel, OutputCode
+from ctrace.inspector.model.outcome import Failure as Failure
+from ctrace.inspector.model.outcome import FailurePhase as FailurePhase
+from ctrace.inspector.model.outcome import Target as Target
+from ctrace.inspector.model.passes import Attention, Pass
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.shapes import Shaped
+from ctrace.inspector.model.target import DeviceQuestion, Undecided
+from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.user_kernels import UserKernel
+
+
+class Verdict(StrEnum):
+    """Whether `torch.compile` took the model."""
+
+    COMPILED = "compiled"
+    """Graphs; no break, no skip, no recompile limit hit."""
+    PARTIAL = "partial"
+    """Graphs, and a break, a skip or a limit hit."""
+    NOT_COMPILED = "not_compiled"
+    """No graph at all."""
+    FAILED = "failed"
+    """Compiling or the program raised."""
+    INCOMPLETE = "incomplete"
+    """The run or its log was cut off, so that none of the others can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Versions, device and backend of a run; empty where the log does not say."""
+
+    ctrace: str = ""
+    torch: str = ""
+    triton: str | None = None
+    python: str = ""
+    device: str = ""
+    backend: str = ""
+    built: bool = False
+    """Whether kernels were compiled and run (`--build`), not only emitted."""
+    fast: bool = False
+    """Whether only Dynamo was looked at (`--fast`)."""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
+    cwd: str = ""
+    switched_off: str | None = None
+    """What kept torch.compile from doing anything, such as an environment variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A named way of calling the model, and what its calls did."""
+
+    name: str
+    calls: int = 0
+    coverage: "Coverage" = field(default_factory=lambda: Coverage())
+    kind: ScenarioKind = ScenarioKind.GIVEN
+    outcome: Outcome = Outcome.DONE
+    message: str = ""
+    """What was raised, where the outcome is not `done`."""
+    compared: int | None = None
+    """Calls whose results were held against eager ones; None: not measured, as in a program."""
+    not_compared: str = ""
+    """Why the other calls were not."""
+    call_seconds: float | None = None
+    """What a compiled call takes in which nothing is compiled, the least of a few; None: not measured."""
+    comparison: Comparison | None = None
+    """How its results were judged, by the call that took most to decide; None: not compared, or not recorded."""
+    training: bool | None = None
+    """Whether the model was in training mode; None: not known, as in a program."""
+    unused_grad: bool | None = None
+    """Whether calls recorded gradients of parameters, and no backward was asked for; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Aten ops that one eager call dispatches, and how many of them graphs hold; None: not measured."""
+
+    ops: int | None = None
+    compiled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What one compilation handed to the backend."""
+
+    id: str
+    function: str
+    file: str
+    line: int
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bytecode:
+    """Instruction counts of a function before and after Dynamo."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One entry of a function's cache, or the failed try to make one."""
+
+    id: str
+    function: str
+    """Name of the function it belongs to; a resume function's is that of the function it resumes."""
+    file: str
+    line: int
+    resumes_at: int | None = None
+    """For a resume function, the line it goes on at."""
+    guards: int | None = None
+    bytecode: Bytecode | None = None
+    attempts: int = 1
+    seconds: float | None = None
+    fail_type: str | None = None
+    fail_reason: str | None = None
+    of_object: str | None = None
+    """The module whose method was compiled, as class and number; several share the cache of their code."""
+    scenario: str | None = None
+    """The scenario that was being called; None for a program."""
+    call: int | None = None
+    """Which call of the scenario, from 0."""
+
+    @property
+    def frame(self) -> str:
+        """Dynamo's number of the code object, the part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the model or program, and how much of it was compiled."""
+
+    name: str
+    """Qualified, where torch or the eager call says."""
+    file: str
+    line: int
+    graphs: int = 0
+    """Graphs of its own, those of its resume functions among them; a function inlined into another has none."""
+    coverage: Coverage = Coverage()
+    compiled_for_itself: bool = False
+    """Whether Dynamo was asked about it first, and not on the way through another function of this list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling.
+
+    `codegen` is code generation that went on beside the program, on another core; otherwise `inductor` contains it.
+    """
+
+    total: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What ctrace itself could not read or measure, or on what two sources disagree."""
+
+    what: str
+    line: int | None = None
+    """Line of the trace log, where it is about one."""
+    is_doubt: bool = False
+    """Whether something of what is shown may be wrong or missing: the log cannot be read, or sources disagree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Everything one run showed."""
+
+    environment: Environment = Environment()
+    target: Target = field(default_factory=Target)
+    scenarios: tuple[Scenario, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    functions: tuple[Function, ...] = ()
+    coverage: Coverage = Coverage()
+    breaks: tuple[Break, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    dangers: tuple[Danger, ...] = ()
+    limit: Limit = field(default_factory=Limit)
+    shapes: tuple[Shaped, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    attention: tuple[Attention, ...] = ()
+    fusions: tuple[Fusion, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    code: tuple[OutputCode, ...] = ()
+    user_kernels: tuple[UserKernel, ...] = ()
+    built: tuple[Built, ...] = ()
+    """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
+    refused: tuple[Refused, ...] = ()
+    """Configurations of kernels that do not compile or fit (`--target`)."""
+    timed: tuple[Timed, ...] = ()
+    """Launches of kernels that were timed (`--build`), in their order."""
+    gpu: Gpu | None = None
+    """The GPU that kernels ran on, or with `--target` the one that they were emitted for."""
+    undecided: tuple[Undecided, ...] = ()
+    """Choices that only the device can tell (`--target`)."""
+    asked: tuple[DeviceQuestion, ...] = ()
+    """Where the program asked what the device is (`--target`)."""
+    """What they ran on."""
+    time: Time = Time()
+    failure: Failure | None = None
+    cut_off: tuple[CutOff, ...] = ()
+    """Evidence that the log does not hold all that happened."""
+    is_endless: bool = False
+    """Whether the log has no end mark, as torch writes none: it cannot say whether the job finished."""
+    exited: str = ""
+    """How a program ended its own process, such as `os._exit(0)`; empty: it did not."""
+    trials: tuple[Tried, ...] = ()
+    """What was tried to check advice; see `diagnosis`."""
+    problems: tuple[Problem, ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """Log entries of kinds that ctrace does not know, and how many of each."""
+    listings: Mapping[str, str] = field(default_factory=dict)
+    """Source text by file, as it was when it ran."""
+    guards: Mapping[str, GuardText] = field(default_factory=dict)
+    """Guards by compilation."""
+    inductor_guards: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Of a capture that leaves Inductor out: each graph with symbolic sizes, by compilation, and the guards that
+    lowering it added; None: it was not lowered."""
+    codes: Mapping[str, Rewritten] = field(default_factory=dict)
+    """Bytecode by compilation."""
+    printed: Mapping[str, Graphs] = field(default_factory=dict)
+    """Graphs at every stage, as torch printed them, by compilation; `graphs` has those that something runs."""
+
+    @property
+    def compared(self) -> int | None:
+        """How many calls were held against eager ones; None: not measured."""
+        compared = [each.compared for each in self.scenarios if each.compared is not None]
+        return sum(compared) if compared else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer in one word; see `Verdict`."""
+        if self.failure is not None and not self.failure.is_cut:
+            return Verdict.FAILED
+        if self.failure is not None or self.cut_off:
+            return Verdict.INCOMPLETE
+        if not self.graphs:
+            return Verdict.NOT_COMPILED
+        if self.breaks or self.skips or self.limit.hit:
+            return Verdict.PARTIAL
+        return Verdict.COMPILED

@@ -1,0 +1,250 @@
+"""Processes that end with all that they started: by a watcher on Linux, by their process group elsewhere."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Protocol
+
+from ctrace.inspector.processes import watcher
+from ctrace.inspector.processes.orphans import Orphans
+
+Stream = int | IO[bytes] | None
+Streams = tuple[Stream, Stream, Stream]
+"""stdin, stdout, stderr."""
+KILLED = -9
+"""Status of what was killed."""
+_FINISH_SECONDS = watcher.LEAVING_SECONDS + watcher.KILLING_SECONDS + 0.5
+_KILL_SECONDS = watcher.KILLING_SECONDS + 0.5
+_FIRST_FREE = 3
+"""The lowest descriptor that is not stdin, stdout or stderr; a user may have closed those."""
+
+
+class Process(Protocol):
+    """A started program."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 while it is not known."""
+        ...
+
+    def poll(self, seconds: float = 0.0) -> int | None:
+        """Wait at most so long; return the exit code, or the signal below zero, or None while it runs.
+
+        Raises:
+            OSError: the system did not start it.
+        """
+        ...
+
+    def finish(self) -> tuple[str, ...]:
+        """Wait until what the program left running has ended, and name what had to be killed."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it with all that it started; nothing is left when this returns. Does nothing the second time."""
+        ...
+
+
+def started(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: Stream,
+    stderr: Stream,
+    *,
+    stdin: Stream = subprocess.DEVNULL,
+    has_terminal: bool = False,
+    inherited: Sequence[int] = (),
+) -> Process:
+    """Start a command, whose first word is a path; it shares our terminal, or has none.
+
+    It gets the descriptors `inherited`, too.
+
+    Raises:
+        OSError: the system does not start it.
+    """
+    kind = Watched if sys.platform == "linux" else Grouped
+    streams = stdin, stdout, stderr
+    return kind(list(command), dict(environment), streams, has_terminal=has_terminal, inherited=inherited)
+
+
+class Watched:
+    """A program below a watcher."""
+
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        streams: Streams,
+        *,
+        has_terminal: bool,
+        inherited: Sequence[int] = (),
+    ) -> None:
+        self.pid = 0
+        self._heard = b""
+        self._status: int | None = None
+        self._failed: int | None = None
+        self._killed: list[str] = []
+        self._is_over = False
+        group = os.getpgrp() if has_terminal else 0
+        ours, theirs = _line()
+        try:
+            self._watcher = subprocess.Popen(
+                [sys.executable, "-I", "-S", watcher.__file__, str(theirs.fileno()), str(group), *command],
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                env=environment,
+                pass_fds=(theirs.fileno(), *inherited),
+                process_group=0,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._line = ours
+        self._orphans = Orphans(self._watcher.pid)
+
+    def poll(self, seconds: float = 0.0) -> int | None:
+        """Wait at most so long for the end; see `Process`."""
+        if self._status is None:
+            self._listen(seconds)
+        if self._failed is not None:
+            self._end_watching()
+            raise OSError(self._failed, os.strerror(self._failed))
+        return self._status
+
+    def finish(self) -> tuple[str, ...]:
+        """Wait until what the program left running has ended; see `Process`."""
+        self._listen(_FINISH_SECONDS, to_the_end=True)
+        self._end_watching()
+        return tuple(self._killed)
+
+    def kill(self) -> None:
+        """Kill it with all that it started; see `Process`."""
+        if self._is_over:
+            return
+        with suppress(OSError):  # it is gone
+            self._line.shutdown(socket.SHUT_WR)
+        self._listen(_KILL_SECONDS, to_the_end=True)
+        self._end_watching()
+
+    def _listen(self, seconds: float, *, to_the_end: bool = False) -> None:
+        """Take in what the watcher says: what is there, or for some seconds all that comes."""
+        until = time.monotonic() + seconds
+        while not self._is_over:
+            left = until - time.monotonic()
+            self._line.settimeout(max(left, 0.0))  # 0: do not block
+            try:
+                data = self._line.recv(65536)
+            except (TimeoutError, BlockingIOError):
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._end_watching()
+                return
+            *lines, self._heard = (self._heard + data).split(b"\n")
+            for line in lines:
+                self._hear(line.decode("utf-8", "replace"))
+            if not to_the_end and self._status is not None:
+                return
+
+    def _hear(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "started":
+                self.pid = int(rest)
+            case "failed":
+                self._failed = int(rest)
+            case "ended":
+                self._status = int(rest)
+            case "killed" | "survived":
+                pid, _, name = rest.partition(" ")
+                self._killed.append(f"{name} ({pid}{', which may not be killed' if word == 'survived' else ''})")
+
+    def _end_watching(self) -> None:
+        """Let go of the watcher; one that was killed itself leaves all that it watched to us."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._line.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._watcher.wait(0.5)  # it has closed its end, or hangs
+        self._watcher.kill()
+        self._watcher.wait()
+        if self._status is None:
+            self._status = KILLED
+        if self._watcher.returncode != 0:
+            self._orphans.kill()
+        self._orphans.close()
+
+
+def _line() -> tuple[socket.socket, socket.socket]:
+    """Make the socket between command line and watcher, clear of stdin, stdout and stderr where those are closed."""
+    import fcntl
+
+    ends = socket.socketpair()
+    moved: list[socket.socket] = []
+    try:
+        for end in ends:
+            moved.append(socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)))  # noqa: PERF401
+    except BaseException:
+        for end in moved:
+            end.close()
+        raise
+    finally:
+        for end in ends:
+            end.close()
+    return moved[0], moved[1]
+
+
+class Grouped:
+    """A program in a process group, where the system knows groups and the program needs no keyboard."""
+
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        streams: Streams,
+        *,
+        has_terminal: bool,
+        inherited: Sequence[int] = (),
+    ) -> None:
+        reads_keys = has_terminal and sys.stdin is not None and sys.stdin.isatty()
+        self._is_leader = os.name == "posix" and not reads_keys
+        self._child = subprocess.Popen(
+            command,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            env=environment,
+            pass_fds=tuple(inherited),
+            process_group=0 if self._is_leader else None,
+        )
+        self.pid = self._child.pid
+
+    def poll(self, seconds: float = 0.0) -> int | None:
+        """Wait at most so long for the end; see `Process`."""
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(seconds)
+        return self._child.returncode
+
+    def finish(self) -> tuple[str, ...]:
+        """Wait until what the program left running has ended; see `Process`."""
+        self.kill()
+        return ()
+
+    def kill(self) -> None:
+        """Kill it with all that it started; see `Process`."""
+        if self._is_leader:
+            # As a rule nothing is left; macOS may say so with PermissionError.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+        if self._child.returncode is None:
+            self._child.kill()
+            self._child.wait()

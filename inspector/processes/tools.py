@@ -1,0 +1,55 @@
+"""Run another program for its answer; it ends with the command line, as captures do."""
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ctrace.inspector.processes.spawned import started
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a program wrote, and how it ended."""
+
+    status: int
+    """Its exit code, or the signal below zero."""
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        """What it wrote to stdout."""
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def last_line(self) -> str:
+        """The last line that it wrote to stderr."""
+        return (self.err.decode("utf-8", "replace").strip().splitlines() or ["no output"])[-1]
+
+
+def answer_of(command: Sequence[str], seconds: float, given: bytes = b"") -> Answer:
+    """Run a command, whose first word is a path, with `given` on its stdin.
+
+    Raises:
+        TimeoutError: it ran longer than so many seconds; it is dead now.
+        OSError: the system does not start it.
+    """
+    # Files, not pipes: nobody has to read while it writes.
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(given)
+        stdin.seek(0)
+        process = started(command, os.environ, out, err, stdin=stdin)
+        until = time.monotonic() + seconds
+        try:
+            while (status := process.poll(0.05)) is None:
+                if time.monotonic() > until:
+                    msg = f"still running after {seconds:g} s"
+                    raise TimeoutError(msg)
+            process.finish()
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return Answer(status, out.read(), err.read())

@@ -1,0 +1,280 @@
+"""Special cases of causes, where the right fix differs: which entry `kind/case` of advice/causes.yaml fits.
+
+Decided by facts alone: the cause, torch's text of the unmet guard, and what the reader knows of the cache entry. Guard
+texts are those of 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ctrace.inspector.log.events.guards import UnmetGuard
+from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.recompiles.causes import cause_of
+
+_NUMBERS = frozenset(("int", "float", "bool"))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a cause; what is left out is not known, and then counts as no."""
+
+    kind: str
+    subject: str
+    was: str | None = None
+    now: str | None = None
+    guard: str = ""
+    """Torch's own text, such as `L['self'].step == 1`, without the user's line that it quotes."""
+    hint: str = ""
+    """What torch advises along with it."""
+    holder: str = ""
+    """What holds the attribute or container: `module`, `optimizer` or `object`; empty: as torch's words let know."""
+    is_first: bool = False
+    """Whether the call was held against the function's first entry."""
+    is_fixed: bool = False
+    """Whether the user's code made a constant of a size or number that torch had left open."""
+    fixed_by: str = ""
+    """What did: `operation`, or `lowered` where it was after tracing; empty: Python code that needs the number."""
+    is_dynamic_off: bool = False
+    """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
+    is_weight: bool = False
+    """Whether it is about a parameter or a buffer."""
+    is_open: bool = False
+    """Whether the new graph leaves the value open."""
+
+    @classmethod
+    def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
+        """Take what the cause and torch's words tell."""
+        told = cause.kind, cause.subject, cause.was, cause.now
+        return cls(*told, guard=guard.text, hint=guard.hint, is_open=cause.is_open)
+
+
+def case_of(facts: Facts) -> str:
+    """Name the special case of a cause; empty where the advice on its kind fits."""
+    return _CASES.get(facts.kind, _plain)(facts)
+
+
+_MANY_VALUES = frozenset(("stride", "dispatch_keys"))
+"""Kinds where one change (a transpose, inference mode) shows in values that differ from tensor to tensor."""
+_OF_TENSORS = frozenset(
+    ("size", "zero_one", "duck_shape", "stride", "dtype", "device", "layout", "requires_grad", "dispatch_keys")
+)
+_OF_MODES = frozenset(("grad_mode", "autocast", "training_mode"))
+
+
+def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
+    """Return what unmet guards of one cause have in common.
+
+    A model cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and inference
+    mode takes several dispatch keys from every tensor: each is one cause. A value counts once for each name.
+    """
+    cause = cause_of(guard)
+    facts = Facts.of(cause, guard)
+    values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
+    by_name = cause.kind not in _OF_TENSORS | _OF_MODES
+    return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
+
+
+def _plain(_facts: Facts) -> str:
+    return ""
+
+
+def _size(facts: Facts) -> str:
+    if facts.subject.endswith(".dim()"):
+        return "rank"
+    if facts.is_open:
+        return ""
+    if _is_weight(facts):
+        return "parameter"
+    if facts.is_fixed:
+        return facts.fixed_by or "fixed"
+    return "dynamic_off" if facts.is_dynamic_off else ""
+
+
+def _zero_one(facts: Facts) -> str:
+    return "first" if facts.is_first and facts.was in ("0", "1") and facts.now not in ("0", "1") else ""
+
+
+def _range(facts: Facts) -> str:
+    return "modulo" if "%" in facts.subject or "Mod(" in facts.subject else ""
+
+
+def _stride(facts: Facts) -> str:
+    return "expanded" if "0" in (facts.was, facts.now) else ""
+
+
+def _requires_grad(facts: Facts) -> str:
+    return "parameter" if _is_weight(facts) else ""
+
+
+def _dispatch_keys(facts: Facts) -> str:
+    differ = _keys(facts.was) ^ _keys(facts.now)
+    if any(key.startswith("FuncTorch") for key in differ):
+        return "functorch"
+    if differ & {"Conjugate", "Negative"}:
+        return "lazy_view"
+    return "inference" if differ and all(key.startswith(_OF_INFERENCE) for key in differ) else ""
+
+
+_OF_INFERENCE = ("Autograd", "ADInplaceOrView")
+"""Dispatch keys that inference mode takes from a tensor inside, and from one made inside for good."""
+
+
+def _autocast(facts: Facts) -> str:
+    return "dtype" if facts.subject.endswith("_dtype") else ""
+
+
+def _global_state(facts: Facts) -> str:
+    return next((case for begin, case in _STATES.items() if facts.subject.startswith(begin)), "")
+
+
+_STATES = {
+    "num_threads": "num_threads",
+    "deterministic_algorithms": "deterministic",
+    "default_dtype": "default_dtype",
+    "allow_": "matmul_precision",
+    "torch_function": "function_mode",
+    "torch function modes": "function_mode",
+    "default device": "function_mode",
+}
+"""Beginnings of what GlobalStateGuard and the guards on modes call a setting."""
+
+
+def _attribute(facts: Facts) -> str:
+    if facts.was in ("there", "missing") and facts.now in ("there", "missing"):
+        return "missing"
+    if _holder(facts) == "optimizer":
+        return "optimizer"
+    case = _value(facts)
+    return "object_int" if case == "int" and _holder(facts) == "object" else case
+
+
+def _argument(facts: Facts) -> str:
+    case = _value(facts)
+    return "fixed" if facts.is_fixed and case in ("int", "float") else case
+
+
+def _value(facts: Facts) -> str:
+    """Tell the kind of value that was compiled in; flags and strings of globals and closures have no special case."""
+    case = _literal(facts.was)
+    return "" if case in ("bool", "str") and facts.kind in ("global_value", "closure_value") else case
+
+
+def _length(facts: Facts) -> str:
+    inner = facts.subject.removeprefix("len(").removesuffix(")")
+    if "._modules" in inner:
+        return "module"
+    if _holder(facts) == "optimizer":
+        return "optimizer"
+    return "held" if "." in inner else ""
+
+
+def _key_order(facts: Facts) -> str:
+    return "contains" if " in " in facts.subject else ""
+
+
+def _none(facts: Facts) -> str:
+    if facts.subject.endswith(".grad"):
+        return "gradient"
+    return "attribute" if "." in facts.subject else ""
+
+
+def _type(facts: Facts) -> str:
+    names = {_class_name(facts.was), _class_name(facts.now)}
+    if names <= _NUMBERS:
+        return "number"
+    if "._modules[" in facts.guard:
+        return "module"
+    if "Tensor" not in names:
+        return ""
+    if "Parameter" in names:
+        return "parameter"
+    return "tensor" if names & _NO_TENSORS else "subclass"
+
+
+_NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
+"""Classes that are no tensors for sure."""
+
+
+def _identity(facts: Facts) -> str:
+    if "__code__" in facts.subject or "__code__" in facts.guard:
+        return "function"
+    if "<class 'torch.Tensor'>" in facts.guard or "type=tensor(" in facts.guard:  # 2.13, 2.11
+        return "tensor"
+    return "gone" if facts.guard.startswith("Cache line invalidated") else ""
+
+
+def _other(facts: Facts) -> str:
+    if facts.guard.startswith("BACKEND_MATCH"):
+        return "backend"
+    if "_dynamo_" in facts.guard and " on " in facts.subject:
+        return "mark"
+    return "nan" if facts.guard.startswith("not math.isnan(") else ""
+
+
+_CASES: dict[str, Callable[[Facts], str]] = {
+    "size": _size,
+    "zero_one": _zero_one,
+    "range": _range,
+    "stride": _stride,
+    "requires_grad": _requires_grad,
+    "dispatch_keys": _dispatch_keys,
+    "autocast": _autocast,
+    "global_state": _global_state,
+    "attribute_value": _attribute,
+    "argument_value": _argument,
+    "global_value": _value,
+    "closure_value": _value,
+    "length": _length,
+    "key_order": _key_order,
+    "none": _none,
+    "type": _type,
+    "identity": _identity,
+    "other": _other,
+}
+
+
+def _is_weight(facts: Facts) -> bool:
+    signs = "._parameters[", "._buffers[", "Guard failed on a parameter"
+    return facts.is_weight or any(sign in facts.guard for sign in signs)
+
+
+def _holder(facts: Facts) -> str:
+    """Say what holds an attribute; torch names it where it gives a hint on an integer or goes through a module."""
+    if facts.holder:
+        return facts.holder
+    if ".param_groups[" in facts.guard or _STATE in facts.guard:
+        return "optimizer"
+    return "module" if _MODULE_HINT in facts.hint else "object"
+
+
+_STATE = ".state[list(dict.keys("
+"""How a guard reads an optimizer's state, whose keys are parameters."""
+_MODULE_HINT = "integer attributes of the nn.Module"
+"""Part of torch's hint where an integer of a module is compiled in (2.11 to 2.13, _dynamo/variables/builder.py)."""
+
+
+def _keys(text: str | None) -> frozenset[str]:
+    """Read `DispatchKeySet(CPU, AutogradCPU)`."""
+    inside = (text or "").partition("(")[2].rpartition(")")[0]
+    return frozenset(filter(None, inside.split(", ")))
+
+
+def _literal(text: str | None) -> str:
+    """Name the type of a value as Python writes it: `int`, `float`, `bool`, `str`; empty for any other."""
+    return next((name for name, pattern in _LITERALS.items() if pattern.fullmatch(text or "")), "")
+
+
+_LITERALS = {
+    "int": re.compile(r"-?\d+"),
+    "float": re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)"),
+    "bool": re.compile(r"True|False"),
+    "str": re.compile(r"'.*'|\".*\"", re.DOTALL),
+}
+
+
+def _class_name(text: str | None) -> str:
+    """Name a class without its module, from `<class 'a.B'>` or `a.B`; a number stands for its class."""
+    text = text or ""
+    inner = text.removeprefix("<class '").removesuffix("'>")
+    return _literal(text) or inner.rpartition(".")[2]

@@ -1,0 +1,241 @@
+"""Recompiles of a run, each with its causes seen from the nearest cache entry."""
+
+import re
+from dataclasses import replace
+
+from ctrace.inspector.advice import advice_on_cause
+from ctrace.inspector.guards.guard_text import check_order, sources_of, tensor_of
+from ctrace.inspector.guards.tree_text import completed, read_comment
+from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Advice, Cause, Recompile
+from ctrace.inspector.recompiles.cases import Facts, case_of, cause_key
+from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.recompiles.expected import why_expected
+from ctrace.inspector.recompiles.lines import fixing, placed
+from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.source.functions import Place, place_of
+from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
+
+_ALIKE = 3
+"""Causes of one kind with the same values that are listed; the rest is counted."""
+
+
+def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
+    """List every compilation beyond the first of its code object, but not the refused ones."""
+    found = []
+    earlier: set[str] = set()
+    for compile_id in raw.seen:
+        frame = compile_id.partition("/")[0]
+        made = compile_id in raw.graphs or compile_id in raw.bytecode
+        if made and frame in earlier:
+            found.append(_recompile(raw, compile_id))
+        if made:
+            earlier.add(frame)
+    return tuple(found)
+
+
+def _recompile(raw: Raw, compile_id: str) -> Recompile:
+    place = place_of(raw, compile_id)
+    failed = _of_its_time(compile_id, raw.unmet.get(compile_id))
+    nearest = _nearest(raw, failed) if failed else None
+    seen_from = nearest.id if nearest else _named_first(raw, compile_id)
+    causes = _causes(raw, compile_id, place, failed, nearest)
+    why = why_expected(causes)
+    during = raw.during.get(compile_id)
+    return Recompile(
+        compilation=compile_id,
+        function=place.function,
+        file=place.file,
+        line=place.begins,
+        expected=bool(why),
+        causes=causes,
+        reason=next(iter(raw.reasons.get(compile_id, ())), ""),
+        why_expected=why,
+        nearest=seen_from,
+        distances={entry.id: entry.number for entry in failed.entries} if failed else {},
+        scenario=during.scenario if during else None,
+        call=during.index if during else None,
+    )
+
+
+def _of_its_time(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
+    """Number the entries like the compilation itself: after a torch._dynamo.reset(), torch begins anew."""
+    frame = compile_id.partition("/")[0]
+    if failed is None:
+        return None
+    entries = tuple(replace(each, id=f"{frame}/{each.id.rpartition('/')[2]}") for each in failed.entries)
+    return replace(failed, entries=entries)
+
+
+def _named_first(raw: Raw, compile_id: str) -> str | None:
+    """For a log without our hook: the entry that torch names first, which is the newest."""
+    named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
+    return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
+
+
+def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
+    """Return the entry with the fewest causes; on a tie the more general one, then the newer one.
+
+    Entries are newest first.
+    """
+    unmet = [entry for entry in failed.entries if entry.unmet]
+    return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
+
+
+def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
+    """Say how far a call is from an entry; one that was compiled for a size of 0 or 1 serves no other size.
+
+    Guards that follow from others count on a tie: inference mode explains why a tensor lacks dispatch keys, but an
+    entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie an entry that differs in
+    dispatch keys alone is nearer: they say more than that grad mode differs.
+
+    Torch itself names only the first unmet guard, and a log of torch's alone has no more: then a call that got further
+    through the checks of a tensor is nearer, as one that differs in strides has the entry's dtype.
+    """
+    stand = {cause_key(guard) for guard in entry.unmet}
+    follow = {cause_key(UnmetGuard(text)) for text in entry.following}
+    other = any(kind != "dispatch_keys" for kind, *_ in stand)
+    order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
+    special = sum(cause.kind == "zero_one" and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    return len(stand), len(stand | follow), other, order, special, -_open_values(raw, entry.id), entry.number
+
+
+def _open_values(raw: Raw, compile_id: str) -> int:
+    """Count the sizes and numbers that an entry takes as they come."""
+    sizes = dynamic_sizes(raw, compile_id).values()
+    seen = raw.shapes.get(compile_id)
+    numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers) if seen else 0
+    return sum(size is None for each in sizes for size in each) + numbers
+
+
+def _causes(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
+) -> tuple[Cause, ...]:
+    if failed is None or nearest is None:
+        told = raw.reasons.get(compile_id, ())[:1]
+        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in told)
+    causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
+    return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
+
+
+def _gone(failed: GuardsFailed | None) -> list[Cause]:
+    """Tell of entries that torch threw away."""
+    guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
+    return [_advised(cause_of(guard), Facts.of(cause_of(guard), guard)) for guard in guards]
+
+
+def _cause(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
+) -> Cause:
+    told = _named(raw, compile_id, place, cause_of(guard, failed.closure))
+    fixed = fixing(raw, nearest.id, compile_id, told, guard)
+    by_branch = told.kind == "size" and fixed is not None and fixed.asked is Asked.CONDITION
+    cause = placed(replace(told, kind="range") if by_branch else told, guard, fixed, place, raw)
+    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
+    return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
+
+
+def _facts(
+    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: Fixed | None
+) -> Facts:
+    seen = raw.shapes.get(compile_id)
+    facts = Facts.of(cause, guard)
+    return replace(
+        facts,
+        is_first=nearest.id.endswith("/0"),
+        is_fixed=fixed is not None and fixed.value is not None,
+        fixed_by=_fixed_by(fixed),
+        is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
+        is_weight=_is_weight(raw, nearest.id, guard),
+    )
+
+
+def _fixed_by(fixed: Fixed | None) -> str:
+    """Say what fixed a size where it was no Python code: a key of advice/causes.yaml, after `size/`."""
+    if fixed is None or fixed.value is None:
+        return ""
+    if fixed.frame is None:
+        return "lowered"
+    return "operation" if fixed.asked in (Asked.CHECK, Asked.OPERATION) else ""
+
+
+def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+    seen, name = raw.shapes.get(compile_id), tensor_of(guard.text)
+    return any(each.source == name and each.role != "input" for each in (seen.tensors if seen else ()))
+
+
+def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
+    """Name what a wrapper of torch's takes as the wrapped function does, and what is an optimizer's so."""
+    made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
+    name = argument_name(cause.subject, made.arguments if made else ())
+    in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
+    return replace(cause, subject=optimizer_name(name) if in_optimizer else name)
+
+
+def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
+    """Count causes that are alike beyond the first few: a model cast to another dtype differs in every parameter."""
+    alike: dict[tuple[str, str | None, str | None], list[Cause]] = {}
+    for cause in causes:
+        alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
+    largest = max(alike.values(), key=len, default=[])
+    folded = []
+    for members in alike.values():
+        more = len(members) - _ALIKE + (unlisted if members is largest else 0)
+        folded += members if more <= 0 else [replace(members[0], others=more + _ALIKE - 1)]
+    return tuple(folded)
+
+
+def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
+    """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line> (HINT: ...)`."""
+    code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
+    frame, hint = read_comment(comment)
+    guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)
+    cause = placed(_named(raw, compile_id, place, cause_of(guard)), guard, None, place, raw)
+    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
+    return _advised(cause, Facts.of(cause, guard))
+
+
+_MAY_OPEN = frozenset(
+    ("size", "zero_one", "stride", "argument_value", "attribute_value", "global_value", "closure_value", "break_result")
+)
+
+
+def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
+    """Whether the new compilation has a symbol for a size or number, and kept it.
+
+    Torch's own sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so names are compared.
+    """
+    sources = sources_of(guard.text)
+    if cause.kind not in _MAY_OPEN or not sources:
+        return False
+    symbols = Symbols(raw, compile_id)
+    told = user_name(sources[0])
+    source = next((made.source for made in symbols.made() if user_name(made.source) == told), sources[0])
+    return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
+
+
+def _advised(cause: Cause, facts: Facts) -> Cause:
+    entry = advice_on_cause(cause.kind, case_of(facts)).about(cause.subject)
+    advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
+    return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)
+
+
+_CHECKED = re.compile(
+    r"TENSOR_MATCH: check_tensor\((?P<source>.*?), \w+, DispatchKeySet\(.*?size=\[(?P<sizes>[^\]]*)\]"
+)
+
+_NUMBER = re.compile(r"\s*\d{1,19}\s*")
+Sizes = tuple[int | None, ...]
+"""The sizes of a tensor; None for one that may vary."""
+
+
+def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
+    """Give by source the sizes of each tensor that a compilation guards; None stands for one that may vary."""
+    printed = raw.guards.get(compile_id)
+    found = _CHECKED.finditer(printed.text) if printed else ()
+    return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
+
+
+def _size(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None

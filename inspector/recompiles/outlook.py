@@ -1,0 +1,126 @@
+"""Whether recompiles for a cause will come to an end, as far as the run shows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.session import Session
+
+
+class Outlook(StrEnum):
+    """What becomes of a cause."""
+
+    SETTLES = "settles"
+    """No more recompiles for it."""
+    FINITE = "finite"
+    """One graph for each value, and there are only so many values."""
+    DIVERGES = "diverges"
+    """Each new value compiles again, until the limit is hit."""
+    UNKNOWN = "unknown"
+    """One recompile does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What becomes of a cause, and why."""
+
+    outlook: Outlook
+    why: str
+
+
+_OF_MODULES = frozenset(("attribute_value", "length", "type", "identity", "key_order"))
+"""Kinds of what modules of one class may differ in."""
+NO_REASON = Cause("other", "torch gives no reason")
+"""Stands for the cause of a recompile that has none."""
+_PAIRS = {
+    "training_mode": "there is one graph for train() and one for eval() now",
+    "grad_mode": "there is one graph with gradients and one without now",
+    "autocast": "there is one graph with autocast and one without now",
+    "requires_grad": "there is a graph for each of the two cases now",
+    "none": "there is a graph for None and one for a value now",
+    "duck_shape": "the new graph takes the two sizes as different",
+    "zero_one": "sizes 0 and 1 have one graph each at most",
+}
+_FINITE = {
+    "dtype": "one graph for each dtype",
+    "device": "one graph for each device",
+    "layout": "one graph for each layout",
+    "stride": "one graph for each memory layout",
+    "dispatch_keys": "one graph for each kind of tensor",
+    "type": "one graph for each type",
+    "global_state": "one graph for each setting of torch's",
+    "aliasing": "one graph for each pattern of inputs that share memory",
+    "range": "one graph for each side of the condition",
+    "key_order": "one graph for each order of keys",
+}
+
+
+def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
+    """Judge a group of recompiles of one function for one cause."""
+    kind = members[0][1].kind
+    if kind == "autocast" and members[0][1].subject.endswith("_dtype"):
+        return Prospect(Outlook.FINITE, "one graph for each dtype of autocast")
+    if kind in _PAIRS:
+        return Prospect(Outlook.SETTLES, _PAIRS[kind])
+    values = {value for _, cause in members for value in (cause.was, cause.now)}
+    if values <= {"True", "False"} or values <= {"there", "missing"}:
+        return Prospect(Outlook.SETTLES, "both values have a graph now")
+    if kind in _FINITE:
+        return Prospect(Outlook.FINITE, _FINITE[kind])
+    if members[-1][1].is_open:
+        return Prospect(Outlook.SETTLES, "it may vary now, and other values fit the new graph")
+    recompiles = [recompile for recompile, _ in members]
+    if members[0][1] is NO_REASON:
+        return Prospect(Outlook.UNKNOWN, NO_REASON.subject)
+    of_module = kind in _OF_MODULES and "." in members[0][1].subject
+    if of_module and (shared := _sharing(session, recompiles)):
+        return Prospect(Outlook.FINITE, f"one graph for each of the {shared} modules that share this code")
+    if len(members) < 2:
+        return Prospect(Outlook.UNKNOWN, "each new value compiles again")
+    return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
+
+
+def _sharing(session: Session, recompiles: list[Recompile]) -> int:
+    """Count the modules that have an entry each in a cache that took all of them; 0: it is otherwise."""
+    frame = recompiles[0].compilation.partition("/")[0]
+    if any(each.refused for each in session.limit.functions if each.frame == frame):
+        return 0
+    entries = [each.of_object for each in session.compilations if each.frame == frame and each.fail_type is None]
+    return len(entries) if None not in entries and len(set(entries)) == len(entries) else 0
+
+
+def _when_full(session: Session, recompiles: list[Recompile]) -> str:
+    """Say when the cache is full if it goes on so."""
+    frame = recompiles[0].compilation.partition("/")[0]
+    use = next((each for each in session.limit.functions if each.frame == frame), None)
+    if use is None:
+        return "each new value compiles again"
+    if use.refused:
+        return f"each new value compiles again; the limit of {use.of} was hit, and further values run eagerly"
+    return f"each new value compiles again; {_limit_at(session, recompiles, use)}"
+
+
+def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> str:
+    left = use.of - use.used
+    call = _last_call(session, recompiles)
+    if call is not None:
+        return f"at this rate call {call + left + 1} hits the limit of {use.of}"
+    return f"{left} more fit before the limit of {use.of}" if left else f"the limit of {use.of} is reached"
+
+
+def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
+    """Number the call of the last recompile, from 1, if each of the last calls compiled anew; else None."""
+    first = 0
+    begins: dict[str, int] = {}
+    for scenario in session.scenarios:
+        begins[scenario.name] = first
+        first += scenario.calls
+    calls = [
+        begins[each.scenario] + each.call + 1
+        for each in recompiles
+        if each.scenario is not None and each.call is not None and each.scenario in begins
+    ]
+    last = calls[-2:]
+    in_a_row = len(calls) == len(recompiles) and len(last) == 2 and last[1] == last[0] + 1
+    return last[1] if in_a_row else None

@@ -1,0 +1,151 @@
+"""Recompiles grouped by what changed: one cause a group, with the values it took, and whether it will settle."""
+
+from dataclasses import dataclass
+
+from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.recompiles.outlook import NO_REASON, Outlook, Prospect, prospect
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileGroup:
+    """Recompiles of one function for one cause."""
+
+    function: str
+    file: str
+    line: int
+    """The line that fixed the value, where it is known, else the function's first."""
+    is_fixed_here: bool
+    """Whether `line` is where the value was fixed."""
+    cause: Cause
+    """The first of them, for its kind, subject, reason and advice."""
+    values: tuple[str, ...]
+    """Values in the order they came, the first one included; empty: not known."""
+    compilations: tuple[str, ...]
+    expected: bool
+    why_expected: str
+    seconds: float | None
+    """What these recompiles cost; those with several causes count in each group."""
+    prospect: Prospect
+    also: tuple[str, ...]
+    """What else differed in the same recompiles."""
+
+    @property
+    def kind(self) -> str:
+        """Give the kind of the cause."""
+        return self.cause.kind
+
+    @property
+    def subject(self) -> str:
+        """Give what the cause is about, in the user's names."""
+        return self.cause.subject
+
+    @property
+    def fix(self) -> str:
+        """Say what to change."""
+        return self.cause.fix
+
+
+_Members = list[tuple[Recompile, Cause]]
+
+
+def groups(session: Session) -> tuple[RecompileGroup, ...]:
+    """Group recompiles by code object, kind and subject; a recompile without a known cause is of a kind of its own.
+
+    What diverges comes first, then what costs most; what is expected comes last.
+    """
+    found: dict[tuple[str, ...], _Members] = {}
+    for recompile in session.recompiles:
+        for cause in recompile.causes or (NO_REASON,):
+            key = recompile.function, recompile.file, _code(recompile), cause.kind, cause.subject
+            found.setdefault(key, []).append((recompile, cause))
+    made = [_group(members, session) for members in found.values()]
+    return tuple(sorted(made, key=lambda group: (group.expected, group.prospect.outlook is not Outlook.DIVERGES)))
+
+
+def _code(recompile: Recompile) -> str:
+    """Give Dynamo's number of the code object; after a reset the numbers begin anew: `2.0/1` is of `0` too."""
+    return recompile.compilation.partition("/")[0].rpartition(".")[2]
+
+
+def _group(members: _Members, session: Session) -> RecompileGroup:
+    recompile, first = members[0]
+    placed = next((cause for _, cause in members if cause.line is not None), first)
+    values = [value for _, cause in members for value in (cause.was, cause.now) if value is not None]
+    recompiles = {each.compilation: each for each, _ in members}
+    subjects = {cause.subject for each in recompiles.values() for cause in each.causes} - {first.subject}
+    return RecompileGroup(
+        function=recompile.function,
+        file=placed.file or recompile.file,
+        line=placed.line or recompile.line,
+        is_fixed_here=placed.line is not None,
+        cause=placed,
+        values=tuple(dict.fromkeys(values)),
+        compilations=tuple(recompiles),
+        expected=all(each.expected for each in recompiles.values()),
+        why_expected=next((each.why_expected for each in recompiles.values() if each.why_expected), ""),
+        seconds=_seconds(session, recompiles),
+        prospect=prospect(session, [(each, cause) for each, cause in members]),
+        also=tuple(sorted(subjects)),
+    )
+
+
+def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
+    times = [each.seconds for each in session.compilations if each.id in ids and each.seconds is not None]
+    return sum(times) if times else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One code object's cache: its entries in order, and how near its limit it is."""
+
+    function: str
+    file: str
+    line: int
+    entries: tuple[Compilation, ...]
+    use: CacheUse | None
+    objects: tuple[str, ...]
+    """Modules that share it, as class and number."""
+    refused: bool
+    """Whether a call was refused because the cache was full."""
+    left: int | None
+    """Ops of the function that ran in eager in the last measured calls; None: not measured."""
+
+
+def caches(session: Session) -> tuple[Cache, ...]:
+    """List the caches that hold more than one entry, or refused one."""
+    by_frame: dict[str, list[Compilation]] = {}
+    for each in session.compilations:
+        by_frame.setdefault(each.frame, []).append(each)
+    recompiled = {each.compilation.partition("/")[0] for each in session.recompiles}
+    return tuple(
+        _cache(frame, entries, session)
+        for frame, entries in by_frame.items()
+        if frame in recompiled or any(_is_refusal(each) for each in entries)
+    )
+
+
+def _cache(frame: str, entries: list[Compilation], session: Session) -> Cache:
+    first = entries[0]
+    coverage = next(
+        (
+            each.coverage
+            for each in session.functions
+            if (each.file, each.line) == (first.file, first.line) and each.coverage.compiled is not None
+        ),
+        None,
+    )
+    return Cache(
+        function=first.function,
+        file=first.file,
+        line=first.resumes_at or first.line,
+        entries=tuple(each for each in entries if each.fail_type is None),
+        use=next((use for use in session.limit.functions if use.frame == frame), None),
+        objects=tuple(dict.fromkeys(each.of_object for each in entries if each.of_object)),
+        refused=any(map(_is_refusal, entries)),
+        left=(coverage.ops or 0) - (coverage.compiled or 0) if coverage else None,
+    )
+
+
+def _is_refusal(compilation: Compilation) -> bool:
+    return "recompile limit exceeded" in (compilation.fail_reason or "")

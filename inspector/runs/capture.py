@@ -1,0 +1,144 @@
+"""From a target to a Session: run it, keep the run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files.writing import working_folder
+from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.model.outcome import Failure, FailurePhase, Target
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.launch import Output, launch
+from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.saving import Saving
+from ctrace.inspector.runs.settings import Settings, settings_at
+from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.target import ProgramTarget, Resolved
+from ctrace.inspector.versions import check_torch, check_triton
+
+if TYPE_CHECKING:
+    from ctrace.inspector.log.events.core import Event
+    from ctrace.inspector.model.session import Session
+
+# What is needed only once the program runs is imported then: a program that starts late ends late.
+
+
+def capture(
+    resolved: Resolved,
+    options: Options,
+    *,
+    store: Store,
+    timeout: float | None = None,
+    stdout: Output = None,
+    stderr: Output = None,
+    observe: "Callable[[Event | None], None]" = lambda _event: None,
+    owned: tuple[str, ...] = (),
+    child: ChildProcess | None = None,
+    name: str | None = None,
+    trial: Trial | None = None,
+    check_advice: bool = False,
+    say: Callable[[str], None] = lambda _text: None,
+) -> "Session":
+    """Run a target, keep the run in `store`, and return its Session.
+
+    Code in `owned` is the user's, beside what the settings say. With a `child`, other threads can end the program.
+    A run with a `name` stays when newer ones are made. Where the disk takes no run, `store.unsaved` says why.
+    A `trial` changes the model before it is called, to check a piece of advice; with `check_advice`, that is done for
+    what the run found, in at most three more runs.
+
+    Raises:
+        SetupError: there is no torch that ctrace can work with, or the system starts no process.
+        SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
+        TargetError: the target is not what it was taken for; nothing is kept.
+        RunError: the run's log was written by a newer ctrace.
+    """
+    check_torch()
+    settings = settings_at(working_folder())
+    gpu = _gpu(options, settings)
+    target = _described(resolved)
+    child = child or ChildProcess(has_terminal=True)
+    with Saving(store, target, name) as saving:
+        order = _order(resolved, options, saving.run, (*settings.owned, *owned), gpu)
+        outcome = launch(
+            saving.order(replace(order, cores=child.cores, trial=trial)),
+            saving.run,
+            timeout=timeout,
+            stdout=stdout,
+            stderr=stderr,
+            observe=observe,
+            child=child,
+            meanwhile=_import_reader,
+        )
+        failure = outcome.failure
+        if failure is not None and failure.phase is FailurePhase.TARGET:
+            raise TargetError(failure.message, failure.todo)
+        from ctrace.inspector.session.build import assemble
+
+        session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
+        if check_advice and _can_be_helped(session.failure) and not session.cut_off:
+            from ctrace.inspector.runs.trying import with_trials
+
+            session = with_trials(session, saving.run, resolved, options, say=say)
+        saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
+    return session
+
+
+def _can_be_helped(failure: Failure | None) -> bool:
+    """Whether a change of the model may help: nothing failed, or only what torch.compile made of it."""
+    return failure is None or failure.phase is FailurePhase.RUN
+
+
+def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
+    if options.target is None:
+        return None
+    from ctrace.inspector.gpus.table import gpu_named
+
+    gpu = gpu_named(options.target, settings.gpus)
+    check_triton()
+    return gpu
+
+
+def _import_reader() -> None:
+    import ctrace.inspector.session.build  # noqa: F401
+
+
+def _summarized(session: "Session") -> dict[str, object]:
+    """Say in numbers what a run showed, for the list of runs."""
+    return {
+        "verdict": str(session.verdict),
+        "graphs": len(session.graphs),
+        "breaks": len(session.breaks),
+        "skipped": len(session.skips),
+        "recompiles": len(session.recompiles),
+        "torch": session.environment.torch,
+        "target_gpu": session.gpu.target or None if session.gpu is not None else None,
+    }
+
+
+def _described(resolved: Resolved) -> Target:
+    path = str(resolved.path) if resolved.path is not None else None
+    if isinstance(resolved, ProgramTarget):
+        return Target(path, resolved.module, resolved.args)
+    name = resolved.name or "model"
+    return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
+
+
+def _order(
+    resolved: Resolved, options: Options, run: Run | None, owned: tuple[str, ...], gpu: TargetGpu | None
+) -> Order:
+    is_program = isinstance(resolved, ProgramTarget)
+    log = str(run.log.resolve()) if run is not None else ""
+    return Order(
+        kind="program" if is_program else "model",
+        path=str(resolved.path) if resolved.path is not None else None,
+        module=resolved.module,
+        name=None if isinstance(resolved, ProgramTarget) else resolved.name,
+        args=resolved.args if isinstance(resolved, ProgramTarget) else (),
+        options=options,
+        log=log,
+        owned=owned,
+        gpu=gpu,
+        typed=resolved.typed if isinstance(resolved, ProgramTarget) else None,
+    )

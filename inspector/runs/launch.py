@@ -1,0 +1,188 @@
+"""Start the capturing child process, follow its log as it grows, and find out how it ended."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from ctrace.inspector.model.outcome import Failure, FailurePhase
+from ctrace.inspector.processes.boot import python
+from ctrace.inspector.runs.channel import Channel
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.store import Run
+
+if TYPE_CHECKING:
+    from ctrace.inspector.log.events.core import Event
+    from ctrace.inspector.log.raw import Raw
+
+_GRACE_SECONDS = 5.0
+"""How long a program may take to end after a Ctrl-C in its terminal."""
+_SIGNALED_SECONDS = 1.0
+"""How long after a SIGINT that no terminal sent, and that the program may not have received."""
+
+_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
+
+Output = int | IO[bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a capture gave."""
+
+    raw: "Raw"
+    seconds: float
+    failure: Failure | None
+    is_saved: bool = True
+    """Whether the disk took all of the log."""
+
+
+def launch(
+    order: Order,
+    run: Run | None,
+    *,
+    timeout: float | None = None,
+    stdout: Output = None,
+    stderr: Output = None,
+    observe: "Callable[[Event | None], None]" = lambda _event: None,
+    child: ChildProcess | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Carry an order out in a child process and read its log while it is written; without a `run`, nothing is saved.
+
+    `observe` sees each event, and None while nothing happens. `meanwhile` is called once the child has started: that
+    imports torch, for seconds. However this ends, nothing that the child started is left when it does.
+
+    Without a `child` the program shares our terminal: it can read the keyboard, and Ctrl-C goes to the program, which
+    has a few seconds to end.
+
+    Raises:
+        SetupError: the system does not start the program.
+    """
+    child = child or ChildProcess(has_terminal=True)
+    child.began(run)
+    began = time.monotonic()
+    # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
+    hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
+    with Channel(order, run) as channel:
+        command = python("ctrace.inspector.capture.main", *channel.arguments)
+        with child.running(command, {**os.environ, **hidden}, stdout, stderr, channel.inherited):
+            watch = _Watch(child, None if timeout is None else began + timeout, observe)
+            with watch.catching_interrupts():
+                channel.started()
+                meanwhile()
+                from ctrace.inspector.log.raw import Raw
+                from ctrace.inspector.log.reader import follow_bytes
+
+                raw = Raw()
+                for item in follow_bytes(channel.read, watch.has_ended):
+                    observe(raw.add(item))
+        is_saved = channel.is_saved
+    seconds = time.monotonic() - began
+    failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=order.kind == "model")
+    return Outcome(raw, seconds, failure, is_saved)
+
+
+class _Watch:
+    """Knows whether the child is still running, and ends it when its time is up."""
+
+    def __init__(self, child: ChildProcess, deadline: float | None, observe: Callable[[None], None]) -> None:
+        self._child = child
+        self._deadline = deadline
+        self._observe = observe
+        self.status = 0
+        self.timed_out = False
+        self.interrupts = 0
+
+    def has_ended(self) -> bool:
+        self._observe(None)
+        status = self._child.status()
+        if status is None and not self._child.is_wanted:
+            self._deadline, self.interrupts = 0.0, 1
+        if status is None and self._deadline is not None and time.monotonic() > self._deadline:
+            self.timed_out = self.timed_out or self.interrupts == 0
+            status = self._child.kill()
+        self.status = status or 0
+        return status is not None
+
+    @contextmanager
+    def catching_interrupts(self) -> Iterator[None]:
+        """Ctrl-C reaches the program too; let it end by itself, but not for ever and not a second time."""
+
+        def interrupted(_number: int, _frame: object) -> None:
+            self.interrupts += 1
+            grace = _GRACE_SECONDS if is_in_foreground() else _SIGNALED_SECONDS
+            self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
+
+        is_main = threading.current_thread() is threading.main_thread()
+        # A command in the background of a script ignores Ctrl-C, and goes on doing so.
+        if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+            yield
+            return
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def is_in_foreground() -> bool:
+    """Whether this process has a terminal and is in its foreground, so that Ctrl-C reaches it and its program."""
+    if os.name != "posix":
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, is_model: bool) -> Failure | None:
+    if watch.timed_out:
+        return Failure(FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {timeout:g} s")
+    if watch.interrupts:
+        return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
+    if status < 0:
+        return _killed(-status, raw)
+    if is_model and not raw.ended:
+        how = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
+        return Failure(FailurePhase.CRASH, "Exit", f"the model file ended the process: {how}", *_place(raw), todo=_STAY)
+    if status:
+        how = f"{raw.exited.how}: exit code {status}" if raw.exited is not None else f"exit code {status}"
+        return Failure(FailurePhase.CRASH, "Exit", f"the program ended without cleaning up, with {how}", *_place(raw))
+    return None
+
+
+def _killed(number: int, raw: "Raw") -> Failure:
+    """Say which signal ended the program, and the line that sent it where that was the program's own."""
+    if raw.exited is None:
+        return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number))
+    message = f"the program ended itself with {raw.exited.how}"
+    return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))
+
+
+def _place(raw: "Raw") -> tuple[str | None, int | None]:
+    return (None, None) if raw.exited is None else (raw.exited.file, raw.exited.line)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _crash_message(number: int) -> str:
+    name = _signal_name(number)
+    if number == signal.SIGKILL:
+        return f"the program was killed by {name}; the system does so when memory runs out"
+    return f"the program crashed with {name}"

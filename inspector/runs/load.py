@@ -1,0 +1,69 @@
+"""From a saved run, or a log made elsewhere, to a Session."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.lock import in_use
+from ctrace.inspector.files.writing import check_regular
+from ctrace.inspector.log.reader import read
+from ctrace.inspector.model.cut_kinds import NO_END_MARK
+from ctrace.inspector.model.session import Problem, Session, Target
+from ctrace.inspector.runs.store import Run
+from ctrace.inspector.session.build import build
+
+
+def load(run: Run) -> Session:
+    """Read a saved run.
+
+    Raises:
+        RunError: its log is gone, or a newer ctrace wrote it.
+    """
+    try:
+        check_regular(run.log)
+        with in_use(run.folder):
+            return build(read(run.log), run.target, run.failure, run.seconds, _unfinished(run))
+    except OSError as error:
+        raise RunError(f"{run.log} cannot be read: {error.strerror or error}", "run the target again") from None
+
+
+def _unfinished(run: Run) -> str:
+    """Say that a run did not come to its end; empty: it did."""
+    if run.status != "running":
+        return ""
+    if run.is_active:
+        return "the run is still going on; what comes later is not shown"
+    return "the run was cut off: the ctrace that made it was ended before it was done"
+
+
+def load_log(log: Path) -> Session:
+    """Read a log that torch wrote elsewhere (TORCH_TRACE).
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        return _marked(build(read(log), Target(path=str(log))))
+    except OSError as error:
+        raise RunError(f"{log} cannot be read: {error.strerror}", "name a log that TORCH_TRACE made") from None
+
+
+def _marked(session: Session) -> Session:
+    """Say of a log that torch alone wrote that it ends the same way whether or not the job did."""
+    if session.environment.ctrace or session.cut_off:
+        return session
+    return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
+
+
+def only_log(folder: Path) -> Path:
+    """Find the one log in a folder that TORCH_TRACE named.
+
+    Raises:
+        RunError: there is none, or more than one.
+    """
+    logs = sorted(folder.glob("*.log"))
+    if len(logs) == 1:
+        return logs[0]
+    if not logs:
+        raise RunError(f"{folder} holds no run and no trace log", "name a run, or a folder that TORCH_TRACE wrote to")
+    raise RunError(f"{folder} holds {len(logs)} trace logs", f"name one of them, such as {logs[0]}")

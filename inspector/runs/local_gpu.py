@@ -1,0 +1,114 @@
+"""The entry of the GPU at hand: read by a child process, written as YAML that `--target` reads again."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ctrace.inspector.errors import SetupError, TargetError
+from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.gpus.table import Listed, same_device
+from ctrace.inspector.gpus.yaml_file import NAMES, canonical, is_name, shown
+from ctrace.inspector.processes.boot import python
+from ctrace.inspector.processes.tools import answer_of
+from ctrace.inspector.runs.child import cannot_start
+from ctrace.inspector.versions import check_torch
+
+_SECONDS = 120
+_FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "rates", "vector_rates", "sources"))
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """What torch and the driver tell of the GPU of this machine, in the units of the table."""
+
+    facts: Mapping[str, Any]
+    """By name; those not told are not there."""
+    by_driver: tuple[str, ...]
+    """Those that this torch does not tell."""
+    torch: str
+
+
+def at_hand() -> AtHand:
+    """Read the GPU of this machine; torch is imported in a child process.
+
+    Raises:
+        SetupError: there is no torch, or it does not answer.
+        TargetError: there is no GPU.
+    """
+    check_torch()
+    try:
+        written = answer_of(python("ctrace.inspector.capture.building.gpu_facts"), _SECONDS)
+    except TimeoutError:
+        raise SetupError(f"torch tells nothing of the GPU in {_SECONDS} s", "see ctrace doctor") from None
+    except OSError as error:
+        raise cannot_start(error) from None
+    try:
+        answer = json.loads(written.out)
+    except ValueError:
+        raise SetupError(f"the GPU cannot be read: {written.last_line}", "see ctrace doctor") from None
+    if "why" in answer:
+        raise TargetError(f"--read: {answer['why']}", answer["todo"])
+    return AtHand(in_units(answer["facts"]), tuple(answer["by_driver"]), answer["torch"])
+
+
+def in_units(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Make cycles and bytes a second of the kHz and bits that torch tells."""
+    facts = {key: told[key] for key in _FACTS if told.get(key)}
+    if "clock" in facts:
+        facts["clock"] *= 1000
+    if told.get("memory_clock") and told.get("bus"):
+        facts["bandwidth"] = 2 * told["memory_clock"] * 1000 * told["bus"] // 8
+    return facts
+
+
+def entry(read: AtHand, table: Mapping[str, Listed], name: str | None = None) -> str:
+    """Write the entry as YAML; rates are those of the table where it knows the GPU.
+
+    Raises:
+        TargetError: the name is none.
+    """
+    known = same_device(table, read.facts["title"], read.facts.get("processors"))
+    called = canonical(_slug(read.facts["title"], known) if name is None else name)
+    if not is_name(called):
+        raise TargetError(f"--read {shown(name)}: it is no name of a GPU", NAMES)
+    return "\n".join(_lines(called, read, known)) + "\n"
+
+
+def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
+    yield '# Written by ctrace targets --read. Use it: --target FILE, or gpus = ["FILE"] below [tool.ctrace].'
+    yield f"{json.dumps(name)}:"
+    yield from (f"  {fact}: {json.dumps(read.facts[fact])}" for fact in _FACTS if fact in read.facts)
+    left_out = [fact for fact in _FACTS if fact not in read.facts]
+    if left_out:
+        yield f"  # torch {read.torch} and the driver do not tell: {', '.join(left_out)}"
+        yield from (f"  {fact}: {json.dumps(getattr(known, fact))}" for fact in left_out if known is not None)
+    rates = {} if known is None else {"rates": known.rates, "vector_rates": known.vector_rates}
+    for fact, table in rates.items():
+        yield f"  {fact}: {{{', '.join(f'{key}: {value:g}' for key, value in table.items())}}}"
+    if known is None:
+        yield "  # No driver tells the rates. From the data sheet, in operations a second:"
+        yield "  # rates: {float16: 1e14}         of units for products of matrices, without sparsity"
+        yield "  # vector_rates: {float32: 1e13}  of the ordinary ones"
+    yield "  sources:"
+    yield from _sources(read, known)
+
+
+def _sources(read: AtHand, known: TargetGpu | None) -> Iterator[str]:
+    of_torch = [fact for fact in _FACTS if fact in read.facts and fact not in read.by_driver]
+    of_driver = [fact for fact in _FACTS if fact in read.facts and fact in read.by_driver]
+    for facts, source in ((of_torch, f"driver, as torch {read.torch} tells it"), (of_driver, "driver, asked directly")):
+        if facts:
+            yield f"    {json.dumps(', '.join(facts))}: {json.dumps(source)}"
+    if known is None:
+        return
+    for fact in (*(fact for fact in _FACTS if fact not in read.facts), "rates", "vector_rates"):
+        if fact in known.sources:
+            yield f"    {fact}: {json.dumps(known.sources[fact])}"
+
+
+def _slug(title: str, known: TargetGpu | None) -> str:
+    if known is not None:
+        return known.name
+    kept = "".join(letter if letter.isalnum() else " " for letter in title)
+    return "-".join(word for word in kept.lower().split() if word != "nvidia")[:60] or "gpu"

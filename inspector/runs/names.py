@@ -1,0 +1,114 @@
+"""Names for runs, and runs that stay when newer ones are made."""
+
+import os
+import unicodedata
+from contextlib import suppress
+from pathlib import Path
+
+from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.files.disk_errors import reason, remedy
+from ctrace.inspector.files.lock import unused
+from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.store import KEPT, Run, Store
+
+_LONGEST = 64
+_MARKS = "-_."
+_SHAPE = f"use letters, digits and {' '.join(_MARKS)}, at most {_LONGEST}, and begin with a letter or a digit"
+
+
+def new_name(text: str, store: Store) -> str:
+    """Check a name that a run is to get.
+
+    Raises:
+        TargetError: it is no name, or it already means something else.
+    """
+    name = unicodedata.normalize("NFC", text)
+    if not _is_name(name):
+        raise TargetError(f"{text!r} is not a name for a run", _SHAPE)
+    if os.path.lexists(store.root / name):
+        todo = f"choose another name, or rename the other one: ctrace runs --rename {name} NEW"
+        raise TargetError(f"there is a run {name} already", todo)
+    if os.path.lexists(name):
+        raise TargetError(f"{name} is a file or folder here, so it cannot name a run", "choose another name")
+    return name
+
+
+def keep(store: Store, name: str) -> Run:
+    """Keep a run from being deleted when newer ones are made, or by `ctrace runs --prune`.
+
+    Raises:
+        RunError: there is no such run, or its folder cannot be written.
+    """
+    run = _own(store, name)
+    try:
+        (run.folder / KEPT).touch()
+    except OSError as error:
+        raise _unwritten(run.folder, error) from None
+    return run
+
+
+def unkeep(store: Store, name: str) -> Run:
+    """Let a run be deleted again.
+
+    Raises:
+        RunError: there is no such run, or its folder cannot be written.
+    """
+    run = _own(store, name)
+    try:
+        (run.folder / KEPT).unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritten(run.folder, error) from None
+    return run
+
+
+def rename(store: Store, old: str, new: str) -> str:
+    """Rename a run, and keep it; return its name.
+
+    Raises:
+        TargetError: the new name is none, or taken.
+        RunError: there is no such run, it is still being made or read, or its folder cannot be written.
+    """
+    run = _own(store, old)
+    name = new_name(new, store)
+    is_proved = not provenance.doubt(run)
+    with unused(run.folder) as is_free:
+        if run.is_active or not is_free:
+            raise RunError(f"{run.name} is still being made or read", "rename it when that has ended")
+        try:
+            _move(run.folder, store.root / name)
+        except OSError as error:
+            raise _unwritten(store.root, error) from None
+    moved = keep(store, name)
+    if is_proved:
+        with suppress(OSError):  # all that is lost is that it can be run again without being named
+            provenance.sign(moved)
+    return name
+
+
+def _move(folder: Path, new: Path) -> None:
+    """Move a folder to where nothing is: the name is reserved by an empty one, which a move replaces."""
+    new.mkdir()
+    try:
+        folder.replace(new)
+    except OSError:
+        new.rmdir()
+        raise
+
+
+def _own(store: Store, name: str) -> Run:
+    """Find a run of the store, by its name or its folder."""
+    run = store.load(name)
+    if run.folder.is_symlink() or run.folder.resolve().parent != store.root.resolve():
+        raise RunError(f"{name} is not one of the runs in {store.root}", "ctrace runs lists them")
+    return run
+
+
+def _is_name(name: str) -> bool:
+    if not name or len(name) > _LONGEST or len(name.encode("utf-8", "surrogatepass")) > 200 or name.endswith("."):
+        return False
+    letters = all(letter in _MARKS or unicodedata.category(letter)[0] in "LMN" for letter in name)
+    return letters and unicodedata.category(name[0])[0] in "LN"
+
+
+def _unwritten(folder: Path, error: OSError) -> RunError:
+    return RunError(f"{folder} cannot be changed: {reason(error)}", remedy(error))

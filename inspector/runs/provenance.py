@@ -1,0 +1,124 @@
+"""Proof that a saved run was made here, by this user: a clone, or a folder that somebody sent, holds runs too.
+
+The proof is a keyed digest in the run's folder. Its key lies in the user's own folder for state, outside of projects,
+and is never written anywhere else. Files in a clone belong to the user as well, so ownership would prove nothing.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.runs.store import Run
+
+_FILE = "made-here"
+_KEY_BYTES = 32
+
+
+def sign(run: Run) -> None:
+    """Write the proof that this process made a run, where there is a key; without it a run is never made again unasked.
+
+    Raises:
+        OSError: the run's folder cannot be written.
+    """
+    key = _key(make=True)
+    if isinstance(key, bytes):
+        write_text(run.folder / _FILE, _digest(run, key) + "\n")
+
+
+def doubt(run: Run) -> str:
+    """Say why it is not certain that a run was made here, from this working directory; nothing where it is."""
+    key = _key(make=False)
+    if isinstance(key, str):
+        return key
+    try:
+        proof = (run.folder / _FILE).read_text(encoding="ascii", errors="replace").strip()
+        expected = _digest(run, key)
+    except OSError:
+        return "nothing proves that it was made here"
+    if not hmac.compare_digest(proof.encode(), expected.encode()):
+        return "it was made elsewhere, or changed since"
+    return ""
+
+
+def project(folder: Path) -> Path:
+    """Return the folder of the project that a folder belongs to: the top of its git repository, else itself."""
+    real = folder.resolve()
+    return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
+
+
+def _digest(run: Run, key: bytes) -> str:
+    order = run.order.read_bytes()
+    facts = [str(run.folder.resolve()), run.name, str(Path.cwd()), hashlib.sha256(order).hexdigest()]
+    return hmac.new(key, json.dumps(facts).encode(), hashlib.sha256).hexdigest()
+
+
+def _state_folder() -> Path | None:
+    """Name ctrace's folder for what must outlive caches; None: the user has none."""
+    own = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if own.is_absolute():  # a relative one is to be ignored (XDG Base Directory Specification)
+        return own / "ctrace"
+    try:
+        return Path.home() / ".local" / "state" / "ctrace"
+    except RuntimeError:
+        return None
+
+
+def _key(*, make: bool) -> bytes | str:
+    """Read the user's key, and make it if need be; else say why there is none that could be trusted."""
+    folder = _state_folder()
+    if folder is None:
+        return "you have no home folder to keep a proof in"
+    try:
+        if folder.resolve().is_relative_to(project(Path.cwd())):
+            return f"{folder}, where the proof would be, is inside of the project"
+        if make:
+            _make(folder)
+        return _read(folder)
+    except FileNotFoundError:
+        return f"{folder} holds no key yet to prove it with"
+    except OSError as error:
+        return f"the key that would prove it cannot be used: {folder}: {error.strerror or error}"
+
+
+def _read(folder: Path) -> bytes | str:
+    """Read the key, unless somebody else may have written it."""
+    descriptor = os.open(folder / "key", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        for path, found in ((folder, folder.stat()), (folder / "key", os.fstat(descriptor))):
+            if os.name == "posix" and not _is_private(found):
+                return f"others may write {path}: chmod go-rwx {path}"
+        key = file.read(_KEY_BYTES + 1)
+    return key if len(key) == _KEY_BYTES else f"{folder / 'key'} is damaged: delete it"
+
+
+def _is_private(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _make(folder: Path) -> None:
+    """Make the key, whole or not at all; of two processes, the first one's stays."""
+    if (folder / "key").exists():
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = folder / f".key.{secrets.token_hex(6)}"
+    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        _put(made, folder / "key")
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _put(made: Path, key: Path) -> None:
+    try:
+        os.link(made, key)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        made.replace(key)

@@ -1,0 +1,105 @@
+"""Keep a run on disk as far as the disk allows: what cannot be saved is still run and shown."""
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.files.lock import in_use
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.model.outcome import Failure, Target
+from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.store import Run, Store
+
+
+class Saving:
+    """One run while it is made. The first thing that the disk refuses ends the saving, and nothing else.
+
+    What was saved by then is deleted, for half a run would pass for one that was cut off.
+    """
+
+    def __init__(self, store: Store, target: Target, name: str | None = None) -> None:
+        self.run: Run | None = None
+        """The run on disk; None: it is not saved."""
+        self._store = store
+        self._using = ExitStack()
+        self._folder: tuple[int, int] | None = None
+        self._attempt(lambda: self._begin(target, name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, CtraceError):  # nothing ran that could be looked at
+            self.discard()
+        self._using.close()
+
+    def order(self, order: Order) -> Order:
+        """Save what was asked for, with the proof that it was asked for here; return it as the child needs it."""
+        self._attempt(lambda: self._save_order(order.to_json()))
+        return order if self.run is not None else replace(order, log="")
+
+    def finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
+        """Save how the run ended; `is_whole` says whether the disk took all of its log."""
+        self._attempt(lambda: self._finish(seconds, failure, summary, is_whole=is_whole))
+
+    def discard(self) -> None:
+        """Delete a run that turned out to be none."""
+        if self.run is not None and self._is_in_place(self.run.folder):
+            self._store.discard(self.run)
+        self.run = None
+
+    def _begin(self, target: Target, name: str | None) -> None:
+        self.run = self._store.begin(target, name)
+        self._folder = _identity(self.run.folder)
+        self._using.enter_context(in_use(self.run.folder))
+
+    def _save_order(self, text: str) -> None:
+        if self.run is not None:
+            write_text(self.run.order, text)
+            provenance.sign(self.run)
+
+    def _finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
+        if self.run is None:
+            return
+        if not self._is_in_place(self.run.folder):
+            raise FileNotFoundError(errno.ENOENT, f"{self.run.folder} was deleted or replaced while the program ran")
+        if not is_whole:
+            raise _refused_by(self.run.folder)
+        self._store.finish(self.run, seconds, failure, summary)
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except OSError as error:
+            self._store.unsaved.append(error)
+            self.discard()
+
+    def _is_in_place(self, folder: Path) -> bool:
+        """Whether nobody deleted the folder or put something else there, such as a link to somewhere."""
+        return self._folder is not None and _identity(folder) == self._folder
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _refused_by(folder: Path) -> OSError:
+    """Find out why the disk did not take the log: by what it says to as much again."""
+    probe = folder / ".probe"
+    try:
+        write_text(probe, "." * (1 << 20))
+        probe.unlink()
+    except OSError as error:
+        return error
+    return OSError(errno.EIO, "the disk did not take all of the log")

@@ -1,0 +1,294 @@
+"""Runs on disk: `.ctrace/<run>/` holds `run.json` (what was run and how it ended), `order.json` and `trace.log`."""
+
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.errors import RunError, did_you_mean
+from ctrace.inspector.files.lock import unused
+from ctrace.inspector.files.writing import write_json, write_text
+from ctrace.inspector.model.outcome import Failure, Target
+from ctrace.inspector.runs.saved_info import NewerSchemaError, read_info
+from ctrace.inspector.runs.target import holds
+from ctrace.inspector.runs.tombstones import Gone, remember, why_gone
+
+SCHEMA = 1
+"""Schema of run.json; counts up when an older ctrace could misread it."""
+KEEP = 10
+"""How many runs stay when a new one is made."""
+KEPT = "kept"
+"""The file in a run's folder that keeps it from being pruned. Not in run.json, which is rewritten at a run's end."""
+_INFO = "run.json"
+_TRASH = ".trash-"
+_LOG = "trace.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One capture on disk."""
+
+    folder: Path
+    name: str
+    target: Target
+    created: float
+    """Seconds since the epoch."""
+    pid: int = 0
+    status: str = "running"
+    seconds: float | None = None
+    failure: Failure | None = None
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """Verdict and counts, for the list of runs."""
+
+    @property
+    def log(self) -> Path:
+        """The trace log."""
+        return self.folder / _LOG
+
+    @property
+    def order(self) -> Path:
+        """The order that the child process reads."""
+        return self.folder / "order.json"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it stays when newer runs are made."""
+        return (self.folder / KEPT).exists()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the process that makes the run is still at it."""
+        return self.status == "running" and _is_alive(self.pid)
+
+
+class Store:
+    """The runs of one folder, by default `.ctrace` in the working directory or what CTRACE_DIR names."""
+
+    def __init__(self, root: Path | None = None, keep: int = KEEP) -> None:
+        self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
+        self.unsaved: list[OSError] = []
+        """Why runs of this process could not be saved, one entry a run."""
+        self._keep = keep
+
+    def keeping(self, keep: int) -> "Store":
+        """Return the same store, of which another number of runs stays."""
+        other = Store(self.root, keep)
+        other.unsaved = self.unsaved
+        return other
+
+    def create(self, target: Target, name: str | None = None) -> Run:
+        """Make the folder of a new run, which is kept if it has a name, and let go of the oldest ones.
+
+        Raises:
+            RunError: the folder cannot be written.
+        """
+        try:
+            return self.begin(target, name)
+        except OSError as error:
+            what = f"{self.root} cannot be written: {error.strerror or error}"
+            raise RunError(what, "run from a folder you may write to, or name one: CTRACE_DIR=/tmp/ctrace") from None
+
+    def begin(self, target: Target, name: str | None = None) -> Run:
+        """Do what `create` does.
+
+        Raises:
+            OSError: the folder cannot be written; nothing of the run is left there.
+        """
+        created = time.time()
+        self.root.mkdir(parents=True, exist_ok=True)
+        ignore = self.root / ".gitignore"
+        if not ignore.exists():
+            write_text(ignore, "*\n")
+        folder = self._new_folder(target, created, name)
+        run = Run(folder, folder.name, target, created, os.getpid())
+        try:
+            if name is not None:
+                (folder / KEPT).touch()
+            write_json(folder / _INFO, _info(run))
+        except BaseException:
+            self.discard(run)
+            raise
+        self._prune(self._keep - 1, Gone.NEWER)
+        return run
+
+    def _new_folder(self, target: Target, created: float, name: str | None) -> Path:
+        if name is not None:
+            (self.root / name).mkdir()
+            return self.root / name
+        stem = _safe(Path(target.path).stem if target.path else target.name or "run")
+        base = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(created))}-{stem}"
+        for number in range(1, 1000):
+            folder = self.root / (base if number == 1 else f"{base}-{number}")
+            with suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+        msg = "too many runs within one second"
+        raise OSError(msg)
+
+    def finish(self, run: Run, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> Run:
+        """Write down how a run ended."""
+        ended = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
+        write_json(run.folder / _INFO, _info(ended))
+        return ended
+
+    def discard(self, run: Run) -> None:
+        """Delete a run that turned out to be none."""
+        shutil.rmtree(run.folder, ignore_errors=True)
+
+    def runs(self) -> list[Run]:
+        """List readable runs, oldest first."""
+        found = []
+        for folder in self._folders():
+            with suppress(RunError):
+                found.append(_load(folder))
+        return sorted(found, key=lambda run: (run.created, run.name))
+
+    def damaged(self) -> list[str]:
+        """Say of each folder whose run.json cannot be read what is wrong with it."""
+        found = []
+        for folder in self._folders():
+            try:
+                _load(folder)
+            except RunError as error:
+                found.append(error.what)
+        return found
+
+    def _folders(self) -> list[Path]:
+        """List what may be runs: folders, and no links to somewhere else."""
+        try:
+            with os.scandir(self.root) as entries:
+                found = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
+        return [self.root / name for name in sorted(found) if not name.startswith(".")]
+
+    def load(self, name: str | None = None) -> Run:
+        """Find a run by name, by folder, or the last one.
+
+        Raises:
+            RunError: there is none, or a newer ctrace wrote it.
+        """
+        if name is not None:
+            for folder in (self.root / name, Path(name)):
+                if holds((folder / _INFO).is_file):
+                    return _load(folder)
+            self.refuse_deleted(name)
+            todo = did_you_mean(name, [run.name for run in self.runs()], "ctrace runs lists them")
+            raise RunError(f"there is no run {name}", todo)
+        runs = [run for run in self.runs() if not run.is_active]
+        if not runs:
+            raise RunError(f"there is no run in {self.root} yet", "make one: ctrace explain model.py")
+        return runs[-1]
+
+    def refuse_deleted(self, name: str) -> None:
+        """Refuse the name of a run that was deleted.
+
+        Raises:
+            RunError: it says why, and how to keep the next one.
+        """
+        why = why_gone(self.root, name)
+        if why is None:
+            return
+        how = "by ctrace runs --prune" if why is Gone.PRUNED else f"when newer runs were made (the last {KEEP} stay)"
+        todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name before"
+        raise RunError(f"there is no run {name}: it was deleted {how}", todo)
+
+    def prune(self, keep: int) -> list[str]:
+        """Delete all but the last `keep` runs; return the names of those deleted.
+
+        What is kept stays, and so does what another process still makes or reads.
+        """
+        return self._prune(keep, Gone.PRUNED)
+
+    def _prune(self, keep: int, why: Gone) -> list[str]:
+        self._empty_trash()
+        ended = [run for run in self.runs() if not run.is_active and not run.is_kept]
+        gone = [run.name for run in ended[: max(len(ended) - keep, 0)] if self._delete(run.folder)]
+        remember(self.root, gone, why)
+        return gone
+
+    def _delete(self, folder: Path) -> bool:
+        """Delete a run that nobody uses; return whether it was this process that did.
+
+        It is moved away first: then it is gone as a whole, and of two processes only one succeeds.
+        """
+        trash = folder.with_name(f"{_TRASH}{os.urandom(6).hex()}")
+        with unused(folder) as is_free:
+            if not is_free:
+                return False
+            try:
+                folder.rename(trash)
+            except OSError:
+                return False
+        shutil.rmtree(trash, ignore_errors=True)
+        return True
+
+    def _empty_trash(self) -> None:
+        """Delete what a process that was killed had moved away."""
+        for trash in self.root.glob(f"{_TRASH}*"):
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def _info(run: Run) -> dict[str, Any]:
+    failure = run.failure
+    return {
+        "schema": SCHEMA,
+        "created": run.created,
+        "pid": run.pid,
+        "status": run.status,
+        "seconds": run.seconds,
+        "target": {"path": run.target.path, "name": run.target.name, "args": list(run.target.args)},
+        "failure": failure
+        and {
+            "phase": failure.phase,
+            "type": failure.type,
+            "message": failure.message,
+            "file": failure.file,
+            "line": failure.line,
+            "todo": failure.todo,
+        },
+        "summary": dict(run.summary),
+    }
+
+
+def _load(folder: Path) -> Run:
+    try:
+        info = read_info(folder / _INFO, SCHEMA)
+    except NewerSchemaError as error:
+        what = f"{folder} was written by a newer ctrace (schema {error.schema}; this one reads up to {SCHEMA})"
+        raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        what = f"{folder / _INFO} cannot be read ({why})"
+        raise RunError(what, f"delete the folder and run again: rm -r {shlex.quote(str(folder))}") from None
+    return Run(
+        folder=folder,
+        name=folder.name,
+        target=info.target,
+        created=info.created,
+        pid=info.pid,
+        status=info.status,
+        seconds=info.seconds,
+        failure=info.failure,
+        summary=info.summary,
+    )
+
+
+def _safe(name: str) -> str:
+    kept = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
+    return kept.strip("-")[:40] or "run"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,52 @@
+"""What became of runs that are not there any more: a short list of names in the folder of runs."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+from ctrace.inspector.files.lock import locked
+from ctrace.inspector.files.writing import write_text
+
+_FILE = ".deleted"
+_MOST = 500
+"""Names that are remembered."""
+_LARGEST = 1 << 20
+
+
+class Gone(StrEnum):
+    """Why a run was deleted."""
+
+    NEWER = "newer"
+    """Newer runs were made."""
+    PRUNED = "pruned"
+    """`ctrace runs --prune`."""
+
+
+def remember(root: Path, names: Sequence[str], why: Gone) -> None:
+    """Note that runs were deleted, as far as the disk allows: all that is lost without it is an explanation."""
+    if not names:
+        return
+    file = root / _FILE
+    with suppress(OSError), locked(file, lambda _text: None):
+        lines = [*_lines(file), *(json.dumps([name, why]) for name in names)]
+        write_text(file, "\n".join(lines[-_MOST:]) + "\n")
+
+
+def why_gone(root: Path, name: str) -> Gone | None:
+    """Say why a run was deleted; None: nothing is known of it."""
+    for line in reversed(_lines(root / _FILE)):
+        with suppress(ValueError, TypeError, RecursionError):
+            known, why = json.loads(line)
+            if known == name:
+                return Gone(why)
+    return None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            return lines.read(_LARGEST).splitlines()
+    except OSError:
+        return []

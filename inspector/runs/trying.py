@@ -1,0 +1,96 @@
+"""Check the advice on a run: run the model again with what the advice says, and keep what that counted."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
+from ctrace.inspector.log.line import artifact, record_line
+from ctrace.inspector.model.outcome import FailurePhase
+from ctrace.inspector.model.session import Problem
+from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.target import ModelTarget, Resolved
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model.session import Session
+
+INTERRUPTED = "advice not checked: interrupted"
+_LEAST_SECONDS = 60.0
+_TIMES_AS_LONG = 3.0
+"""How long a trial may take, against the run that it belongs to: one that hangs must not."""
+
+
+class _InterruptedError(Exception):
+    """Ctrl-C during a trial: the run itself has ended, and is to be shown."""
+
+
+def _can_be_tried(resolved: Resolved, options: Options) -> bool:
+    """Whether running the target again is safe and shows the same: a model file on the device that is here.
+
+    A program may write files or train for hours, and code for another GPU takes paths that no trial takes.
+    """
+    is_plain = options.target is None and not options.fullgraph and not options.fast
+    return isinstance(resolved, ModelTarget) and is_plain
+
+
+def with_trials(
+    session: "Session",
+    run: Run | None,
+    resolved: Resolved,
+    options: Options,
+    *,
+    say: Callable[[str], None] = lambda _text: None,
+) -> "Session":
+    """Try the advice on a session that was just captured, note the outcome in its log, and return it with that.
+
+    A target that cannot be tried, such as a program, is returned as it is.
+    """
+    if not _can_be_tried(resolved, options):
+        return session
+    from ctrace.inspector.runs.capture import capture
+
+    limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
+    done: list[Tried] = []
+
+    def attempt(trial: Trial, through_backend: bool) -> "Session":
+        say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS}")
+        asked = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
+        asked = asked if trial.dynamic is None else replace(asked, dynamic=trial.dynamic)
+        nowhere = subprocess.DEVNULL
+        with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
+            store = Store(Path(folder))
+            child = ChildProcess()
+            found = capture(
+                resolved, asked, store=store, timeout=limit, stdout=nowhere, stderr=nowhere, child=child, trial=trial
+            )
+        if found.failure is not None and found.failure.phase is FailurePhase.INTERRUPT:
+            raise _InterruptedError
+        return found
+
+    problems = session.problems
+    try:
+        for each in trials(session, attempt):
+            done.append(each)
+            _note(run, "trial", each.to_data())
+    except (_InterruptedError, KeyboardInterrupt):
+        problems = (*problems, Problem(INTERRUPTED))
+        _note(run, "problem", {"what": INTERRUPTED})
+    return replace(session, trials=tuple(done), problems=problems)
+
+
+def _note(run: Run | None, kind: str, data: dict[str, Any]) -> None:
+    """Append to the run's log, as one write, so that a reader never sees half of it."""
+    if run is None:
+        return
+    descriptor = os.open(run.log, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(descriptor, record_line(*artifact(kind, data), "ctrace", 0))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,45 @@
+"""Silent dangers of a run, one for each thing that changed, with what to do about it."""
+
+import re
+from dataclasses import replace
+
+from ctrace.inspector.advice import entries
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Danger
+from ctrace.inspector.source.names import user_name
+
+_HOOK = re.compile(r"^(.*)\._(?:global_)?(\w+?)_hooks\[\d+\]$")
+
+
+def dangers_of(raw: Raw) -> tuple[Danger, ...]:
+    """Gather the calls that showed the same danger."""
+    found: dict[tuple[str, str], Danger] = {}
+    for danger in map(_named, raw.dangers):
+        # Results that nothing explains are one danger, however they differ from call to call.
+        key = danger.kind, danger.subject if danger.proven else ""
+        known = found.get(key)
+        found[key] = replace(known, calls=known.calls + 1) if known else _advised(danger)
+    return tuple(found.values())
+
+
+def _named(danger: Danger) -> Danger:
+    """Name what changed as the user would: `model.fc (forward)` for a hook, `model.scale` for an attribute."""
+    if not danger.proven:
+        return danger
+    name = user_name(danger.subject)
+    hook = _HOOK.match(name) if danger.kind == "hook" else None
+    if hook is not None:
+        where = "all modules" if hook[1].startswith("torch.") else hook[1]
+        name = f"{where} ({hook[2].replace('_', ' ')})"
+    return replace(danger, subject=name)
+
+
+def _advised(danger: Danger) -> Danger:
+    known = entries("dangers")
+    entry = known.get(danger.kind, known["unexplained"])
+    entry = entry.about(danger.subject)
+    values = {"{was}": danger.was or "not known", "{now}": danger.now or "not known"}
+    why = entry.why
+    for name, value in values.items():
+        why = why.replace(name, value)
+    return replace(danger, why=why, fix=entry.fix)

@@ -1,0 +1,287 @@
+"""From the events of a log to a Session. Pure, and without torch."""
+
+from collections.abc import Iterable
+
+from ctrace.inspector.breaks.costs import with_costs
+from ctrace.inspector.breaks.coverage import functions_of, total, with_coverage
+from ctrace.inspector.breaks.fold import breaks_of, reports_of
+from ctrace.inspector.breaks.skips import skips_of
+from ctrace.inspector.fusion.fold import fusions_of
+from ctrace.inspector.graphs.passes import attention_of, passes_of
+from ctrace.inspector.kernels.built import built_of, timed_of
+from ctrace.inspector.kernels.crosscheck import unbalanced
+from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.model.cut_kinds import CutOff
+from ctrace.inspector.model.findings import CacheUse, Limit, Owner
+from ctrace.inspector.model.graphs import Graphs, SymbolMeant
+from ctrace.inspector.model.guards import GuardText
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.session import (
+    Bytecode,
+    Compilation,
+    Environment,
+    Failure,
+    Graph,
+    Problem,
+    Scenario,
+    Session,
+    Target,
+    Time,
+)
+from ctrace.inspector.recompiles.fold import recompiles_of
+from ctrace.inspector.scenarios.dangers import dangers_of
+from ctrace.inspector.session.crosschecks import disagreements, missing
+from ctrace.inspector.session.cut_off import cut_off, exited
+from ctrace.inspector.shapes.fold import shapes_of
+from ctrace.inspector.shapes.symbols import Symbols
+from ctrace.inspector.source.code_keys import Codes
+from ctrace.inspector.source.functions import place_of
+from ctrace.inspector.source.names import user_name
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.versions import is_untried
+
+_DEFAULT_LIMIT = 8
+"""torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
+
+
+def build(
+    entries: Iterable[Entry | Broken],
+    target: Target | None = None,
+    failure: Failure | None = None,
+    seconds: float | None = None,
+    unfinished: str | None = None,
+) -> Session:
+    """Make the Session of a log; `failure` is what the log itself cannot tell, such as a crash.
+
+    Args:
+        unfinished: How it is known that the run did not come to its end; empty if it did, None where only the log is
+            there.
+
+    Raises:
+        RunError: the log was written by a newer ctrace.
+    """
+    raw = Raw()
+    for entry in entries:
+        raw.add(entry)
+    return assemble(raw, target or Target(), failure, seconds, unfinished)
+
+
+def assemble(
+    raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
+) -> Session:
+    """Make a Session of what was gathered."""
+    failure = raw.failure or failure or raw.codegen_failure
+    graphs = _graphs(raw)
+    reports = reports_of(raw)
+    codes = Codes(raw)
+    breaks = breaks_of(raw, reports)
+    breaks, skips = with_costs(raw, codes, reports, breaks, skips_of(raw, codes, reports, breaks, failure))
+    scenarios = with_coverage(raw, _scenarios(raw))
+    fusions = fusions_of(raw.fusions, raw.prefixes)
+    generated = generated_of(raw, fusions)
+    unequal = (*generated.problems, *unbalanced(generated.kernels, fusions))
+    cuts = tuple(cut_off(raw, failure, unfinished, tuple(missing(raw, reports))))
+    unequal = (*unequal, *disagreements(raw, reports))
+    return Session(
+        environment=_environment(raw),
+        target=target,
+        scenarios=scenarios,
+        compilations=_compilations(raw),
+        graphs=graphs,
+        functions=functions_of(raw, codes, graphs),
+        coverage=total([each.coverage for each in scenarios if each.kind is not ScenarioKind.PROVOKED]),
+        breaks=breaks,
+        skips=skips,
+        recompiles=recompiles_of(raw),
+        dangers=dangers_of(raw),
+        limit=_limit(raw),
+        shapes=shapes_of(raw),
+        passes=passes_of(raw),
+        attention=attention_of(raw),
+        fusions=fusions,
+        kernels=generated.kernels,
+        code=generated.code,
+        user_kernels=user_kernels_of(raw),
+        built=built_of(raw.builds),
+        refused=tuple(dict.fromkeys(raw.refused)),
+        timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
+        gpu=raw.gpu,
+        undecided=tuple(raw.undecided),
+        asked=tuple(raw.asked),
+        time=_time(raw, seconds),
+        failure=failure,
+        cut_off=cuts,
+        exited=exited(raw, failure, unfinished),
+        trials=tuple(raw.trials),
+        problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
+        unknown=dict(raw.unknown),
+        listings=dict(raw.listings),
+        guards=_guards(raw),
+        printed=_printed(raw),
+        inductor_guards=dict(raw.inductor_guards),
+        codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
+    )
+
+
+def _environment(raw: Raw) -> Environment:
+    backends = [made.backend for all_made in raw.graphs.values() for made in all_made if made.backend]
+    return Environment(
+        **raw.environment,
+        backend=", ".join(dict.fromkeys(backends)),
+        prefixes=dict(raw.prefixes),
+        switched_off=raw.counted.switched_off if raw.counted else None,
+    )
+
+
+def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
+    """List scenarios that ended, those that were under way when the run ended, and those whose turn did not come."""
+    done: dict[str, Scenario] = {}
+    for each in raw.scenarios:
+        done.setdefault(each.name, each)
+    for name, calls in raw.calls.items():
+        kind = raw.planned[name].kind if name in raw.planned else ScenarioKind.GIVEN
+        done.setdefault(name, Scenario(name, calls, kind=kind, outcome=Outcome.UNFINISHED))
+    return (*done.values(), *(each for name, each in raw.planned.items() if name not in done))
+
+
+def _graphs(raw: Raw) -> tuple[Graph, ...]:
+    graphs = []
+    for compile_id, made in raw.graphs.items():
+        measured = raw.metrics.get(compile_id)
+        if measured and measured.fail_type:
+            continue  # the backend refused it, and nothing runs it
+        place = place_of(raw, compile_id)
+        ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
+        if ops is None:
+            ops = measured.ops if measured and measured.ops is not None else 0
+        graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
+    return tuple(graphs)
+
+
+def _compilations(raw: Raw) -> tuple[Compilation, ...]:
+    made = []
+    for compile_id in raw.seen:
+        place = place_of(raw, compile_id)
+        measured = raw.metrics.get(compile_id)
+        code = raw.bytecode.get(compile_id)
+        start = raw.starts.get(compile_id)
+        placed, during = raw.guard_places.get(compile_id), raw.during.get(compile_id)
+        made.append(
+            Compilation(
+                id=compile_id,
+                function=place.function,
+                file=place.file,
+                line=place.line,
+                resumes_at=place.resumes_at,
+                guards=measured.guards if measured else None,
+                bytecode=Bytecode(code.before, code.after) if code else None,
+                attempts=start.attempt + 1 if start else 1,
+                seconds=measured.frame_seconds if measured else None,
+                fail_type=measured.fail_type if measured else None,
+                fail_reason=measured.fail_reason if measured else None,
+                of_object=placed.of_object if placed else None,
+                scenario=during.scenario if during else None,
+                call=during.index if during else None,
+            )
+        )
+    return tuple(made)
+
+
+def _guards(raw: Raw) -> dict[str, GuardText]:
+    found = {}
+    for compile_id, printed in raw.guards.items():
+        placed, timed = raw.guard_places.get(compile_id), raw.guard_costs.get(compile_id)
+        found[compile_id] = GuardText(
+            text=printed.text,
+            stacks=placed.stacks if placed else None,
+            left_out=placed.left_out if placed else (),
+            cost=timed.cost if timed else None,
+        )
+    return found
+
+
+def _printed(raw: Raw) -> dict[str, Graphs]:
+    found = {}
+    for compile_id, printed in raw.printed.items():
+        made = Symbols(raw, compile_id).made()
+        symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
+        told = raw.aliases.get(compile_id)
+        is_theirs = told is not None and told.attempt == printed[-1].attempt
+        found[compile_id] = Graphs(tuple(printed), told.text if told and is_theirs else "", symbols)
+    return found
+
+
+def _limit(raw: Raw) -> Limit:
+    limit = (raw.counted.recompile_limit if raw.counted else None) or _DEFAULT_LIMIT
+    hit = False
+    used: dict[str, int] = {}
+    refused: set[str] = set()
+    for compile_id in raw.seen:
+        frame = compile_id.partition("/")[0]
+        used.setdefault(frame, 0)
+        if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
+            hit = True
+            refused.add(frame)
+        elif compile_id in raw.graphs or compile_id in raw.bytecode:
+            used[frame] += 1
+    functions = []
+    for frame, count in used.items():
+        place = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
+        if count and owner_of(place.file, raw.prefixes) is Owner.USER:
+            resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
+            functions.append(CacheUse(f"{place.function}{resumes}", count, limit, frame, frame in refused))
+    return Limit(hit, tuple(functions))
+
+
+def _time(raw: Raw, seconds: float | None) -> Time:
+    """Add up torch's own times: each phase without the phases it contains.
+
+    Torch compiles a backward as it runs, or while it compiles the forward, whose time then has it too (AOTAutograd, for
+    some dynamic shapes; 2.13). Which it was is not logged; where both cannot follow each other within the run, one lies
+    within the other.
+    """
+    if not raw.metrics:
+        return Time(seconds)
+    phases = _phases(raw, backward_within=False)
+    if seconds is not None and sum(phases.values()) > seconds:
+        phases = _phases(raw, backward_within=True)
+    beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
+    if beside:
+        phases["codegen"] = beside  # in forks, beside the rest
+    return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
+
+
+def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
+    """Add up phases that exclude each other."""
+    frame, backend, inductor = 0.0, 0.0, 0.0
+    for measured in raw.metrics.values():
+        frame += measured.frame_seconds or 0.0
+        backend += measured.backend_seconds or 0.0
+        inductor += measured.inductor_seconds or 0.0
+    for measured in raw.backward_metrics.values():
+        whole = max(measured.backward_seconds or 0.0, measured.inductor_seconds or 0.0)
+        if not backward_within:
+            frame, backend = frame + whole, backend + whole
+        inductor += measured.inductor_seconds or 0.0
+    phases = {"dynamo": frame - backend}
+    within = min(inductor, backend)
+    return phases | ({"aot": backend - within, "inductor": within} if inductor else {"backend": backend})
+
+
+def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
+    for each in cuts:
+        yield Problem(each.what, each.line, is_doubt=True)
+
+
+def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
+    torch = raw.environment.get("torch", "")
+    if is_untried(torch):
+        yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
+    for compile_id, stage in sorted(raw.unfinished):
+        yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
+    said = {each.what for each in cuts}
+    for what in unequal:
+        if what not in said:
+            yield Problem(what, is_doubt=True)

@@ -1,0 +1,112 @@
+"""Hold the sources of a run against each other. None of them alone is right; where two disagree, it is said.
+
+The entries of torch's structured trace are what we report. Against them stand Dynamo's own counters
+(`torch._dynamo.utils.counters`, 2.11 and 2.13), the metrics of each compilation, and the functions that Dynamo made to
+resume after a break: each of those must have a break that it resumes from.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from ctrace.inspector.breaks.fold import Report
+from ctrace.inspector.graphs.passes import miscounted
+from ctrace.inspector.kernels.crosscheck import miscounted_kernels
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.recompiles.crosscheck import unexplained
+from ctrace.inspector.source.functions import place_of
+from ctrace.inspector.words.counting import count
+
+_GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
+
+
+def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """Say, one sentence each, where another source counts breaks, graphs or functions that the entries do not show."""
+    yield from _breaks_and_counters(raw, reports)
+    yield from _breaks_and_resume_functions(raw, reports)
+    yield from _graphs_and_counters(raw)
+    yield from _graphs_and_metrics(raw)
+    yield from _failures_and_frames(raw)
+
+
+def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """Say, one sentence each, what two sources disagree on, with the numbers of both: what is missing comes first."""
+    yield from missing(raw, reports)
+    yield from unexplained(raw)
+    yield from miscounted(raw)
+    yield from miscounted_kernels(raw)
+
+
+def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """Torch counts some breaks and not others, but it writes an entry for each one that it counts."""
+    if raw.counted is None:
+        return
+    counted = _by_gb(raw.counted.graph_break)
+    reported = Counter(id_ for report in reports for id_ in report.parsed.gb)
+    for id_, number in counted.items():
+        if number > reported[id_]:
+            yield (
+                f"graph breaks {id_}: torch's counter graph_break says {number}, the break entries of the trace "
+                f"{reported[id_]}; some breaks may be missing here"
+            )
+
+
+def _by_gb(counts: dict[str, int]) -> Counter[str]:
+    """Add up a counter whose keys are torch's messages, by the gb ids in them."""
+    by_gb: Counter[str] = Counter()
+    for message, number in counts.items():
+        for digits in dict.fromkeys(_GB.findall(message)):
+            by_gb[f"GB{digits}"] += number
+    return by_gb
+
+
+def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
+    """A function that resumes is there because of a break in the function that it resumes."""
+    broken = {(frame.file, frame.function) for report in reports for frame in report.parsed.frames}
+    orphans = set()
+    for compile_id in raw.seen:
+        place = place_of(raw, compile_id)
+        if place.resumes_at is not None and (place.file, place.function) not in broken:
+            orphans.add(f"{place.function} resumes at {place.file}:{place.resumes_at}")
+    for orphan in sorted(orphans):
+        yield f"{orphan}, but the trace has no break entry for that function; a break is missing here"
+
+
+def _graphs_and_counters(raw: Raw) -> Iterator[str]:
+    """Each graph that a backend took is counted once (`unique_graphs`, _dynamo/output_graph.py, 2.11 and 2.13).
+
+    An attempt may start over after its graph was handed to the backend: such a graph has an entry, and no count. Nor
+    has one from before the program cleared the counters.
+    """
+    counted = raw.counted.stats.get("unique_graphs") if raw.counted else None
+    if counted is None:
+        return
+    entries = sum(sum(graph.backend is None for graph in made) for made in raw.graphs.values())
+    handed = sum(sum(graph.backend is not None for graph in made) for made in raw.graphs.values())
+    if entries != handed or counted > entries:
+        yield (
+            f"graphs: torch's counter unique_graphs says {counted}, the trace has {entries} graph entries, "
+            f"and {handed} were handed to a backend"
+        )
+
+
+def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
+    """A compilation whose metrics count ops has a graph, unless it failed."""
+    for compile_id, measured in raw.metrics.items():
+        if measured.ops and not measured.fail_type and compile_id not in raw.graphs:
+            ops = count(measured.ops, "op")
+            yield f"compilation {compile_id}: its metrics count {ops} in its graph, the trace has no graph"
+
+
+def _failures_and_frames(raw: Raw) -> Iterator[str]:
+    """Frames that Dynamo failed on are counted (`frames`); each is in the metrics, or one that it did not start on."""
+    if raw.counted is None or "total" not in raw.counted.frames:
+        return
+    failed = raw.counted.frames["total"] - raw.counted.frames.get("ok", 0)
+    in_metrics = sum(bool(measured.fail_type) for measured in raw.metrics.values())
+    not_started = sum(left.rule == "generator" for left in raw.left)
+    if failed > in_metrics + not_started:
+        yield (
+            f"functions left in eager: torch's counter frames says that {failed} failed, "
+            f"the metrics of compilations show {in_metrics}, and {not_started} were generators"
+        )

@@ -1,0 +1,236 @@
+"""The first answers: what happened in one sentence, what was generated in numbers, what to do next."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ctrace.inspector.breaks.view import lonely_skips, ranked
+from ctrace.inspector.graphs.attention import Answer, unfused, wrong
+from ctrace.inspector.kernels.user_kernels_view import stuck
+from ctrace.inspector.model.findings import BreakKind
+from ctrace.inspector.model.session import FailurePhase, Session, Verdict
+from ctrace.inspector.recompiles.view import groups
+from ctrace.inspector.session.completeness import being_compiled, is_whole
+from ctrace.inspector.target.view import listed, not_emitted, target_of
+from ctrace.inspector.words.counting import count, named
+
+LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")
+"""What a run with `--fast` does not look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionTotals:
+    """Fusion over all graph parts: the most rounds of any, without the reorder pass, and all nodes before and after."""
+
+    rounds: int
+    before: int
+    after: int
+
+
+def fusion_totals(session: Session) -> FusionTotals | None:
+    """Add up fusion; None when no graph went through Inductor's scheduler."""
+    if not session.fusions:
+        return None
+    return FusionTotals(
+        max(sum(not each.reorder for each in fusion.rounds) for fusion in session.fusions),
+        sum(fusion.before for fusion in session.fusions),
+        sum(fusion.after for fusion in session.fusions),
+    )
+
+
+def languages(session: Session) -> dict[str, int]:
+    """Count kernels by language, most first."""
+    return dict(Counter(kernel.language for kernel in session.kernels).most_common())
+
+
+def fast_sentence() -> str:
+    """Say what a fast run did not look at."""
+    return f"fast: graphs were not lowered; {', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} are not shown."
+
+
+def guard_count(session: Session) -> int | None:
+    """Add up the guards of all compilations; None when torch says of none."""
+    counts = [compilation.guards for compilation in session.compilations if compilation.guards is not None]
+    return sum(counts) if counts else None
+
+
+def sentence(session: Session) -> str:
+    """Say what happened, verdict first."""
+    match session.verdict:
+        case Verdict.COMPILED:
+            took = f"Fully compiled: {count(len(session.graphs), 'graph')}, no graph breaks, {_rest(session)}."
+            return f"{took}{_wrong(session)}{_exited(session)}"
+        case Verdict.PARTIAL:
+            took = f"{_part(session)}: {_why_partial(session)}."
+            return f"{took}{_worst(session)}{_wrong(session)}{_exited(session)}"
+        case Verdict.NOT_COMPILED:
+            return f"Nothing was compiled: {_why_nothing(session)}{_exited(session)}"
+        case Verdict.FAILED:
+            return f"{_why_failed(session)}{_exited(session)}"
+        case Verdict.INCOMPLETE:
+            return _why_incomplete(session)
+
+
+def _exited(session: Session) -> str:
+    """Say how far a program got that ended itself."""
+    if not session.exited:
+        return ""
+    last = f"compilation {session.compilations[-1].id}" if session.compilations else "it started"
+    return f" The program ended itself with {session.exited}, so what it did after {last} is not recorded."
+
+
+def _why_incomplete(session: Session) -> str:
+    """Say what cut the run off, and what it had shown until then, without a judgement."""
+    failure = session.failure
+    if failure is not None:
+        why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
+    else:
+        why = "Something is missing here"
+    under_way = being_compiled(session)
+    during = f" while {', '.join(under_way[:3])} was being compiled" if under_way and failure is not None else ""
+    graphs = count(len(session.graphs), "graph")
+    return f"{why}{during}: nothing can be said of the whole. What was seen until then: {graphs}, {_found(session)}."
+
+
+def _found(session: Session) -> str:
+    breaks, recompiles = len(session.breaks), len(session.recompiles)
+    return f"{count(breaks, 'graph break')} yet, {count(recompiles, 'recompilation')} yet"
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _rest(session: Session) -> str:
+    left = (session.coverage.ops or 0) - (session.coverage.compiled or 0)
+    if session.coverage.compiled is None or not left:
+        return "nothing falls back to eager"
+    return f"{left} of {session.coverage.ops} {named(session.coverage.ops or 0, 'op')} run outside of graphs"
+
+
+def _part(session: Session) -> str:
+    """Say how much of the work graphs hold, where it was measured."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    if ops is None or compiled is None:
+        return "Partly compiled"
+    return f"{compiled} of {ops} {named(ops, 'op')} compiled ({100 * compiled // ops if ops else 0}%)"
+
+
+def _worst(session: Session) -> str:
+    """Name the break that costs most, where there is more than one and the costs were measured."""
+    found = ranked(session)
+    if len(found) < 2 or not found[0].cost.ops:
+        return ""
+    worst, ops = found[0], found[0].cost.ops
+    what = f"`{worst.at.expression}`" if worst.at.expression else f"line {worst.at.line}"
+    where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
+    return f" {what} ({where}) costs most: {count(ops, 'op')} in eager."
+
+
+def _wrong(session: Session) -> str:
+    replaced = list(dict.fromkeys(_line_of(each) for each in wrong(session)))
+    if replaced:
+        return f" The attention at {', '.join(replaced[:3])} gives wrong results when compiled."
+    return " Compiled code gives other results than eager." if session.dangers else ""
+
+
+def _line_of(answer: Answer) -> str:
+    """Name the line of an attention that something should be done at."""
+    lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
+    file, _, line = (lines[0] if lines else "").rpartition(":")
+    return f"{PurePath(file).name}:{line}" if file else "a line that is not known"
+
+
+def _why_partial(session: Session) -> str:
+    breaks = sum(each.kind is BreakKind.BREAK for each in session.breaks)
+    disabled = len(session.breaks) - breaks
+    parts = _split(session, breaks)
+    if disabled:
+        parts.append(count(disabled, "disabled call"))
+    if session.skips:
+        parts.append(f"{count(len(session.skips), 'function')} {'runs' if len(session.skips) == 1 else 'run'} eagerly")
+    if session.limit.hit:
+        parts.append("the recompile limit was hit, so later calls run eagerly")
+    before, comma = ", ".join(parts[:-1]), "," if len(parts) > 2 else ""
+    return f"{before}{comma} and {parts[-1]}" if before else parts[-1]
+
+
+def _split(session: Session, breaks: int) -> list[str]:
+    """Say what breaks did to the graphs; that they split the model only where nothing else adds graphs."""
+    graphs = count(len(session.graphs), "graph")
+    is_model, found = bool(session.scenarios), count(breaks, "graph break")
+    if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:
+        return [f"{found} {'splits' if breaks == 1 else 'split'} the model into {graphs}"]
+    return [found, graphs] if breaks else [graphs]
+
+
+def _why_nothing(session: Session) -> str:
+    if session.skips:
+        skip = session.skips[0]
+        return f"{skip.function} runs eagerly as a whole. {skip.reason if skip.break_index is None else ''}".rstrip()
+    if session.compilations:
+        return "the compiled code holds no tensor operation."
+    off = session.environment.switched_off
+    return f"torch.compile is switched off by {off}." if off else "no compiled function was called."
+
+
+def _why_failed(session: Session) -> str:
+    failure = session.failure
+    assert failure is not None
+    what = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    match failure.phase:
+        case FailurePhase.TARGET:
+            return failure.message
+        case FailurePhase.RUN | FailurePhase.LOAD if failure.type == "SystemExit":
+            return _why_left(failure.message)
+        case FailurePhase.LOAD:
+            return f"The file raised while it was imported. {what}"
+        case FailurePhase.EAGER:
+            return f"The model raises without torch.compile. {what}"
+        case FailurePhase.RUN:
+            return f"The run raised. {what}"
+        case FailurePhase.INTERRUPT:
+            return "The run was interrupted. What was seen until then:"
+        case FailurePhase.CRASH | FailurePhase.TIMEOUT:
+            return f"{_capitalized(failure.message)}. What was seen until then:"
+
+
+def _why_left(message: str) -> str:
+    by_program = message.startswith("exit code ")
+    return f"The program exited with {message}." if by_program else f"{_capitalized(message)}."
+
+
+def next_steps(session: Session) -> tuple[str, ...]:
+    """Name up to three things to do, what costs most first."""
+    steps: list[str] = []
+    if session.failure is not None and session.failure.todo:
+        steps.append(session.failure.todo)
+    steps += [f"{kernel.kernel}: {note.todo}" for kernel, note in stuck(session)]
+    steps += [f"{_line_of(each)}: {each.fix}" for each in wrong(session)]
+    steps += [danger.fix for danger in session.dangers]
+    breaks = (each.at for each in ranked(session) if each.skips or each.at.kind is BreakKind.BREAK)
+    steps += [f"{PurePath(each.file).name}:{each.line}: {each.fix}" for each in breaks if each.fix]
+    steps += [skip.fix for skip in lonely_skips(session)]
+    steps += [group.fix for group in groups(session) if not group.expected or session.limit.hit]
+    steps += [f"{_line_of(each)}: {each.fix}" for each in unfused(session) if each.can_be_fixed]
+    if session.cut_off:
+        steps.insert(0, _cut_step(session))
+    if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
+        steps.append(_healthy_step(session))
+    return tuple(dict.fromkeys(step for step in steps if step))[:3]
+
+
+def _cut_step(session: Session) -> str:
+    if session.environment.ctrace:
+        return "Run it again to its end; what is missing here may be what matters."
+    return "Take the log when the job has ended, or find out what ended it; what is missing may be what matters."
+
+
+def _healthy_step(session: Session) -> str:
+    if gpu := target_of(session):
+        if missing := not_emitted(session):
+            return f"Read the problems: no code was emitted for {gpu.target} of {listed(missing)}."
+        return f"Nothing to fix. Kernels were emitted for {gpu.target}; how long they take, only a run on it tells."
+    if not session.environment.built and session.environment.backend == "inductor":
+        return "Nothing to fix. Kernels were generated, not built; --build compiles and runs them."
+    return "Nothing to fix."

@@ -1,0 +1,50 @@
+"""Conditions on sizes that depend on data: torch had to know them while it compiled, and cannot."""
+
+import re
+
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.model.shapes import Condition
+from ctrace.inspector.source.constructs import construct_at
+from ctrace.inspector.source.owners import user_frame_or_last
+from ctrace.inspector.source.stacks import frames_in
+from ctrace.inspector.source.text import text_around
+
+_UNKNOWN = re.compile(
+    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.+?) \("
+)
+"""`ShapeEnv._make_data_dependent_error` (2.13, fx/experimental/symbolic_shapes.py:7400)."""
+_TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback):\n(?P<frames>(?: .*\n?)+)")
+
+
+def needed_by(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
+    """Find them in what torch says of a failed compilation, and of breaks."""
+    measured = raw.metrics.get(compile_id)
+    texts = [measured.fail_reason] if measured and measured.fail_reason else []
+    texts += [reported.text for reported in raw.breaks if reported.id == compile_id]
+    found = (_needed(raw, text) for text in texts)
+    return tuple(dict.fromkeys(each for each in found if each is not None))
+
+
+def _needed(raw: Raw, text: str) -> Condition | None:
+    unknown, traceback = _UNKNOWN.search(text), _TRACEBACK.search(text)
+    if unknown is None:
+        return None
+    frames = frames_in(traceback["frames"]) if traceback else ()
+    if not frames:
+        return Condition(unknown["text"], f"Torch has to know whether {unknown['text']}.", "condition")
+    frame = user_frame_or_last(frames, raw.prefixes)
+    condition = _condition(raw, frame)
+    why = f"Torch has to know whether {condition or unknown['text']}, which depends on data."
+    return Condition(condition or unknown["text"], why, "condition", frame.file, frame.line, condition)
+
+
+def _condition(raw: Raw, frame: Frame) -> str:
+    """Cut the user's condition out of the code, whole; empty where the line holds none."""
+    text, line = text_around(raw.listings, frame)
+    found = construct_at(text, line, frame.span, branches=True)
+    if found.span is None:
+        return ""
+    begin, end = found.span
+    condition = text.splitlines()[line - 1].strip()[begin:end]
+    return condition if any(sign in condition for sign in "<>=") else ""

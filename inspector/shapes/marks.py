@@ -1,0 +1,136 @@
+"""Lines to paste that keep a size dynamic, each only where it helps."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ctrace.inspector.model.shapes import DimKind, Policy
+from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor
+
+_BY_DIMENSION = (2, 13)
+"""From this torch on, TORCH_COMPILE_DYNAMIC_SOURCES takes `L['x']:0`; before, a tensor as a whole."""
+_PASTABLE = re.compile(r"[\w.\[\]'()-]+")
+"""Names without a comma or a space, which torch splits at, and without what a shell would expand."""
+_NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
+_NUMPY = "___from_numpy("
+"""An array is no tensor, and cannot be marked."""
+_UNLISTED = "float"
+"""A Python number of this type cannot be named in the setting."""
+_MODULES = (Policy.PARAMETER, Policy.MODULE)
+_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line to paste, and where; an empty line is a remark."""
+
+    line: str
+    note: str
+
+
+def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
+    """Offer lines for dimensions that varied; `torch` is the version that ran."""
+    functions = tuple(shown)
+    whole = [function for function in functions if not function.latest.resumes]  # no mark reaches what others make
+    found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each, function)]
+    found += _environment_line(functions, torch)
+    found += [mark for function in functions for mark in _checks(function)]
+    found += [mark for function in functions for each in function.tensors for mark in _remarks(each, function)]
+    return tuple(dict.fromkeys(found))
+
+
+def _varied(sized: Sized) -> bool:
+    """Whether marking helps: it had several sizes, and nothing but torch's default made a graph for one of them."""
+    dim = sized.dim
+    once = len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC
+    if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
+        return False
+    if dim.policy is Policy.ALL_DYNAMIC:
+        return sized.was_duck
+    if dim.kind is DimKind.STATIC:
+        return dim.policy is not Policy.MARKED_STATIC
+    return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
+
+
+def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
+    if not _is_marked_by_name(each, function):
+        return
+    where = f"where {each.tensor.name} of {function.latest.function} is made, before the first call"
+    plain = []
+    for sized in each.dims:
+        if sized.dim.index is None or not _varied(sized) or sized.dim.policy in _MODULES:
+            continue
+        if bounds := _bounds(sized):
+            yield Mark(f"torch._dynamo.mark_dynamic({each.tensor.name}, {sized.dim.index}, {bounds})", where)
+        else:
+            plain.append(sized.dim.index)
+    if plain:
+        dims = plain[0] if len(plain) == 1 else plain
+        yield Mark(f"torch._dynamo.mark_dynamic({each.tensor.name}, {dims})", where)
+
+
+def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
+    """Whether the user can mark it: a tensor with a name, and no part of another, which is marked as a whole."""
+    source = each.tensor.source
+    whole = (other.tensor.source for other in function.tensors)
+    is_part = any(source.startswith(f"{other}.") for other in whole)
+    return not is_part and not source.startswith(_NUMPY) and _NAME.fullmatch(each.tensor.name) is not None
+
+
+def _bounds(sized: Sized) -> str:
+    """Give `min` and `max` where the user's own conditions set them, all sizes keep them, and nothing else is asked.
+
+    With a range, torch refuses every other condition on that dimension alone; one bound without the other is an error
+    inside of torch (2.13, _dynamo/variables/builder.py:4800).
+    """
+    dim = sized.dim
+    simple = dim.conditions and all(_BOUND.fullmatch(each.text) for each in dim.conditions)
+    if not simple or dim.low is None or dim.high is None:
+        return ""
+    sizes = [int(size) for size in sized.took if size.isdecimal()]
+    return f"min={dim.low}, max={dim.high}" if all(dim.low <= size <= dim.high for size in sizes) else ""
+
+
+_BOUND = re.compile(r"[\w.\[\]']+\.size\(\d+\) (?:<=?|>=?) \d+")
+
+
+def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[Mark]:
+    by_dimension = _version(torch) >= _BY_DIMENSION
+    entries: dict[str, None] = {}
+    for function in functions:
+        for each in function.tensors:
+            for sized in each.dims:
+                if _varied(sized) and each.tensor.dtype != _UNLISTED and _PASTABLE.fullmatch(each.tensor.source):
+                    at = f":{sized.dim.index}" if by_dimension and sized.dim.index is not None else ""
+                    entries[f"{each.tensor.source}{at}"] = None
+    if not entries:
+        return []
+    line = f'TORCH_COMPILE_DYNAMIC_SOURCES="{",".join(entries)}"'
+    return [Mark(line, "without a change of code, in the environment")]
+
+
+def _version(torch: str) -> tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", torch)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _checks(function: FunctionShapes) -> Iterator[Mark]:
+    """Offer to promise a condition on data; the user's own words are needed for it."""
+    for needed in function.latest.needed:
+        if needed.source:
+            note = f"before line {needed.line}, if it always holds; torch then need not know the value"
+            yield Mark(f"torch._check({needed.source})", note)
+
+
+def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
+    for sized in each.dims:
+        dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
+        name = f"{sized.name} of {function.latest.function}"
+        if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
+            place = f"until line {line} changes" if line is not None else "as it is"
+            yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
+        elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
+            line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"
+            yield Mark(line_, "to have 0 and 1 in the same graph; code that branches on the size then fails")
+        elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:
+            yield Mark("", f"{name} takes several sizes, and mark_static makes a graph for each: take it out.")

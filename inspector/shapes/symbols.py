@@ -1,0 +1,205 @@
+"""Why a size is not free: where the user's code fixed it to one value, or put a condition on it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ctrace.inspector.log.events.shapes import (
+    CodeLine,
+    ConditionMet,
+    ShapesSeen,
+    SymbolEvent,
+    SymbolFixed,
+    SymbolMade,
+    UnbackedMade,
+)
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.shapes.conditions import bounds_of, in_words, symbols_in
+from ctrace.inspector.source.names import user_name
+from ctrace.inspector.source.owners import user_frame_or_last
+from ctrace.inspector.source.stacks import resumed
+
+_CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
+"""What fixes a symbol is told once, as that."""
+
+
+class Asked(StrEnum):
+    """Who wanted to know, and for what."""
+
+    NUMBER = "number"
+    """The user's code uses the size as a plain number, such as in `range(x.size(0))`."""
+    CONDITION = "condition"
+    """The user's code branches on it."""
+    CHECK = "check"
+    """An operation, or a torch._check, is only valid where the condition holds."""
+    OPERATION = "operation"
+    """An operation does one thing where the condition holds, and another where it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A condition that holds in all of a graph, with the user's line that made it."""
+
+    source: str
+    """Torch's name for what it is about, such as `L['x'].size()[0]`."""
+    condition: str
+    """In the user's names, such as `x.size(0) == 4`."""
+    value: str | None
+    """The one value that is left; None: more than one is."""
+    frame: Frame | None
+    """None: no code of the user's was being traced, as in a backend."""
+    asked: Asked
+    reason: str
+    """Torch's own word, or its own form of the condition."""
+    why: str
+    """A plain sentence."""
+    low: int | None = None
+    high: int | None = None
+
+
+class Symbols:
+    """What torch says of the symbols of one compilation."""
+
+    def __init__(self, raw: Raw, compile_id: str) -> None:
+        self._raw = raw
+        self._events: list[SymbolEvent] = raw.symbols.get(compile_id, [])
+        self._seen: ShapesSeen | None = raw.shapes.get(compile_id)
+        self._sources = self._first_sources()
+        self.names = {symbol: user_name(source) for symbol, source in self._sources.items()}
+
+    def symbol_of(self, source: str) -> str | None:
+        """Find the symbol that torch gave to a size, a stride or a number."""
+        made = (each.symbol for each in self._events if isinstance(each, SymbolMade) and each.source == source)
+        return next(made, None) or self._symbol_seen(source)
+
+    def fixed(self, source: str) -> Fixed | None:
+        """Find what fixed it to one value; where that was another one, which it must equal, go on to that."""
+        symbol = self.symbol_of(source)
+        return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
+
+    def conditions(self, source: str) -> tuple[Fixed, ...]:
+        """Give the conditions on it, those that the user's own branches made first, each with its first place."""
+        symbol = self.symbol_of(source)
+        kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
+        found = [each for each in kept if symbol in symbols_in(each.expression)]
+        first: dict[str, ConditionMet] = {}
+        for each in found:
+            first.setdefault(each.expression, each)
+        ordered = sorted(first.values(), key=lambda each: _asked(each.asked) is not Asked.CONDITION)
+        return tuple(self._condition(each, source) for each in ordered)
+
+    def origin(self, symbol: str) -> Frame | None:
+        """Find the user's line that made a size which depends on data."""
+        made = (each.stack for each in self._events if isinstance(each, UnbackedMade) and each.symbol == symbol)
+        return self._frame(next(made, ()))
+
+    def words(self, expression: str) -> str:
+        """Write an expression in the user's names."""
+        return in_words(expression, self.names)
+
+    def made(self) -> Iterator[SymbolMade]:
+        """Give what became a symbol, in torch's order."""
+        return (each for each in self._events if isinstance(each, SymbolMade))
+
+    def _first_sources(self) -> dict[str, str]:
+        sources = {each.symbol: each.source for each in self.made()}
+        known = self._seen.symbols if self._seen else ()
+        return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
+
+    def _symbol_seen(self, source: str) -> str | None:
+        """Look where torch's events say nothing: sizes that share a symbol, and strides."""
+        for tensor in self._seen.tensors if self._seen else ():
+            if not source.startswith(f"{tensor.source}."):
+                continue
+            for at, dim in enumerate(tensor.dims):
+                if source == f"{tensor.source}.size()[{at}]":
+                    return dim.symbol
+                if source == f"{tensor.source}.stride()[{at}]":
+                    return next(iter(symbols_in(dim.stride_expression)), None)
+        return None
+
+    def _kept(self) -> list[ConditionMet]:
+        """Leave out conditions that torch only asked about; without our own record, none is known to be one."""
+        met = [each for each in self._events if isinstance(each, ConditionMet)]
+        return [each for each in met if self._seen is None or each.expression in self._seen.conditions]
+
+    def _is_constant(self, symbol: str) -> bool:
+        if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
+            return True
+        known = self._seen.symbols if self._seen else ()
+        return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
+
+    def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> Fixed | None:
+        """Follow torch from a symbol to what fixed it; `passed` are those on the way already."""
+        event = self._fixed_itself(symbol)
+        if event is not None:
+            return self._constant(event, source)
+        passed |= {symbol}
+        for met in self._kept():
+            others = set(symbols_in(met.expression)) - passed
+            if not others or symbol not in symbols_in(met.expression) or not met.expression.startswith("Eq("):
+                continue
+            found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
+            if found is not None:
+                equal = self._condition(met, source)
+                where = f" (line {equal.frame.line})" if equal.frame else ""
+                return replace(found, why=f"It must be so that {equal.condition}{where}. {found.why}")
+        return None
+
+    def _fixed_itself(self, symbol: str) -> SymbolFixed | None:
+        """Pass over `find`: torch then only looked up what it had found elsewhere, and at any later line."""
+        fixes = (each for each in self._events if isinstance(each, SymbolFixed) and each.symbol == symbol)
+        return next((each for each in fixes if each.reason != "find"), None)
+
+    def _constant(self, event: SymbolFixed, source: str) -> Fixed:
+        before = self._events[: self._events.index(event)]
+        met = [
+            each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
+        ]
+        asked = _asked((met[-1] if met else event).asked)
+        frame = self._frame(event.stack)
+        subject = self.names.get(event.symbol, event.symbol)
+        condition = f"{subject} == {event.value}"
+        why = _sentence(asked, frame, subject, condition, event.value)
+        return Fixed(source, condition, event.value, frame, asked, event.reason, why)
+
+    def _condition(self, met: ConditionMet, source: str) -> Fixed:
+        asked, frame, words = _asked(met.asked), self._frame(met.stack), self.words(met.expression)
+        subject = next((self.names.get(each, each) for each in symbols_in(met.expression)), words)
+        _, low, high = bounds_of(met.expression) or ("", None, None)
+        why = _sentence(asked, frame, subject, words, None)
+        return Fixed(source, words, None, frame, asked, met.expression, why, low, high)
+
+    def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
+        files = self._raw.files
+        frames = tuple(
+            Frame(files.get(each.file, "?"), each.line, resumed(each.name)[0], each.text.strip()) for each in stack
+        )
+        return user_frame_or_last(frames, self._raw.prefixes) if frames else None
+
+
+def _asked(functions: tuple[str, ...]) -> Asked:
+    """Tell by torch's functions on the way (2.11 and 2.13, fx/experimental/sym_node.py and symbolic_shapes.py).
+
+    `guard_scalar` is Dynamo's own question on behalf of the user's code (_dynamo/variables/tensor.py).
+    """
+    names = set(functions)
+    if "guard_scalar" in names:
+        return Asked.CONDITION if "guard_bool" in names else Asked.NUMBER
+    return Asked.CHECK if "expect_true" in names else Asked.OPERATION
+
+
+def _sentence(asked: Asked, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
+    if frame is None:
+        return f"The graph was compiled for {condition}, after your code had been traced."
+    code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
+    if asked is Asked.NUMBER:
+        return f"{code} uses {subject} as a plain number, so torch compiled {value or condition} in."
+    if asked is Asked.CONDITION:
+        only = f"; no other value than {value} takes it" if value else ""
+        return f"The graph holds the branch that {code} takes where {condition}{only}."
+    if asked is Asked.CHECK:
+        return f"{code} is only valid where {condition}."
+    return f"An operation in {code} depends on whether {condition}, and torch compiled it for that."

@@ -1,0 +1,243 @@
+"""What became of sizes, by function: the newest graph, what differed before, and which sizes each dimension took."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctrace.inspector.errors import SelectionError, did_you_mean
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
+
+_FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALISED, DimKind.ZERO_ONE))
+"""Kinds that hold for one size only."""
+_STATIC_WHY = {
+    Policy.NOT_VARIED: "torch takes a size as static until it varies",
+    Policy.PARAMETER: "torch keeps the sizes of parameters static",
+    Policy.MODULE: "torch keeps the sizes of what its own modules hold static",
+    Policy.ALL_STATIC: "dynamic=False",
+    Policy.MARKED_STATIC: "marked with mark_static",
+}
+_DYNAMIC_WHY = {
+    Policy.ALL_DYNAMIC: "dynamic=True",
+    Policy.AUTOMATIC: "it varied before",
+    Policy.MARKED_DYNAMIC: "marked with mark_dynamic",
+    Policy.MAYBE_DYNAMIC: "marked with maybe_mark_dynamic",
+    Policy.MARKED_UNBACKED: "marked with mark_unbacked",
+    Policy.LISTED: "named in TORCH_COMPILE_DYNAMIC_SOURCES",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A dimension, and the sizes that it had when something was compiled for it, in their order, each once."""
+
+    name: str
+    """As the user would write it: `x.size(0)`."""
+    dim: Dimension
+    took: tuple[str, ...]
+    free_in: str | None = None
+    """The newest graph that holds for more than one size."""
+    was_fixed: bool = False
+    """Whether the code that was compiled fixed it in any graph."""
+    was_apart: bool = False
+    """Whether a graph holds for 0 or 1 only."""
+    was_duck: bool = False
+    """Whether an earlier graph took it for one with others that it is not one with now."""
+
+    @property
+    def one_graph_each(self) -> bool:
+        """Whether every size needed a graph of its own."""
+        return self.free_in is None and len(self.took) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class SizedTensor:
+    """A tensor or a number of the newest graph."""
+
+    tensor: ShapedTensor
+    dims: tuple[Sized, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionShapes:
+    """A function's newest graph, and the earlier ones, newest first, in which some size was something else."""
+
+    latest: Shaped
+    earlier: tuple[tuple[Shaped, tuple[str, ...]], ...]
+    """Each with what differed in it."""
+    tensors: tuple[SizedTensor, ...]
+    hidden: int
+    """Parameters and buffers that are static and not shown."""
+    graphs: int
+
+
+def by_function(
+    session: Session, function: str | None = None, *, everything: bool = False
+) -> tuple[FunctionShapes, ...]:
+    """Group compilations by the code that they are of.
+
+    Raises:
+        TargetError: there is no such function.
+    """
+    groups: dict[str, list[Shaped]] = {}
+    for shaped in session.shapes:
+        groups.setdefault(shaped.compilation.partition("/")[0], []).append(shaped)
+    names = dict.fromkeys(group[-1].function for group in groups.values())
+    if function is not None and function not in names:
+        todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")
+        raise SelectionError("function", f"{function}: nothing was compiled of that name", todo)
+    chosen = (group for group in groups.values() if function in (None, group[-1].function))
+    return tuple(_function(group, everything=everything) for group in chosen)
+
+
+def _function(group: list[Shaped], *, everything: bool) -> FunctionShapes:
+    latest = group[-1]
+    sized = tuple(_sized(tensor, group) for tensor in latest.tensors)
+    shown = tuple(each for each in sized if everything or _is_shown(each))
+    differing = ((before, _differences(before, latest)) for before in reversed(group[:-1]))
+    earlier = tuple((before, differences) for before, differences in differing if differences)
+    return FunctionShapes(latest, earlier, shown, len(sized) - len(shown), len(group))
+
+
+def _is_shown(each: SizedTensor) -> bool:
+    """Of what a module holds, only what is not simply static."""
+    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
+    return each.tensor.role in ("input", "number") or not plain
+
+
+def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
+    history = [(shaped, each) for shaped in group for each in shaped.tensors if each.source == tensor.source]
+    dims = []
+    for dim in tensor.dims:
+        past = [(shaped, one) for shaped, each in history for one in each.dims if one.index == dim.index]
+        free = [shaped.compilation for shaped, one in past if one.kind not in _FIXED]
+        dims.append(
+            Sized(
+                name=dim_name(tensor, dim),
+                dim=dim,
+                took=tuple(dict.fromkeys(one.size for _, one in past if one.size)),
+                free_in=free[-1] if free else None,
+                was_fixed=any(one.kind is DimKind.SPECIALISED for _, one in past),
+                was_apart=any(one.kind is DimKind.ZERO_ONE for _, one in past),
+                was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
+            )
+        )
+    return SizedTensor(tensor, tuple(dims))
+
+
+def dim_name(tensor: ShapedTensor, dim: Dimension) -> str:
+    """Name a dimension as the user would write it."""
+    return tensor.name if dim.index is None else f"{tensor.name}.size({dim.index})"
+
+
+def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
+    """Say what was something else in an earlier graph than in the newest one."""
+    now = {(tensor.source, dim.index): dim for tensor in latest.tensors for dim in tensor.dims}
+    found = []
+    for tensor in before.tensors:
+        for dim in tensor.dims:
+            other = now.get((tensor.source, dim.index))
+            if other is not None and _form(dim) != _form(other):
+                found.append(f"{dim_name(tensor, dim)} {short(dim)}")
+    return tuple(found)
+
+
+def _form(dim: Dimension) -> tuple[str, ...]:
+    """What a graph holds for, as far as one dimension goes; which sizes it was fixed to is told with the dimension."""
+    if dim.kind in _FIXED:
+        return ("fixed",)
+    return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
+
+
+def short(dim: Dimension) -> str:
+    """Say in a few words what a dimension became."""
+    match dim.kind:
+        case DimKind.STATIC:
+            return f"static {dim.size}"
+        case DimKind.ZERO_ONE:
+            return f"always {dim.size}"
+        case DimKind.SPECIALISED:
+            return f"fixed to {(dim.fixed and dim.fixed.value) or dim.size}"
+        case DimKind.DUCK | DimKind.SYMBOLIC if dim.became or dim.same_as:
+            return f"always equal to {dim.became or dim.same_as[0]}"
+        case DimKind.UNBACKED:
+            return f"unbacked, {range_words(dim.low, dim.high)}"
+        case _:
+            return range_words(dim.low, dim.high) if _has_range(dim) else "dynamic"
+
+
+def _has_range(dim: Dimension) -> bool:
+    return dim.low is not None or dim.high is not None
+
+
+def range_words(low: int | None, high: int | None) -> str:
+    """Write a range."""
+    if low is None and high is None:
+        return "any value"
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"{high} or less" if low is None else f"{low} or more"
+
+
+def why(sized: Sized) -> str:
+    """Say why a dimension is what it became, in one sentence or a few words; empty where nothing is known."""
+    dim = sized.dim
+    match dim.kind:
+        case DimKind.STATIC:
+            return _STATIC_WHY.get(dim.policy, "")
+        case DimKind.ZERO_ONE:
+            return f"torch always gives {dim.size} a graph of its own"
+        case DimKind.SPECIALISED:
+            began = _DYNAMIC_WHY.get(dim.policy)
+            return f"dynamic at first ({began})" if began else "dynamic at first"
+        case DimKind.DUCK:
+            return "the same size when first seen, so torch took them for one"
+        case DimKind.SYMBOLIC | DimKind.UNBACKED:
+            return _DYNAMIC_WHY.get(dim.policy, "")
+
+
+def telling(dim: Dimension) -> tuple[Condition, ...]:
+    """Give the conditions on a dimension that the user's own code made, or that an operation is only valid for."""
+    return tuple(each for each in dim.conditions if each.kind != "operation")
+
+
+def is_dull(each: SizedTensor) -> bool:
+    """Whether there is one thing to say of all dimensions: static, for one reason, and never another size."""
+    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
+    return plain and len({sized.dim.policy for sized in each.dims}) < 2
+
+
+def violations(session: Session) -> tuple[str, ...]:
+    """Explain a ConstraintViolationError: what the user's mark asked for, and which lines together forbid it."""
+    failed = [shaped for shaped in session.shapes if shaped.fail_type == "ConstraintViolationError"]
+    return tuple(sentence for shaped in failed for sentence in _violations(shaped))
+
+
+def _violations(shaped: Shaped) -> Iterator[str]:
+    for tensor in shaped.tensors:
+        for dim in tensor.dims:
+            if dim.policy not in (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED, Policy.UNKNOWN):
+                continue
+            name = dim_name(tensor, dim)
+            if dim.kind is DimKind.SPECIALISED:
+                yield f"{name} is marked dynamic, and can only be {dim.size}. {_because(dim, tensor, shaped)}"
+            elif dim.became:
+                yield f"{name} is marked dynamic, and must always equal {dim.became}. {_because(dim, tensor, shaped)}"
+            elif dim.ranged and telling(dim):
+                yield f"{name} was given a range, and not all of it is possible. {_because(dim, tensor, shaped)}"
+
+
+def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
+    causes = (dim.fixed,) if dim.fixed else telling(dim)
+    told = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
+    held = [
+        f"{dim_name(other, one)} ({other.role})"
+        for other in shaped.tensors
+        for one in other.dims
+        if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
+    ]
+    also = f" Static and {dim.size} too: {', '.join(held[:3])}." if held else ""
+    return f"{told}{also}"
+
+
+def _line(condition: Condition) -> str:
+    return f"Line {condition.line}: " if condition.line is not None else ""

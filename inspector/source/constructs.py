@@ -1,0 +1,256 @@
+"""What the user wrote at a place: the statement, the expression, and what it stands in. From source text alone."""
+
+import ast
+from dataclasses import dataclass
+
+from ctrace.inspector.source.text import parsed
+
+_LONG = 60
+_LOG_METHODS = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log"))
+_CASTS = frozenset(("int", "float", "bool", "complex"))
+_CLOCKS = frozenset(("time", "perf_counter", "monotonic", "perf_counter_ns", "time_ns", "process_time"))
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """A piece of the user's code."""
+
+    kind: str = ""
+    """A case of advice/breaks.yaml, such as `assert` or `print`; mostly empty."""
+    expression: str = ""
+    around: tuple[str, ...] = ()
+    """What it stands in within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""
+    span: tuple[int, int] | None = None
+    """Columns of the expression in its line without indentation; None: it is on several lines, or not known."""
+
+
+def construct_at(
+    text: str, line: int, span: tuple[int, int] | None, *, branches: bool = False, callee: str = ""
+) -> Construct:
+    """Find what stands at a line of a file (1-based) and columns of that line without its indentation.
+
+    Without columns it is the statement of the line; then it helps to know that Python `branches` there, which means a
+    condition, or the name of the `callee`. Text that does not parse, or has no such line, gives an empty construct.
+    """
+    tree = parsed(text)
+    lines = text.splitlines()
+    if tree is None or not 0 < line <= len(lines):
+        return Construct()
+    columns = _columns(lines[line - 1], span)
+    chain = _chain(tree, line, _tight(tree, line, columns) if columns else None)
+    if not chain:
+        return Construct()
+    node = _innermost_expression(chain, line)
+    if branches:
+        chain, node = _condition(chain, node, line)
+    elif columns is None:
+        node = _call_of(callee, node)
+    return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
+
+
+def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Turn columns of the stripped line into the utf-8 offsets that `ast` counts in."""
+    if span is None:
+        return None
+    indent = len(source) - len(source.lstrip())
+    begin, end = (len(source[: indent + column].encode()) for column in span)
+    return begin, end
+
+
+def _tight(tree: ast.Module, line: int, columns: tuple[int, int]) -> tuple[int, int]:
+    """Cut columns down to the largest expression that begins where they do.
+
+    Torch's columns of a branch reach beyond the condition, up to the end of what is executed (2.13).
+    """
+    ends = [
+        node.end_col_offset
+        for node in ast.walk(tree)
+        if isinstance(node, ast.expr)
+        and (node.lineno, node.end_lineno, node.col_offset) == (line, line, columns[0])
+        and node.end_col_offset is not None
+        and node.end_col_offset <= columns[1]
+    ]
+    return columns[0], max(ends, default=columns[1])
+
+
+def _chain(tree: ast.Module, line: int, columns: tuple[int, int] | None) -> list[ast.AST]:
+    """List the nodes from the outermost to the smallest that holds the place."""
+    chain: list[ast.AST] = []
+    node: ast.AST | None = tree
+    while node is not None:
+        chain.append(node)
+        node = next((child for child in ast.iter_child_nodes(node) if _holds(child, line, columns)), None)
+    return chain[1:]
+
+
+def _holds(node: ast.AST, line: int, columns: tuple[int, int] | None) -> bool:
+    if isinstance(node, ast.comprehension | ast.ExceptHandler | ast.withitem | ast.match_case | ast.keyword):
+        return any(_holds(child, line, columns) for child in ast.iter_child_nodes(node))
+    begin, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    if begin is None or end is None or not begin <= line <= end:
+        return False
+    if columns is None:
+        return isinstance(node, ast.stmt)
+    starts_before = begin < line or getattr(node, "col_offset", 0) <= columns[0]
+    return starts_before and (end > line or (getattr(node, "end_col_offset", 0) or 0) >= columns[1])
+
+
+def _innermost_expression(chain: list[ast.AST], line: int) -> ast.AST:
+    """Take the smallest expression of the place; for a whole statement, the expression that decides or acts in it."""
+    last = next(node for node in reversed(chain) if isinstance(node, ast.stmt | ast.expr))
+    # A condition on its own line inside of a larger statement, with no columns: the statement's own line counts.
+    while isinstance(last, ast.stmt):
+        part = _acting_part(last)
+        if part is None or part.lineno > line:
+            return last
+        last = part
+    return last
+
+
+def _acting_part(node: ast.stmt) -> ast.expr | None:
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test):
+            return test
+        case ast.Expr(value=value) | ast.Return(value=value) | ast.Assign(value=value) | ast.AugAssign(value=value):
+            return value
+        case ast.AnnAssign(value=value):
+            return value
+        case ast.For(iter=iterated):
+            return iterated
+        case ast.With(items=[item, *_]):
+            return item.context_expr
+    return None
+
+
+def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast.AST], ast.AST]:
+    """Take the condition of a conditional expression, or of the statement that a one-liner's body belongs to."""
+    if isinstance(node, ast.IfExp):
+        return [*chain, node], node.test
+    for at in range(len(chain) - 1, -1, -1):
+        match chain[at]:
+            case ast.If(test=test) | ast.While(test=test) | ast.Assert(test=test) if _is_on(test, line):
+                return (chain, node) if _within(node, test) else (chain[: at + 1], test)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                break
+    return chain, node
+
+
+def _is_on(node: ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _call_of(callee: str, node: ast.AST) -> ast.AST:
+    """Take the one call of a name in a statement; with none, or several, the statement's own expression stays."""
+    calls = [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call)
+        and callee
+        and callee in (getattr(each.func, "attr", None), getattr(each.func, "id", None))
+    ]
+    return calls[0] if len(calls) == 1 else node
+
+
+def _kind(chain: list[ast.AST], node: ast.AST) -> str:
+    call = _call_kind(node)
+    if call:
+        return call
+    inner = node
+    for outer in [*reversed(chain)]:
+        match outer:
+            case ast.Assert(test=test) if _within(inner, test):
+                return "assert"
+            case ast.If(test=test) if _within(inner, test):
+                return "check" if _only_raises(outer.body) else "if"
+            case ast.While(test=test) if _within(inner, test):
+                return "while"
+            case ast.IfExp(test=test) if _within(inner, test):
+                return "ternary"
+            case ast.stmt():
+                break
+    return {ast.JoinedStr: "format", ast.FormattedValue: "format", ast.Import: "import", ast.ImportFrom: "import"}.get(
+        type(node), ""
+    )
+
+
+def _within(node: ast.AST, test: ast.expr) -> bool:
+    return any(each is node for each in ast.walk(test))
+
+
+def _only_raises(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], ast.Raise)
+
+
+def _call_kind(node: ast.AST) -> str:
+    """Name the calls that have an advice of their own, whatever torch says about them."""
+    match node:
+        case ast.Call(func=ast.Name(id="print")):
+            return "print"
+        case ast.Call(func=ast.Name(id=name)) if name in _CASTS:
+            return "cast"
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name(id="warnings"), attr="warn"))
+            | ast.Call(func=ast.Name(id="warn"))
+        ):
+            return "warn"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="time"), attr=name)) if name in _CLOCKS:
+            return "clock"
+        case ast.Call(func=ast.Name(id=name)) if name in _CLOCKS:
+            return "clock"
+        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _LOG_METHODS and _is_logger(value):
+            return "log"
+    return ""
+
+
+def _is_logger(node: ast.expr) -> bool:
+    """Whether a name sounds like a logger: `log`, `self.logger`, `logging`, `_LOG`."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return "log" in name.lower() or (isinstance(node, ast.Call) and "getlogger" in ast.unparse(node).lower())
+
+
+_BLOCKS: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
+    ((ast.For, ast.AsyncFor), "for"),
+    (ast.While, "while"),
+    ((ast.Try, ast.TryStar), "try"),
+    ((ast.With, ast.AsyncWith), "with"),
+    ((ast.ListComp, ast.SetComp, ast.DictComp), "comprehension"),
+    (ast.GeneratorExp, "generator"),
+)
+
+
+def _around(chain: list[ast.AST]) -> list[str]:
+    """List the blocks around a place, up to the function that it is in; the head of a block is not inside of it."""
+    blocks = []
+    for outer, inner in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            break
+        for types, name in _BLOCKS:
+            if isinstance(outer, types) and not _is_head(outer, inner):
+                blocks.append(name)
+    return blocks
+
+
+def _is_head(block: ast.AST, inner: ast.AST) -> bool:
+    match block:
+        case ast.For(iter=iterated):
+            return inner is iterated
+        case ast.With(items=items):
+            return any(inner is item for item in items)
+    return False
+
+
+def _shown(text: str, node: ast.AST) -> str:
+    if not isinstance(node, ast.expr):
+        return ""
+    shown = " ".join((ast.get_source_segment(text, node) or ast.unparse(node)).split())
+    return shown if len(shown) <= _LONG else f"{shown[: _LONG - 1]}…"
+
+
+def _span(source: str, line: int, node: ast.AST) -> tuple[int, int] | None:
+    if not isinstance(node, ast.expr) or (node.lineno, node.end_lineno) != (line, line):
+        return None
+    indent = len(source) - len(source.lstrip())
+    begin, end = (
+        len(source.encode()[:offset].decode(errors="replace")) for offset in (node.col_offset, node.end_col_offset or 0)
+    )
+    return begin - indent, end - indent

@@ -1,0 +1,65 @@
+"""Where a compilation's function is."""
+
+from dataclasses import dataclass, replace
+
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.stacks import resumed
+
+_WRAPPER = ("inner", "_dynamo/external_utils.py")
+"""The frame that Dynamo puts around a module of torch's own (2.13, _dynamo/external_utils.py:67)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A function, its file and first line."""
+
+    function: str
+    file: str
+    line: int
+    resumes_at: int | None = None
+    """For a resume function, the line it goes on at."""
+
+    @property
+    def begins(self) -> int:
+        """The first line that this code runs."""
+        return self.resumes_at or self.line
+
+
+def place_of(raw: Raw, compile_id: str) -> Place:
+    """Find a compilation's function; for Dynamo's own wrapper, the module it wraps and the line that calls it.
+
+    One wrapper serves all modules, so another compilation of it speaks only for one that says nothing itself.
+    """
+    place = _code(raw, compile_id)
+    if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
+        return place
+    frame_id = compile_id.partition("/")[0]
+    ids = [compile_id, *(other for other in raw.seen if other.startswith(f"{frame_id}/"))]
+    wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
+    place = replace(place, function=wraps or place.function)
+    start = next((raw.starts[other] for other in ids if other in raw.starts), None)
+    for frame in reversed(start.stack if start else ()):
+        file = raw.files.get(frame.file, "?")
+        if owner_of(file, raw.prefixes) is Owner.USER:
+            return replace(place, file=file, line=frame.line)
+    return place
+
+
+def _code(raw: Raw, compile_id: str) -> Place:
+    """Take the first of: the bytecode hook, Dynamo's start entry, another compilation of the same code, the metrics."""
+    if seen := raw.bytecode.get(compile_id):
+        function, at = resumed(seen.name)
+        return Place(function, seen.file, seen.line, at)
+    if (start := raw.starts.get(compile_id)) and start.stack:
+        frame = start.stack[-1]
+        function, at = resumed(frame.name)
+        return Place(function, raw.files.get(frame.file, "?"), frame.line, at)
+    frame_id = compile_id.partition("/")[0]
+    for other in raw.seen:
+        if other != compile_id and other.startswith(f"{frame_id}/") and (other in raw.bytecode or other in raw.starts):
+            return _code(raw, other)
+    measured = raw.metrics.get(compile_id)
+    function, at = resumed((measured and measured.function) or "?")
+    return Place(function, (measured and measured.file) or "?", (measured and measured.line) or 0, at)

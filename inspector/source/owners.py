@@ -1,0 +1,32 @@
+"""Who owns a file: the user, a library, or torch."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ctrace.inspector.model.findings import Frame, Owner
+
+# For a log that torch alone wrote, which does not say where its folders are.
+_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")
+_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<frozen |^<string>|^<__array_function"
+)
+
+
+def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
+    """Decide by the longest known path that is or holds the file, else by how its path looks."""
+    known = [prefix for prefix in prefixes if file == prefix or file.startswith((f"{prefix}/", f"{prefix}\\"))]
+    if known:
+        return Owner(prefixes[max(known, key=len)])
+    if _TORCH.search(file):
+        return Owner.TORCH
+    return Owner.LIBRARY if _LIBRARY.search(file) else Owner.USER
+
+
+def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | None:
+    """Find the innermost frame of the user's own code; None: there is none."""
+    return next((frame for frame in reversed(stack) if owner_of(frame.file, prefixes) is Owner.USER), None)
+
+
+def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame:
+    """Find the innermost frame of the user's own code; a stack without one gives its innermost frame."""
+    return user_frame(stack, prefixes) or stack[-1]

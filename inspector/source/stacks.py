@@ -1,0 +1,59 @@
+"""Stack traces as torch writes them, the user's lines in them, and the names of functions that resume others."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from ctrace.inspector.model.findings import Frame, Owner
+from ctrace.inspector.source.owners import owner_of
+
+_PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<name>.*)')
+_RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
+_CARETS = re.compile(r"    (?P<before> *)(?P<carets>[~^]+)$")
+
+
+def user_lines(stacks: Iterable[str], prefixes: Mapping[str, str]) -> tuple[str, ...]:
+    """Take `file:line` of the innermost user frame of each stack, each once, in order.
+
+    A stack without one is of a library's model, and gives that model's line; torch's own lines are never taken.
+    """
+    known = tuple(prefixes.items())
+    lines = (_line(stack, known) for stack in stacks)
+    return tuple(dict.fromkeys(line for line in lines if line is not None))
+
+
+@lru_cache(maxsize=20_000)
+def _line(stack: str, prefixes: tuple[tuple[str, str], ...]) -> str | None:
+    """Read one stack; the nodes and kernels of a graph share most of theirs."""
+    by_owner: dict[Owner, str] = {}
+    for match in _PLACE.finditer(stack):  # outermost first, so that the innermost of each owner stays
+        by_owner[_owner(match["file"], prefixes)] = f"{match['file']}:{match['line']}"
+    return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
+
+
+@lru_cache(maxsize=20_000)
+def _owner(file: str, prefixes: tuple[tuple[str, str], ...]) -> Owner:
+    return owner_of(file, dict(prefixes))
+
+
+def resumed(name: str) -> tuple[str, int | None]:
+    """Split a resume function's name into the function it resumes and the line; any other name stays as it is."""
+    match = _RESUME.fullmatch(name)
+    return (match["name"], int(match["line"])) if match else (name, None)
+
+
+def frames_in(text: str) -> tuple[Frame, ...]:
+    """Read a traceback as Python formats it."""
+    frames: list[Frame] = []
+    for line in text.splitlines():
+        if match := _FRAME.match(line):
+            frames.append(Frame(match["file"], int(match["line"]), resumed(match["name"])[0]))
+        elif frames and not frames[-1].source and line.startswith("    "):
+            frames[-1] = replace(frames[-1], source=line.strip())
+        elif frames and (carets := _CARETS.match(line)):
+            begin = len(carets["before"])
+            frames[-1] = replace(frames[-1], span=(begin, begin + len(carets["carets"])))
+    return tuple(frames)

@@ -1,0 +1,137 @@
+"""One program, emitted for several GPUs: its kernels side by side, by graph part, name and place in it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ctrace.inspector.kernels.bounds import Least, bounds
+from ctrace.inspector.kernels.built_view import Resources, resources
+from ctrace.inspector.model.kernels import Kernel, Stage
+from ctrace.inspector.model.session import Session
+
+_OF_DEVICE = re.compile(r"DeviceProperties\([^()]*\)|'backend_hash': '[0-9A-Fa-f]*'")
+"""What a kernel's source says of the GPU in passing (2.11 to 2.13, _inductor/runtime/hints.py)."""
+_NUMBER = re.compile(r"_\d+$")
+
+Slot = tuple[str, int]
+"""A kernel's name, and its place among those that are called so."""
+
+
+class Code(StrEnum):
+    """How the sources of one kernel for several GPUs compare."""
+
+    SAME = "same"
+    """But for what they say of the GPU."""
+    DIFFERS = "differs"
+    LIBRARY = "library"
+    """A library's functions, which have no source here."""
+    NOT_EVERYWHERE = "not_everywhere"
+    """At least one GPU has no such kernel."""
+    NOT_KNOWN = "not_known"
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A kernel as it is on one GPU."""
+
+    kernel: Kernel
+    resources: tuple[Resources, ...]
+    """Of each configuration that is, or may be, launched; empty: not known."""
+    least: float | None
+    """Seconds that all its calls take at least; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedKernel:
+    """A kernel on all GPUs; `on` leaves out those that have none such."""
+
+    name: str
+    """On the first GPU that has it."""
+    code: Code
+    on: Mapping[str, One]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPart:
+    """A graph part on all GPUs."""
+
+    graph: str
+    stage: Stage
+    kernels: tuple[ComparedKernel, ...]
+    least: Mapping[str, float | None]
+    """Seconds that it takes at least by GPU; None: not known. A GPU that has no such part is left out."""
+
+    @property
+    def different(self) -> tuple[ComparedKernel, ...]:
+        """Give the kernels whose code is not the same everywhere, or that not every GPU has."""
+        return tuple(each for each in self.kernels if each.code in (Code.DIFFERS, Code.NOT_EVERYWHERE))
+
+
+def side_by_side(sessions: Mapping[str, Session]) -> tuple[ComparedPart, ...]:
+    """Compare what was emitted for several GPUs, graph part by graph part, in torch's order."""
+    by_target = {name: _of_session(session) for name, session in sessions.items()}
+    keys = dict.fromkeys(key for parts in by_target.values() for key in parts)
+    return tuple(_part(key, {name: parts[key] for name, parts in by_target.items() if key in parts}, len(sessions))
+                 for key in keys)  # fmt: skip
+
+
+_Part = tuple[list[One], float | None]
+
+
+def _of_session(session: Session) -> dict[tuple[str, Stage], _Part]:
+    """Give the kernels of each graph part in their order, and its least time."""
+    told: dict[tuple[str, Stage, str], list[Resources]] = {}
+    for each in resources(session):
+        told.setdefault((each.built.graph, each.built.stage, each.built.kernel), []).append(each)
+    leasts = bounds(session)
+    of: dict[int, Least] = {id(each.row.kernel): each for part in leasts for each in part.kernels}
+    whole = {(part.graph, part.stage): part.seconds for part in leasts}
+    found: dict[tuple[str, Stage], _Part] = {key: ([], seconds) for key, seconds in whole.items()}
+    for kernel in session.kernels:
+        configurations = told.get((kernel.graph, kernel.stage, kernel.name), [])
+        one = One(kernel, tuple(configurations), of[id(kernel)].seconds)
+        found[kernel.graph, kernel.stage][0].append(one)
+    return found
+
+
+def _part(key: tuple[str, Stage], on: Mapping[str, _Part], everywhere: int) -> ComparedPart:
+    placed = _placed({name: kernels for name, (kernels, _) in on.items()})
+    slots = dict.fromkeys(slot for kernels in placed.values() for slot in kernels)
+    rows = ({name: kernels[slot] for name, kernels in placed.items() if slot in kernels} for slot in slots)
+    compared = (ComparedKernel(next(iter(row.values())).kernel.name, _code(row, everywhere), row) for row in rows)
+    return ComparedPart(*key, tuple(compared), {name: least for name, (_, least) in on.items()})
+
+
+def _placed(on: Mapping[str, list[One]]) -> dict[str, dict[Slot, One]]:
+    """Find the kernels that are each other's: of the same name, else of the same but for its number, in their order."""
+    names = [{one.kernel.name for one in kernels} for kernels in on.values()]
+    common = set.intersection(*names) if names else set()
+    return {name: _slots(kernels, common) for name, kernels in on.items()}
+
+
+def _slots(kernels: Iterable[One], common: set[str]) -> dict[Slot, One]:
+    seen: Counter[str] = Counter()
+    slots: dict[Slot, One] = {}
+    for one in kernels:
+        name = one.kernel.name
+        called = name if name in common else f"{_NUMBER.sub('', name)}_*"
+        slots[called, seen[called]] = one
+        seen[called] += 1
+    return slots
+
+
+def _code(row: Mapping[str, One], everywhere: int) -> Code:
+    kernels = [one.kernel for one in row.values()]
+    if len(kernels) < everywhere:
+        return Code.NOT_EVERYWHERE
+    if all(kernel.language == "external" for kernel in kernels):
+        return Code.LIBRARY
+    if not all(kernel.source for kernel in kernels):
+        return Code.NOT_KNOWN
+    return Code.SAME if len({_without_device(kernel) for kernel in kernels}) == 1 else Code.DIFFERS
+
+
+def _without_device(kernel: Kernel) -> str:
+    return _OF_DEVICE.sub("", kernel.source).replace(kernel.name, "KERNEL")

@@ -1,1 +1,0 @@
-"""Questions on a Session, one module per question; pure, and without torch."""

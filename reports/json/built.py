@@ -1,0 +1,116 @@
+"""What `--build` or `--target` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
+
+from typing import Any
+
+from ctrace.inspector.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
+from ctrace.inspector.kernels.occupancy import Occupancy
+from ctrace.inspector.model.built import Gpu, Refused
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import Basis
+from ctrace.reports.json.target import basis, gpu_facts
+
+_BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")
+
+
+def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
+    """Give the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
+    return {
+        "gpu": None if session.gpu is None else _gpu(session.gpu),
+        "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
+        "refused": [_refused(each) for each in session.refused if graph in (None, each.graph)],
+        "timed": [_time(each) for each in times(session, graph)],
+    }
+
+
+def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> list[dict[str, Any]]:
+    """Give the code of a stage, of one kernel or of all.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    return [_code(each) for each in codes(session, stage, kernel, graph)]
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    return {
+        "name": gpu.name,
+        "target": gpu.target or None,
+        **gpu_facts(gpu),
+        "copied": gpu.copied,
+        "empty": gpu.empty,
+        "tf32": list(gpu.tf32),
+    }
+
+
+def resources_data(each: Resources) -> dict[str, Any]:
+    """Give what one configuration of a kernel takes."""
+    built = each.built
+    data = {
+        "graph": built.graph,
+        "stage": str(built.stage),
+        "kernel": built.kernel,
+        "hash": built.hash,
+        "chosen": built.chosen,
+        "open": built.open,
+        "warps": built.warps,
+        "stages": built.stages,
+        "blocks": dict(built.blocks),
+        "registers": built.registers,
+        "spills": built.spills,
+        "shared": built.shared,
+        "occupancy": None if each.occupancy is None else _occupancy(each.occupancy),
+        "seconds": dict(built.seconds) or None,
+        "cached": built.cached,
+        "ir": list(stages_of(built)),
+    }
+    return basis(Basis.EMITTED, data, measured=(Basis.MEASURED, ("seconds",)))
+
+
+def _refused(each: Refused) -> dict[str, Any]:
+    return {
+        "graph": each.graph,
+        "stage": str(each.stage),
+        "kernel": each.kernel,
+        "configuration": each.configuration,
+        "reason": each.reason,
+    }
+
+
+def _occupancy(held: Occupancy) -> dict[str, Any]:
+    limits = list(map(str, held.limits))
+    return basis(
+        Basis.COMPUTED, {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": limits}
+    )
+
+
+def _time(each: Time) -> dict[str, Any]:
+    timed = each.timed
+    data = {
+        "graph": timed.graph,
+        "stage": str(timed.stage),
+        "kernel": timed.kernel,
+        "launch": timed.launch,
+        "calls": each.calls,
+        "seconds": timed.seconds,
+        "launches": timed.launches,
+        "share": each.share,
+        "memory_bound": each.bound.memory,
+        "arithmetic_bound": each.bound.arithmetic,
+        "bound_set_by": each.bound.sets or None,
+        "reached": each.reached,
+        "not_measured": timed.why or None,
+    }
+    return basis(Basis.MEASURED, data, computed=(Basis.COMPUTED, _BOUNDS))
+
+
+def _code(each: Code) -> dict[str, Any]:
+    of = each.built
+    data = {
+        "graph": of.graph,
+        "stage": str(of.stage),
+        "kernel": of.kernel,
+        "hash": of.hash,
+        "ir": each.stage,
+        "text": each.text,
+    }
+    return basis(Basis.EMITTED, data)

@@ -1,0 +1,157 @@
+"""Kernels as JSON, for programs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ctrace.inspector.kernels.of_line import OfLine, Wanted
+from ctrace.inspector.kernels.view import Part, Row, Work, work_of_launch
+from ctrace.inspector.model.fusion import Buffer, Node
+from ctrace.inspector.model.kernels import Launch, OutputCode
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import Basis
+from ctrace.reports.dump.dumped import Dumped
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.built import built_data, ir_data
+from ctrace.reports.json.report import SCHEMA, kernel_data, place_data
+from ctrace.reports.json.target import WORK, bounds_data, emitted, target_data, unknown_data
+from ctrace.reports.json.user_kernels import user_kernels_data
+
+
+def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
+    """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
+    every = tuple(found)
+    parts = [_part(part, session, source=source) for part in every]
+    more = {"bounds": bounds_data(session, every), **unknown_data(session)}
+    return _written(
+        session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session), **more}
+    )
+
+
+def render_line_json(
+    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
+) -> Document:
+    """Write the kernels of some lines, and of none, why there is none."""
+    cwd = session.environment.cwd
+    kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
+    return _written(session, {"line": asked.text, "kernels": kernels, "why_none": why or None})
+
+
+def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
+    """Write the function of each graph part that calls its kernels."""
+    wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
+    return _written(session, {"wrappers": wrappers})
+
+
+def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> Document:
+    """Write the code that Triton made at one stage.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    return _written(session, {"code": ir_data(session, stage, kernel, graph)})
+
+
+def render_dump_json(session: Session, dumped: Dumped) -> Document:
+    """Write which files a dump consists of, and what it left out."""
+    left = [{"name": name, "why": why} for name, why in dumped.left_out]
+    return _written(
+        session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}
+    )
+
+
+def _written(session: Session, data: dict[str, Any]) -> Document:
+    problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
+    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
+    return json_document({**head, **data, "problems": problems})
+
+
+def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
+    unknown = sum(row.work.bytes is None for row in part.rows)
+    return {
+        "graph": part.graph,
+        "stage": str(part.stage),
+        "known": {
+            "basis": str(Basis.COMPUTED),
+            **_work(part.known),
+            "intensity": part.known.intensity if part.is_known else None,
+            "bytes_not_known_of": unknown,
+        },
+        "kernels": [_row(row, session, source=source) for row in part.rows],
+    }
+
+
+def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
+    cwd = session.environment.cwd
+    data = {
+        **kernel_data(row, cwd),
+        "intensity": row.work.intensity,
+        "share": row.share,
+        "outputs": [_buffer(buffer) for buffer in row.outputs],
+        "buffers": [_buffer(buffer) for buffer in row.buffers],
+        "fused_from": [_node(node, cwd) for node in row.nodes],
+        "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
+    }
+    data = emitted(data, *WORK)
+    return {**data, **_source(row, cwd)} if source else data
+
+
+def _source(row: Row, cwd: str) -> dict[str, Any]:
+    statements = [
+        {"line": each.line, "lines": [place_data(place, cwd) for place in each.lines]} for each in row.kernel.statements
+    ]
+    return {"source": row.kernel.source or None, "statements": statements}
+
+
+def _work(work: Work) -> dict[str, Any]:
+    return {"read": work.read, "written": work.written, "flops": work.flops, "intensity": work.intensity}
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    return {
+        "name": buffer.name,
+        "role": str(buffer.role),
+        "dtype": buffer.dtype or None,
+        "shape": list(buffer.shape),
+        "stride": list(buffer.stride),
+        "device": buffer.device,
+        "bytes": buffer.bytes,
+    }
+
+
+def _node(node: Node, cwd: str) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "kind": str(node.kind),
+        "loops": node.loops,
+        "ops": list(node.ops),
+        "lines": [place_data(place, cwd) for place in node.lines],
+    }
+
+
+def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
+    arguments = launch.arguments
+    data = {
+        "ops": list(launch.ops),
+        "lines": [place_data(place, cwd) for place in launch.lines],
+        **_work(work_of_launch(launch)),
+        "call": launch.call or None,
+        "arguments": None
+        if arguments is None
+        else [
+            {"name": each.name, "dtype": each.dtype, "shape": list(each.shape), "stride": list(each.stride)}
+            if each.tensor
+            else {"name": each.name, "value": each.value}
+            for each in arguments
+        ],
+    }
+    return emitted(data, *WORK)
+
+
+def _of_line(each: OfLine, cwd: str) -> dict[str, Any]:
+    return {
+        **kernel_data(each.row, cwd),
+        "calls_of_it": len(each.launches) or None,
+        "work_of_it": {"basis": str(Basis.COMPUTED), **_work(each.work)},
+        "nodes_of_it": [_node(node, cwd) for node in each.nodes],
+        "other_lines": [place_data(place, cwd) for place in each.others],
+    }

@@ -1,0 +1,42 @@
+"""What is known of a kind of break or cause as JSON, for programs."""
+
+from typing import Any
+
+from ctrace.inspector.advice import Entry
+from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.report import SCHEMA, advice_data
+
+
+def render_lesson_json(lesson: Lesson) -> Document:
+    """Write what is known of a kind of break, indented, with a final newline."""
+    told = lesson.torch
+    data = {
+        "schema": SCHEMA,
+        "id": lesson.name,
+        **_entry(lesson.entry),
+        "cases": {case: _entry(entry) for case, entry in lesson.cases},
+        "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
+    }
+    return json_document(data)
+
+
+def render_cause_lesson_json(lesson: CauseLesson) -> Document:
+    """Write what is known of a kind of cause, indented, with a final newline."""
+    data = {
+        "schema": SCHEMA,
+        "kind": lesson.name,
+        **_caused(lesson.entry),
+        "cases": {case: _caused(entry) for case, entry in lesson.cases},
+    }
+    return json_document(data)
+
+
+def _caused(entry: Entry) -> dict[str, Any]:
+    return {**_entry(entry), "expected": entry.expected}
+
+
+def _entry(entry: Entry | None) -> dict[str, Any]:
+    if entry is None:
+        return {"title": None, "reason": None, "fix": None, "advice": None}
+    return {"title": entry.title, "reason": entry.why, "fix": entry.fix, "advice": advice_data(entry)}

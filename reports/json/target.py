@@ -1,0 +1,117 @@
+"""What JSON reports say of a run with `--target`, and what every figure rests on.
+
+An object with figures has `basis`: what all of it rests on, but for the fields that `bases` names.
+"""
+
+from typing import Any
+
+from ctrace.inspector.kernels.bounds import Least, PartLeast, bounds
+from ctrace.inspector.kernels.view import Part
+from ctrace.inspector.model.built import Gpu
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import Basis, DeviceQuestion, Undecided
+from ctrace.inspector.target.view import left_open, not_emitted, questions, target_of
+from ctrace.reports import format as fmt
+
+WORK = ("read", "written", "flops", "intensity", "share")
+"""Fields that say what a kernel moves and computes."""
+
+
+def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:
+    """Put before figures what they rest on, and for fields that rest on something else, on what."""
+    bases = {name: str(other) for other, names in others.values() for name in names if name in data}
+    figures = {name: value for name, value in data.items() if name not in ("basis", "bases")}
+    return {"basis": str(of), **({"bases": bases} if bases else {}), **figures}
+
+
+def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
+    """Mark what was emitted, but for fields that were computed."""
+    return basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, computed))
+
+
+def target_data(session: Session) -> dict[str, Any] | None:
+    """Give the GPU that code was emitted for; None: for the device that the program used."""
+    gpu = target_of(session)
+    return None if gpu is None else {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
+
+
+def gpu_facts(gpu: Gpu) -> dict[str, Any]:
+    """Give figures of a GPU: memory in bytes, rates a second."""
+    return {
+        "capability": ".".join(map(str, gpu.multiprocessor.capability)),
+        "processors": gpu.processors,
+        "clock": gpu.clock,
+        "bandwidth": gpu.bandwidth,
+        "l2": gpu.l2,
+        "rates": dict(gpu.rates),
+        "vector_rates": dict(gpu.vector_rates),
+        "sources": dict(gpu.sources),
+    }
+
+
+def unknown_data(session: Session) -> dict[str, Any]:
+    """Give what only the device can tell, where the program asked about it, and graphs of which there is no code."""
+    cwd = session.environment.cwd
+    return {
+        "undecided": [_undecided(each, cwd) for kind in left_open(session) for each in kind.choices],
+        "asked": [_asked(each, cwd) for each in questions(session)],
+        "not_emitted": [graph.id for graph in not_emitted(session)],
+    }
+
+
+def _undecided(each: Undecided, cwd: str) -> dict[str, Any]:
+    candidates = [
+        {"name": one.name, "language": one.language or None, "configuration": one.configuration or None}
+        for one in each.candidates
+    ]
+    lines = (line.rpartition(":") for line in each.lines)
+    data = {
+        "graph": each.graph,
+        "stage": str(each.stage),
+        "kind": each.kind,
+        "subject": each.subject,
+        "taken": each.taken,
+        "candidates": candidates,
+        "lines": [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in lines],
+    }
+    return basis(Basis.EMITTED, data)
+
+
+def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
+    return {
+        "file": fmt.relative(each.file, cwd),
+        "line": each.line,
+        "function": each.function,
+        "asked": each.asked,
+        "answer": each.answer,
+        "as_target": each.as_target,
+    }
+
+
+def bounds_data(session: Session, found: tuple[Part, ...]) -> list[dict[str, Any]]:
+    """Give the least seconds of kernels, of each graph part, on the GPU that they were emitted for; no times."""
+    return [_part(each) for each in bounds(session, found)] if target_of(session) else []
+
+
+def _part(each: PartLeast) -> dict[str, Any]:
+    data = {
+        "graph": each.graph,
+        "stage": str(each.stage),
+        "least_seconds": each.seconds,
+        "not_known_of": each.unknown,
+        "kernels": [_least(one) for one in each.kernels],
+    }
+    return basis(Basis.COMPUTED, data)
+
+
+def _least(each: Least) -> dict[str, Any]:
+    work = each.row.work
+    return {
+        "name": each.row.kernel.name,
+        "calls": each.row.kernel.calls,
+        "bytes": work.bytes,
+        "flops": work.flops,
+        "intensity": work.intensity,
+        "least_seconds": each.seconds,
+        "set_by": list(each.sets),
+    }

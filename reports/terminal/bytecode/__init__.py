@@ -1,0 +1,1 @@
+"""Screens of `ctrace bytecode`. Start in `screen.py`."""

@@ -1,0 +1,1 @@
+"""Screens of `ctrace fusion`. Start in `screen.py`."""

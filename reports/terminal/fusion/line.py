@@ -1,0 +1,39 @@
+"""Fusion in a few lines, for `ctrace explain`."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ctrace.inspector.fusion.missed import top_missed
+from ctrace.inspector.fusion.totals import session_totals
+from ctrace.inspector.fusion.view import called
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.summary import fusion_totals
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.fusion.parts import is_flow
+from ctrace.reports.terminal.parts import hanging, item
+from ctrace.reports.text.fusion import bytes_text, lines_text, ops_text
+
+
+def fusion_title(session: Session) -> str:
+    """Sum up nodes and rounds, to follow something else; empty where nothing was to be fused."""
+    found = fusion_totals(session)
+    return (
+        f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
+        if found
+        else ""
+    )
+
+
+def fusion_lines(session: Session) -> Iterator[RenderableType]:
+    """Show the bytes that all kernels move, and the most expensive missed fusion; nothing where they are not known."""
+    if (found := session_totals(session)) is not None:
+        yield item(Text(bytes_text(found), style="dim"))
+    if (top := top_missed(session)) is not None:
+        each = top[1]
+        first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
+        where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
+        how = f"`{first}` writes it, `{second}` reads it" if is_flow(each) else f"`{first}` and `{second}` both read it"
+        head = f"{fmt.memory(each.bytes)} extra memory traffic: {how}"
+        yield item(Group(Text.assemble((head, "yellow"), (where, "dim")), hanging(f"not fused: {each.reason.title}")))

@@ -1,0 +1,1 @@
+"""Screens of `ctrace graphs`. Start in `screen.py`."""

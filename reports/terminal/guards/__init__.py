@@ -1,0 +1,1 @@
+"""Screens of `ctrace guards`. Start in `screen.py`."""

@@ -1,0 +1,76 @@
+"""What guards cost, on screen."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.guards.view import Guarded
+from ctrace.inspector.model.guards import GuardCost
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.source.names import user_name
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.guards.words import kind_words
+from ctrace.reports.terminal.parts import item, section, table
+
+_PYTHON = "LAMBDA_GUARD"
+_SHORTER = 1.2
+"""By how much the short cut has to help to be worth a line."""
+_NUMBERS = 34
+"""Columns of the table of parts besides the name."""
+
+
+def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    """Show what was measured of one compilation's guards."""
+    cost = each.cost
+    if cost is None:
+        yield Text("Not measured: run `ctrace guards --cost TARGET`, which takes some seconds for each compilation.")
+        return
+    yield _whole(cost)
+    if cost.plain.warm > _SHORTER * cost.whole.warm:
+        plain = f"{fmt.microseconds(cost.plain.warm)} warm, {fmt.microseconds(cost.plain.cold)} cold"
+        yield Text(f"Without torch's short cut for modules that did not change, as the parts below: {plain}.")
+    yield _of_a_call(each, cost, session)
+    yield section("By part")
+    rows = table("part", "guards", "cold", "warm")
+    rows.add_row("torch's own state", "", fmt.microseconds(cost.root.cold), fmt.microseconds(cost.root.warm))
+    for part in cost.parts:
+        title = user_name(part.source) if part.source else "smaller ones"
+        name = f"{'  ' * part.depth}{fmt.one_line(title, width - _NUMBERS - 2 * part.depth)}"
+        rows.add_row(name, str(part.guards), _time(part.time.cold), _time(part.time.warm))
+    if cost.epilogue:
+        rows.add_row("relations, in Python", "", "", fmt.microseconds(cost.epilogue))
+    yield item(rows)
+    yield section("By kind, warm, without finding the values")
+    for kind in sorted(cost.kinds, key=lambda kind: -kind.warm):
+        words = kind_words(kind.kind)
+        yield Text.assemble(
+            f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}",
+            (f"  {words}" if words else "", "dim"),
+        )
+
+
+def _time(difference: float) -> str:
+    """Write the difference of two measurements, which can be less than nothing where there is next to nothing."""
+    return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
+
+
+def _of_a_call(each: Guarded, cost: GuardCost, session: Session) -> Text:
+    """Hold the guards against a compiled call of the same scenario."""
+    scenario = next((one for one in session.scenarios if one.name == each.head.compilation.scenario), None)
+    seconds = scenario.call_seconds if scenario else None
+    if scenario is None or seconds is None:
+        return Text("One call of the compiled function: not measured.", style="dim")
+    how = "" if session.environment.built else ", its graphs run eagerly (--build runs the kernels)"
+    share = 100 * cost.whole.warm / (seconds * 1e6)
+    takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(seconds * 1e6)}{how}"
+    return Text(f"{takes}: guards are {share:.1f} %.")
+
+
+def _whole(cost: GuardCost) -> Text:
+    in_python = sum(kind.warm for kind in cost.kinds if kind.kind == _PYTHON) + cost.epilogue
+    share = f"{100 * in_python / cost.whole.warm:.0f} %" if cost.whole.warm else "?"
+    return Text(
+        f"One check of all: {fmt.microseconds(cost.whole.warm)} warm, {fmt.microseconds(cost.whole.cold)} with cold "
+        f"caches; guards in Python {fmt.microseconds(in_python)} of the warm time ({share})."
+    )

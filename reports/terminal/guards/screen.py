@@ -1,0 +1,257 @@
+"""`ctrace guards` on screen: what has to hold for a graph to fit, whose line made it, and what checking it costs."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ctrace.inspector.guards.tensors import TensorGuard, tensor_guards
+from ctrace.inspector.guards.view import (
+    Branch,
+    Choice,
+    Guarded,
+    Head,
+    about,
+    by_kind,
+    by_line,
+    by_object,
+    constants,
+    guarded,
+    place_text,
+)
+from ctrace.inspector.model.guards import Guard, Node
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.source.names import user_name
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.guards.cost import cost_lines
+from ctrace.reports.terminal.guards.words import kind_words
+from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, section, table
+
+_LISTED = 24
+"""Guards, lines or objects that are listed; --all lists every one."""
+_OBJECTS = 14
+_SHARE = 40
+"""An object with fewer than one in so many guards is not shown by itself."""
+
+
+def guards_screen(
+    session: Session, found: tuple[Head, ...], choice: Choice, width: int, *, view: str, all_of_it: bool
+) -> Iterator[RenderableType]:
+    """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
+    yield headline(session)
+    if not found:
+        yield Text("\nNo guards: nothing was compiled, or the log does not hold them.")
+    shown = found if all_of_it else found[:1]
+    for head in shown:
+        each = guarded(session, head)
+        yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+        if each.tree.is_misplaced:
+            yield Text("! lines are torch's own: where guards come from was recorded otherwise", style="yellow")
+        if each.tree.unread:
+            yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's could not be read", style="yellow")
+    if len(shown) < len(found):
+        yield section("Other compilations (see --all, or --graph ID)")
+        for head in found[1 : MOST + 1]:
+            yield item(_head(head, session, in_full=False))
+        if len(found) > MOST + 1:
+            yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
+
+
+def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
+    at = head.compilation
+    line = at.resumes_at or at.line
+    facts = [fmt.count(head.number, "guard")]
+    if head.latency is not None:
+        how = " a check with cold caches, as torch measured once" if in_full else ""
+        facts.append(f"{fmt.microseconds(head.latency)}{how}")
+    return Text.assemble(
+        (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
+        f" ({fmt.place(at.file, line, session.environment.cwd)})  ",
+        (" · ".join(facts), "dim"),
+    )
+
+
+def _compilation(
+    each: Guarded, choice: Choice, session: Session, width: int, *, view: str, all_of_it: bool
+) -> Iterator[RenderableType]:
+    yield Text()
+    yield _head(each.head, session)
+    chosen = tuple(guard for guard in each.guards if choice.takes(guard))
+    if choice and view in ("summary", "kind", "object"):
+        yield Text(f"{fmt.count(len(chosen), 'guard')} of these asked for", style="dim")
+    most = len(each.guards) if all_of_it else _LISTED
+    match view:
+        case "tree":
+            yield from _tree(each, choice, width, most)
+        case "cost":
+            yield from cost_lines(each, session, width)
+        case "line":
+            yield from _by_line(chosen, session, width, most)
+        case "kind":
+            yield from _kinds(chosen, most)
+        case "object":
+            yield from _objects(chosen, most)
+        case _ if choice:
+            yield from _listed(chosen, session, width, most)
+        case _:
+            yield from _summary(each, session, width)
+
+
+def _summary(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    yield from _objects(each.guards, _OBJECTS)
+    yield from _kinds(each.guards, MOST)
+    tensors = tensor_guards(each.guards)
+    yield from _tensors([tensor for tensor in tensors if not tensor.is_parameter], "Tensors", MOST)
+    held = len([tensor for tensor in tensors if tensor.is_parameter])
+    if held:
+        yield Text(f"  and {fmt.count(held, 'parameter or buffer', 'parameters and buffers')}: see --kind TENSOR_MATCH")
+    yield from _constants(each, session, width)
+    for left in each.left_out:
+        what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
+        yield Text(
+            f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
+        )
+
+
+def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
+    guards = tuple(guards)
+    yield section("What they are about")
+    lines = list(_branches(by_object(guards), 1, len(guards) / _SHARE if most == _OBJECTS else 0))
+    yield from lines[:most]
+    if len(lines) > most:
+        yield Text(f"  and {len(lines) - most} more: see --by-object --all", style="dim")
+
+
+def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterator[Text]:
+    """Write a line a branch; one with a single branch below it shares its line."""
+    for branch in branches:
+        if _total(branch) < least:
+            continue
+        name, inner = branch.name, branch
+        while inner.times == 1 and len(inner.branches) == 1 and _total(inner.branches[0]) == inner.number:
+            inner = inner.branches[0]
+            name += inner.name
+        times = f"{inner.times} × " if inner.times > 1 else ""
+        shown = fmt.one_line(name, 60)
+        yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))
+        yield from _branches(inner.branches, depth + 1, max(least, 2))
+
+
+def _total(branch: Branch) -> int:
+    return branch.number * branch.times
+
+
+def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
+    yield section("What they check")
+    found = by_kind(guards)
+    for kind, number in found[:most]:
+        words = kind_words(kind)
+        yield Text.assemble(f"  {number:>5}  {fmt.plain(kind)}", (f"  {words}" if words else "", "dim"))
+    if len(found) > most:
+        left = sum(number for _, number in found[most:])
+        yield Text(f"  {left:>5}  of {len(found) - most} other kinds: see --by-kind", style="dim")
+
+
+def _tensors(tensors: list[TensorGuard], title: str, most: int) -> Iterator[RenderableType]:
+    if not tensors:
+        return
+    yield section(title)
+    for tensor in tensors[:most]:
+        yield from _tensor(tensor)
+    if len(tensors) > most:
+        yield Text(f"  and {len(tensors) - most} more: see --kind TENSOR_MATCH --all", style="dim")
+
+
+def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor.sizes)
+    strides = ", ".join("any" if stride is None else str(stride) for stride in tensor.strides)
+    grad = "requires grad" if tensor.requires_grad else "no grad"
+    yield Text.assemble(
+        (f"  {fmt.one_line(tensor.name, 60)}", "bold"),
+        f"  {tensor.type} {tensor.dtype}[{sizes}]  {tensor.device}, {grad}, {len(tensor.sizes)}-dimensional",
+    )
+    yield item(hanging(f"strides [{strides}]: {tensor.layout}", "dim"))
+    yield item(hanging(f"dispatch keys {', '.join(tensor.dispatch_keys)}", "dim"))
+
+
+def _constants(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    found = constants(each.guards, session.environment.prefixes)
+    if not found:
+        return
+    yield section("Values that are constants of this graph")
+    rows = table("value", "is", "read at")
+    for constant in found[:MOST]:
+        name, value = fmt.one_line(constant.subject, width // 3), fmt.one_line(constant.value, width // 5)
+        rows.add_row(name, value, fmt.one_line(place_text(constant.guard.place), width // 3))
+    yield item(rows)
+    if len(found) > MOST:
+        yield Text(f"  and {len(found) - MOST} more: see --kind EQUALS_MATCH", style="dim")
+
+
+def _place(guard: Guard, session: Session) -> str:
+    if guard.place is None:
+        return ""
+    return fmt.place(guard.place.file, guard.place.line, session.environment.cwd)
+
+
+def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+    groups = by_line(guards)
+    for place, members in groups[:most]:
+        where = "torch itself" if place is None else fmt.place(place.file, place.line, session.environment.cwd)
+        yield Text.assemble((f"\n{where}", "bold"), f"  {fmt.count(len(members), 'guard')}")
+        if place is not None and (source := _source(place.file, place.line, session) or place.source):
+            yield Text(f"  {fmt.one_line(source, width - 4)}", style="cyan")
+        names = dict.fromkeys(about(member) or user_name(member.code) for member in members)
+        kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
+        yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
+        yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")
+    if len(groups) > most:
+        yield Text(f"\nand {fmt.count(len(groups) - most, 'more line')}: see --all", style="dim")
+
+
+def _source(file: str, line: int, session: Session) -> str:
+    lines = session.listings.get(file, "").splitlines()
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def _listed(guards: tuple[Guard, ...], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+    tensors = {tensor.guard: tensor for tensor in tensor_guards(guards)}
+    for guard in guards[:most]:
+        if guard in tensors:
+            yield Group(*_tensor(tensors[guard]))
+            continue
+        yield Text.assemble((f"  {guard.kind}  ", "dim"), fmt.one_line(user_name(guard.code), 2 * width))
+        if place := _place(guard, session):
+            yield Text(f"    {place}", style="dim")
+    if len(guards) > most:
+        yield Text(f"  and {len(guards) - most} more: see --all", style="dim")
+
+
+def _tree(each: Guarded, choice: Choice, width: int, most: int) -> Iterator[RenderableType]:
+    """Write torch's own tree, a line a node and a line a guard."""
+    lines = _node(each.tree.root, 0, choice, width)
+    yield from islice(lines, most)
+    for guard in each.tree.epilogue:
+        if choice.takes(guard):
+            yield _leaf(guard, 1, width)
+    if next(lines, None) is not None:
+        yield Text("  ... and more: see --all, or choose with --name, --kind or --line", style="dim")
+
+
+def _node(node: Node, depth: int, choice: Choice, width: int) -> Iterator[RenderableType]:
+    if not any(choice.takes(guard) for guard in node.all_guards()):
+        return
+    name = fmt.one_line(node.source, max(width - GAP * depth - 30, 20)) if depth else "all guards"
+    kind = f"  {fmt.one_line(node.type, 40)}" if node.type else ""
+    yield Text.assemble("  " * depth, (name, "bold"), (kind, "dim"))
+    for guard in node.guards:
+        if choice.takes(guard):
+            yield _leaf(guard, depth + 1, width)
+    for below in node.nodes:
+        yield from _node(below, depth + 1, choice, width)
+
+
+def _leaf(guard: Guard, depth: int, width: int) -> Text:
+    code = fmt.one_line(guard.code, max(width - GAP * depth - len(guard.kind) - 2, 20))
+    return Text.assemble("  " * depth, (f"{guard.kind}  ", "dim"), code)

@@ -1,0 +1,1 @@
+"""Screens of `ctrace kernels`: tables, one kernel in detail, what was built. Start in `tables.py`."""

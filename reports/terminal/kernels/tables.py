@@ -1,0 +1,182 @@
+"""Kernels as tables: those of each graph part, and in `explain` those that move most."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.kernels.view import Part, Row, Work, by_bytes, parts
+from ctrace.inspector.model.kernels import Kernel
+from ctrace.inspector.model.session import Session
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.parts import GAP, MOST, headline, more, table
+from ctrace.reports.terminal.target.screen import basis_line
+from ctrace.reports.text.kernels import (
+    UNKNOWN,
+    cut_lines,
+    kernel_ops_text,
+    language,
+    lines_text,
+    memory,
+    outputs_text,
+    short_names,
+    work_text,
+)
+
+WIDE = 120
+"""From how many columns on a table shows more than the most important."""
+_ROWS = 12
+_PARTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cell: Callable[[Row, str], str]
+    """Writes a cell; the second argument is the file that is named above the table."""
+    is_number: bool = False
+    wide: bool | None = None
+    """Only on a wide screen, or only on a narrow one."""
+    cut: Callable[[str, int], str] = fmt.one_line
+
+
+_COLUMNS = (
+    _Column("language", lambda row, _: language(row.kernel), wide=True),
+    _Column("aten ops", lambda row, _: kernel_ops_text(row.kernel)),
+    _Column("lines", lambda row, file: lines_text(row.kernel.lines, file), cut=cut_lines),
+    _Column("output", lambda row, _: outputs_text(row), wide=True),
+    _Column("nodes", lambda row, _: str(len(row.nodes)) if row.nodes else UNKNOWN, is_number=True, wide=True),
+    _Column("reads", lambda row, _: memory(row.work.read), is_number=True, wide=True),
+    _Column("writes", lambda row, _: memory(row.work.written), is_number=True, wide=True),
+    _Column("bytes", lambda row, _: memory(row.work.bytes), is_number=True, wide=False),
+    _Column("share", lambda row, _: share_text(row), is_number=True, wide=True),
+    _Column("FLOPs", lambda row, _: _flops(row.work), is_number=True),
+    _Column("FLOP/B", lambda row, _: _intensity(row.work), is_number=True),
+)
+
+
+def share_text(row: Row) -> str:
+    """Write the share of the graph part's bytes."""
+    return UNKNOWN if row.share is None else f"{100 * row.share:.0f} %"
+
+
+def _flops(work: Work) -> str:
+    return UNKNOWN if work.flops is None else fmt.scaled(work.flops)
+
+
+def _intensity(work: Work) -> str:
+    return UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
+
+
+def kernels_screen(
+    session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show the kernels of each graph part, those that move most bytes first."""
+    yield headline(session)
+    if not found:
+        yield Text("\nNo kernel was generated in this run.", style="dim")
+        return
+    shown = found if all_of_it else found[:_PARTS]
+    for part in shown:
+        yield part_title(session, part)
+        yield _kernels(session, part, part.rows if all_of_it else part.rows[:_ROWS], width)
+        if not all_of_it and len(part.rows) > _ROWS:
+            yield Text(f"and {fmt.count(len(part.rows) - _ROWS, 'more kernel')}: see --all", style="dim")
+        yield Text(_total(part), style="dim")
+    if len(shown) < len(found):
+        yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
+    yield from _ending(found)
+    yield from basis_line(session)
+
+
+def part_title(session: Session, part: Part) -> Text:
+    """Write which graph part it is, after an empty line."""
+    graph = next((graph for graph in session.graphs if graph.id == part.graph), None)
+    function = f"{fmt.one_line(graph.function)}, " if graph else ""
+    place = f"  {fmt.place(graph.file, graph.line, session.environment.cwd)}" if graph else ""
+    return Text.assemble("\n", (f"{fmt.one_line(part.graph)}  {function}stage {part.stage}", "bold"), (place, "dim"))
+
+
+def _total(part: Part) -> str:
+    calls = sum(row.kernel.calls for row in part.rows)
+    number = fmt.count(len(part.rows), "kernel")
+    unknown = sum(row.work.bytes is None or row.work.flops is None for row in part.rows)
+    left = f"; {fmt.count(unknown, 'kernel')} not known in full" if unknown and unknown < len(part.rows) else ""
+    return f"in all: {number} in {fmt.count(calls, 'call')}; {work_text(part.known, ratio=part.is_known)}{left}"
+
+
+def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
+    """Explain what is not known, and how to see more of one kernel."""
+    rows = [row for part in found for row in part.rows]
+    if not any(row.kernel.launches for row in rows):
+        yield Text("\n? is not known: this log does not say what kernels are called with; it is of an older ctrace,"
+                   " or of torch alone.", style="dim")  # fmt: skip
+    elif not all(part.is_known for part in found):
+        yield Text("\n? is not known: torch does not say what these kernels move or compute.", style="dim")
+    if rows:
+        yield Text(f"\nOne in detail: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
+
+
+def _kernels(session: Session, part: Part, rows: Sequence[Row], width: int) -> Table:
+    """Show kernels, a row each, with more columns on a wide screen."""
+    wide = width >= WIDE
+    columns = [column for column in _COLUMNS if column.wide in (None, wide)]
+    file = next((graph.file for graph in session.graphs if graph.id == part.graph), "")
+    return _table(rows, width, columns, whose=not wide, file=file)
+
+
+def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, whose: bool, file: str = "") -> Table:
+    cells = [[column.cell(row, file) for row in rows] for column in columns]
+    marks = [_mark(row.kernel, whose=whose) for row in rows]
+    numbers = [column.is_number for column in columns]
+    longest = [max([len(column.title), *map(len, each)]) for column, each in zip(columns, cells, strict=True)]
+    taken = sum(number + GAP for number, fixed in zip(longest, numbers, strict=True) if fixed)
+    named = max(len(fmt.one_line(row.label)) + len(mark) for row, mark in zip(rows, marks, strict=True))
+    texts = [named, *(length for length, fixed in zip(longest, numbers, strict=True) if not fixed)]
+    rooms = iter(fitted(texts, width - taken - GAP * len(texts)))
+    names = _names(rows, marks, next(rooms))
+    limits = [0 if fixed else next(rooms) for fixed in numbers]
+    shown = table("kernel", *(column.title for column in columns))
+    for at, fixed in enumerate(numbers, 1):
+        shown.columns[at].justify = "right" if fixed else "left"
+    for number, name in enumerate(names):
+        shown.add_row(
+            name, *(at.cut(each[number], limit) for at, each, limit in zip(columns, cells, limits, strict=True))
+        )
+    return shown
+
+
+def _names(rows: Sequence[Row], marks: Sequence[str], room: int) -> list[str]:
+    short = short_names({row.label: room - len(mark) for row, mark in zip(rows, marks, strict=True)})
+    return [f"{short[row.label]}{mark}" for row, mark in zip(rows, marks, strict=True)]
+
+
+def _mark(kernel: Kernel, *, whose: bool) -> str:
+    """Write behind a name how often it is called, and where no column says so, that it is not generated."""
+    times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
+    word = "yours" if kernel.user else "external" if kernel.language == "external" else ""
+    return f" ({word}){times}" if word and whose else times
+
+
+def fitted(wanted: Sequence[int], room: int) -> list[int]:
+    """Give texts as many columns as they want; where room is short, the first gets twice what each other one gets."""
+    weights = [2 if not at else 1 for at in range(len(wanted))]
+    given = [0] * len(wanted)
+    left = sum(weights)
+    for at in sorted(range(len(wanted)), key=lambda at: wanted[at] / weights[at]):
+        given[at] = max(min(wanted[at], room * weights[at] // left), 1)
+        room -= given[at]
+        left -= weights[at]
+    return given
+
+
+def most_moving(session: Session, width: int) -> RenderableType:
+    """Show, for `explain`, the kernels of all graphs that move most bytes; where none are known, their languages."""
+    rows = sorted((row for part in parts(session) for row in part.rows), key=by_bytes)
+    is_known = any(row.work.bytes is not None or row.work.flops is not None for row in rows)
+    titles = ("aten ops", "lines", "bytes", "FLOPs") if is_known else ("language", "aten ops", "lines")
+    columns = [column for column in _COLUMNS if column.title in titles]
+    shown = _table(rows[:MOST], width, columns, whose=is_known)
+    return Group(shown, *more(len(rows), "kernel", "ctrace kernels"))

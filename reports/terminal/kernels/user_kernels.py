@@ -1,0 +1,149 @@
+"""Triton kernels that the user wrote, on a screen."""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.kernels.user_kernels_view import (
+    EPILOGUES,
+    Calls,
+    calls,
+    grid_depends_on_config,
+    notes,
+    specialised,
+)
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.user_kernels import Parameter, ParameterKind, UserKernel
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.parts import MOST, fix, hanging, item, section
+
+_FEW = 4
+_LONG = 300
+
+
+def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterator[RenderableType]:
+    """Show each user-written kernel with what torch makes of it; nothing where there is none. `most`: None for all."""
+    found = calls(session)
+    if not found:
+        return
+    yield section("Your Triton kernels")
+    shown = found if most is None else found[:most]
+    for number, each in enumerate(shown, 1):
+        yield item(_one(number, each, session.environment.cwd))
+    if len(shown) < len(found):
+        left = fmt.count(len(found) - len(shown), "more call of a kernel", "more calls of kernels")
+        yield Text(f"  and {left}: see --json", style="dim")
+
+
+def _one(number: int, each: Calls, cwd: str) -> RenderableType:
+    kernel = each.kernel
+    told: list[RenderableType] = [_head(number, each, cwd), _facts(_rows(kernel, cwd))]
+    for note in notes(kernel):
+        told += [hanging(note.text), fix(note.todo)] if note.todo else [hanging(note.text)]
+    return Group(*told)
+
+
+def _head(number: int, each: Calls, cwd: str) -> Text:
+    kernel = each.kernel
+    times = f" · {each.number} calls" if each.number > 1 else ""
+    name = fmt.one_line(kernel.kernel, 60)
+    called = fmt.listed((_shortened(line, cwd) for line in kernel.lines), _FEW) or "a line that torch does not know"
+    return Text.assemble(
+        f"{number}. ",
+        (name, "bold"),
+        f"  {fmt.place(kernel.file, kernel.line, cwd)}",
+        (f"\n   called at {called} · graph {kernel.graph} {kernel.stage}{times}", "dim"),
+    )
+
+
+def _shortened(line: str, cwd: str) -> str:
+    file, _, number = line.rpartition(":")
+    return fmt.place(file, int(number) if number.isdecimal() else None, cwd)
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> Table:
+    made = Table(box=None, padding=(0, 2, 0, 0), show_header=False, show_edge=False)
+    made.add_column(width=11, style="dim", justify="left")
+    made.add_column(overflow="fold")
+    for title, text in rows:
+        if text:
+            made.add_row(f"   {title}", fmt.one_line(text, _LONG))
+    return made
+
+
+def _rows(kernel: UserKernel, cwd: str) -> Iterator[tuple[str, str]]:
+    yield "writes", _written(kernel)
+    yield "reads", _read(kernel)
+    yield "fixed", ", ".join(f"{each.name} = {each.value}" for each in specialised(kernel))
+    yield "numbers", ", ".join(f"{each.name} = {each.value}" for each in kernel.parameters if _is_free(each))
+    yield "grid", _grids(kernel)
+    yield "configs", _configs(kernel)
+    yield "tuning", _tuning(kernel)
+    yield "epilogue", EPILOGUES[kernel.epilogue] if kernel.epilogue else "not known: no code was written"
+    yield "op", _op(kernel, cwd)
+    yield "FLOPs", _flops(kernel)
+    yield "code", kernel.name or "none was written"
+
+
+def _is_free(parameter: Parameter) -> bool:
+    return parameter.kind is ParameterKind.NUMBER and not parameter.fixed
+
+
+def _written(kernel: UserKernel) -> str:
+    if kernel.assumed is None:
+        return "not known: torch did not say"
+    names = ", ".join(_tensor(each) for each in kernel.tensors if each.written) or "nothing that torch can see"
+    return f"{names} (assumed, not known)" if kernel.assumed else names
+
+
+def _read(kernel: UserKernel) -> str:
+    if all(each.read is None for each in kernel.tensors):
+        return "not known" if kernel.assumed else "not asked by this torch"
+    return ", ".join(_tensor(each) for each in kernel.tensors if each.read) or "nothing that torch can see"
+
+
+def _tensor(parameter: Parameter) -> str:
+    return f"{parameter.name} {parameter.dtype}[{', '.join(parameter.shape)}]"
+
+
+def _grids(kernel: UserKernel) -> str:
+    grids = dict.fromkeys(f"({', '.join(grid)})" for grid in kernel.grids)
+    said = fmt.listed(grids, _FEW)
+    return f"{said}, by configuration" if grid_depends_on_config(kernel) else said
+
+
+def _configs(kernel: UserKernel) -> str:
+    if not kernel.configs:
+        return ""
+    one = (", ".join(f"{name}={value}" for name, value in each.items()) for each in kernel.configs)
+    return f"{len(kernel.configs)}: {'; '.join(list(one)[:_FEW])}{'; …' if len(kernel.configs) > _FEW else ''}"
+
+
+def _tuning(kernel: UserKernel) -> str:
+    if not kernel.autotuned:
+        return ""
+    parts = [f"key {', '.join(kernel.key)}" if kernel.key else "no key"]
+    parts += [f"restores {', '.join(kernel.restored)}"] if kernel.restored else []
+    parts += [f"zeroes {', '.join(kernel.zeroed)}"] if kernel.zeroed else []
+    return f"triton.autotune: {'; '.join(parts)}"
+
+
+def _op(kernel: UserKernel, cwd: str) -> str:
+    op = kernel.op
+    if op is None:
+        return ""
+    fallbacks = f"own kernel for {', '.join(op.fallbacks)}" if op.fallbacks else "no kernel for other devices"
+    gradient = "has a gradient" if op.autograd else "no gradient"
+    return f"{op.name} ({fmt.place(op.file, op.line, cwd)}): {fallbacks}; {gradient}"
+
+
+def _flops(kernel: UserKernel) -> str:
+    if kernel.op is not None and kernel.op.flops:
+        return f"a formula is registered for {kernel.op.name}"
+    return (
+        "a formula is registered for the kernel"
+        if kernel.flops
+        else "not counted: no formula is registered (register_flop_formula)"
+    )

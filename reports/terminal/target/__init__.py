@@ -1,0 +1,1 @@
+"""Screens of `--target` and `ctrace targets`. Start in `screen.py`."""

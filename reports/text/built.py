@@ -1,0 +1,33 @@
+"""What compiled kernels take, as text."""
+
+from ctrace.inspector.kernels.built_view import Resources
+from ctrace.inspector.model.built import Built
+from ctrace.inspector.words.counting import named, plural
+from ctrace.reports import format as fmt
+
+COMMENTS = {"llir": ";"}
+"""What begins a comment at a stage of a kernel's code, where it is not `//`."""
+
+
+def configuration_text(built: Built, *, short: bool = False, unused: bool = False) -> str:
+    """Write `4 warps 1 stage XBLOCK=512`, or in short `4w 1s XBLOCK=512`."""
+    sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
+    warps = f"{built.warps}w" if short else fmt.count(built.warps, "warp")
+    stages = f"{built.stages}s" if short else fmt.count(built.stages, "stage")
+    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes) if part)
+
+
+def resources_text(each: Resources) -> str:
+    """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 B shared, 16 blocks fit`."""
+    built, held = each.built, each.occupancy
+    told = [
+        _counted(built.registers, "register"),
+        _counted(built.spills, "spill"),
+        "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory",
+        "" if held is None else f"at most {fmt.count(held.blocks, 'block')} on a multiprocessor ({held.share:.0%})",
+    ]
+    return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in told if part)}"
+
+
+def _counted(number: int | None, noun: str) -> str:
+    return f"{plural(noun)} not known" if number is None else f"{number} {named(number, noun)}"

@@ -1,0 +1,179 @@
+"""`ctrace check` as far as it goes without torch: logs made elsewhere, the lock, reports, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ctrace.cli.gate.wanted import Wanted
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.runs.order import Options
+from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.support.helpers import DATA
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """A folder with a log of torch alone, of one break."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    shutil.copy(DATA / "try_break.torch.log", folder / "dedicated_log_torch_trace_rank_0_x.log")
+    return folder
+
+
+def _check(folder: Path, *words: str) -> tuple[int, str, str]:
+    done = _ctrace("check", *words, cwd=folder, code=NO_TORCH)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
+    code, out, _ = _check(tmp_path, "train", "--from-trace", "traces")
+    assert code == 1
+    assert out.startswith("WORSE  The model got worse.\n")
+    again = "ctrace check train --from-trace traces --update"
+    assert f" {again}  if this is wanted: keep" in out
+    assert not (tmp_path / "ctrace.lock").exists()
+
+    code, out, err = _check(tmp_path, *again.split()[2:])
+    assert (code, err) == (0, "ctrace: wrote ctrace.lock\n")
+    assert out.startswith("HOLDS")
+
+    before = (tmp_path / "ctrace.lock").read_text()
+    code, out, err = _check(tmp_path, *again.split()[2:])
+    assert (code, err) == (0, "ctrace: ctrace.lock stays as it is\n")
+    assert (tmp_path / "ctrace.lock").read_text() == before
+
+    shutil.copy(DATA / "dynamic_sizes.torch.log", traces / "dedicated_log_torch_trace_rank_1_y.log")
+    code, out, _ = _check(tmp_path, "train", "--from-trace", "traces", "--update", "--only-improve")
+    assert (tmp_path / "ctrace.lock").read_text() == before
+
+
+def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:
+    (tmp_path / "summary.md").write_text("# Before\n")
+    files = ["--junit", "j.xml", "--sarif", "s.sarif", "--summary", "summary.md", "--json", "-o", "report.json"]
+    code, out, _ = _check(tmp_path, "train", "--from-trace", "traces", *files, "--annotations")
+    assert code == 1
+    assert out.startswith("::error file=")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["verdict"], report["exit"]) == ("worse", 1)
+    assert [each["site"]["kind"] for each in report["jobs"][0]["findings"]] == ["break", "skip"]
+    assert len(json.loads((tmp_path / "s.sarif").read_text())["runs"][0]["results"]) == 2
+    assert len(ElementTree.parse(tmp_path / "j.xml").findall(".//failure")) == 1
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("# Before\n### ctrace check: **worse**")
+
+
+def test_a_policy_holds_for_traces(tmp_path: Path, traces: Path) -> None:
+    (tmp_path / "ctrace.yaml").write_text("limits: {breaks: 1, skipped: 1}\n")
+    assert _check(tmp_path, "--from-trace", "traces")[0] == 0
+
+
+@pytest.mark.parametrize("flag", [["--json"], ["--markdown"]])
+def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[str]) -> None:
+    _, out, err = _check(tmp_path, "--from-trace", "traces", *flag)
+    assert not err
+    assert out.startswith({"--json": '{\n  "schema": 1', "--markdown": "### ctrace check: **worse**"}[flag[0]])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "there is no ctrace.yaml here or above"),
+        (["--init"], "--init needs models to check"),
+        (["--only-improve", "a.py"], "--only-improve goes with --update"),
+        (["a.py"], "a.py"),
+        (["--init", "a.py"], "a.py"),
+        (["--init", "nothing/*.py"], "nothing/*.py matches no Python file"),
+        (["--init", "t", "--from-trace", "."], "--init is for models that are run"),
+        (["t", "--from-trace", ".", "--train"], "--train is for models that are run"),
+        (["t", "--from-trace", ".", "--target", "h100"], "--target is for models that are run"),
+        (["t", "--from-trace", ".", "--no-inductor-guards"], "--no-inductor-guards is for models that are run"),
+        (["t", "u", "--from-trace", "."], "--from-trace checks one model, and 2 are named"),
+        (["t", "--from-trace", "nowhere"], "nowhere holds no trace log"),
+        (["--policy", "no.yaml"], "no.yaml"),
+        (["a.py", "--json", "--annotations"], "--annotations and a report both go to stdout"),
+        (["a.py", "--junit", "no/j.xml"], "no/j.xml"),
+        (["a.py", "--jobs", "0"], "--jobs"),
+        (["a.py", "--juni", "j.xml"], "--juni"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: list[str], said: str) -> None:
+    code, out, err = _check(tmp_path, *words)
+    assert code == 2
+    assert said in out + err
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "h1000"], "--target h1000: there is no such GPU\n  did you mean h100?"),
+        (["--vary", "dytpe=float16"], "did you mean dtype?"),
+        (["--mode", "max-autotun"], "did you mean max-autotune?"),
+        (["--timeout", "0"], "timeout is 0.0, not a time"),
+        (["--policy", "no/ctrace.yaml"], "there is no folder no"),
+    ],
+    ids=" ".join,
+)
+def test_a_policy_that_could_not_be_used_is_not_begun(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "a.py").write_text("model = abs\n")
+    code, _, err = _check(tmp_path, "--init", "a.py", *words)
+    assert code == 2
+    assert said in err
+    assert [each.name for each in tmp_path.iterdir()] == ["a.py"]
+
+
+def test_a_target_is_named_as_the_lock_does() -> None:
+    assert Wanted(gpu="H100, cpu,h100").targets == ("h100", "cpu")
+
+
+def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "ctrace.yaml").write_text("# mine\n")
+    (tmp_path / "a.py").write_text("model = abs\n")
+    code, _, err = _check(tmp_path, "--init", "a.py")
+    assert code == 2
+    assert "ctrace.yaml is there already" in err
+    assert (tmp_path / "ctrace.yaml").read_text() == "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("ctrace.yaml", "models: [a.py]\nlimit: {breaks: 0}\n", "ctrace.yaml, line 2"),
+        ("ctrace.yaml", "models: [a.py\n", "ctrace.yaml, line"),
+        ("ctrace.lock", "[torch 2.13]\n\n{]\n", "ctrace.lock, line 3"),
+        ("ctrace.lock", "<<<<<<< ours\n", "ctrace.lock, line 1: git left a conflict here"),
+    ],
+)
+@pytest.mark.parametrize("words", [["a.py"], ["a.py", "--update"]], ids=["", "update"])
+def test_a_file_that_is_wrong_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, said: str, words: list[str]
+) -> None:
+    (tmp_path / "a.py").write_text("model = abs\n")
+    (tmp_path / name).write_text(text)
+    code, out, err = _check(tmp_path, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 2
+    assert (tmp_path / name).read_text() == text
+
+
+def test_the_command_says_what_was_asked_for() -> None:
+    asked = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
+    wanted = Wanted(("a b.py",), Path("p.yaml"), Path("x.lock"), asked, "h100", 90.0)
+    assert wanted.command == (
+        "ctrace check 'a b.py' --vary 0=1,2 --input 'float32[8,n]' --train --mode max-autotune --no-dynamic "
+        "--policy p.yaml --lock x.lock --target h100 --timeout 90.0"
+    )
+    assert Wanted().command == "ctrace check"
+    assert Wanted(inductor_guards=False).command == "ctrace check --no-inductor-guards"
+
+
+def test_options_of_runs_go_with_models() -> None:
+    Wanted(options=Options(train=True), gpu="h100").refuse(init=True)
+    with pytest.raises(TargetError):
+        Wanted(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)

@@ -1,0 +1,126 @@
+"""What a check writes, where others write at the same time or the disk takes nothing."""
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ctrace.cli.gate import checking
+from ctrace.cli.gate.checking import NotUpdatedError, checked, started
+from ctrace.cli.gate.reports import Reports
+from ctrace.cli.gate.wanted import Wanted
+from ctrace.inspector.errors import PolicyError, RunError
+from ctrace.inspector.files.writing import append_whole, write_new
+from ctrace.inspector.gate.lock.file import load_lock, write_lock
+from ctrace.inspector.gate.model import JobKey, Lock
+from tests.support.gated import lock_of, outcome_of, seen_of, state_with
+
+
+def key(name: str) -> JobKey:
+    return JobKey(f"{name}.py")
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in for running models: each shows one graph."""
+
+    def run(check: checking._Check) -> None:
+        job = JobKey(check._wanted.models[0]) if check._wanted.models else key("a")
+        check._seen = [seen_of(replace(state_with(graphs=1), job=job), job=job)]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checking._Check, "run", run)
+    for name in "abcdefgh":
+        (tmp_path / f"{name}.py").write_text("model = 1\ninputs = ()\n")
+    return tmp_path
+
+
+def test_updates_at_once_lose_nothing(models: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: checked(Wanted((f"{name}.py",)), update=True), "abcdefgh"))
+    (section,) = load_lock(models / "ctrace.lock").sections.values()
+    assert set(section) == {key(name) for name in "abcdefgh"}
+
+
+def test_an_update_is_of_the_lock_as_it_is_then(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = checking._Check.run
+
+    def slowly(check: checking._Check) -> None:
+        run(check)
+        write_lock(models / "ctrace.lock", lock_of(state_with(graphs=3), job=key("b")))
+
+    monkeypatch.setattr(checking._Check, "run", slowly)
+    checked(Wanted(("a.py",)), update=True, only_improve=True)
+    (section,) = load_lock(models / "ctrace.lock").sections.values()
+    assert set(section) == {key("a"), key("b")}
+
+
+def test_a_lock_that_cannot_be_written_is_as_it_was_and_the_check_is_shown(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_lock(models / "ctrace.lock", Lock())
+    before = (models / "ctrace.lock").read_bytes()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(NotUpdatedError, match="cannot be written: No space left") as caught:
+        checked(Wanted(("a.py",)), update=True)
+    assert [each.job for each in caught.value.outcome.checked] == [key("a")]
+    assert (models / "ctrace.lock").read_bytes() == before
+    assert not list(models.glob(".*"))
+
+
+def test_of_two_that_begin_a_policy_one_does(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _path, **_more: False)  # both looked before either wrote
+
+    def begin(name: str) -> str:
+        try:
+            started(Wanted((f"{name}.py",)))
+        except PolicyError as error:
+            return error.what
+        return name
+
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(begin, "abcd"))
+    (won,) = (each for each in said if each in "abcd")
+    assert sorted(said) == sorted([won, *["ctrace.yaml is there already"] * 3])
+    assert f"{won}.py" in (models / "ctrace.yaml").read_text()
+
+
+def test_a_new_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlinkable(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    write_new(tmp_path / "a", "1")
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "a", "2")
+    monkeypatch.setattr("os.link", unlinkable)
+    write_new(tmp_path / "b", "1")
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "b", "2")
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "1", "b": "1"}
+
+
+def test_one_report_that_cannot_be_written_does_not_keep_the_others_from_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = outcome_of([seen_of(state_with(graphs=1))])
+    reports = Reports(junit=Path("/dev/full"), sarif=tmp_path / "s.json", summary=Path("/dev/full"))
+    with pytest.raises(RunError, match="/dev/full cannot be written: no space left on device"):
+        reports.write(outcome)
+    assert (tmp_path / "s.json").exists()
+    shown = capsys.readouterr()
+    assert "HOLDS" in shown.out
+    assert "ctrace: /dev/full cannot be written" in shown.err
+
+
+def test_what_is_appended_is_whole_or_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "summary.md"
+    append_whole(file, "a\n")
+    append_whole(file, "b\n")
+    assert file.read_text() == "a\nb\n"
+    with pytest.raises(OSError, match="No space"):
+        append_whole(Path("/dev/full"), "c\n")

@@ -1,0 +1,68 @@
+"""Copies for eager calls: what is said where the model cannot be copied, at once or later."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.eager import Eager, EagerError
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.state.world import look
+from ctrace.inspector.model.scenarios import ScenarioKind
+
+
+class _Told:
+    """Takes down problems, as a recorder does."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def problem(self, what: str) -> None:
+        self.problems.append(what)
+
+    def watching(self, _what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class _Stubborn:
+    """Can be copied so many times, and then no more."""
+
+    def __init__(self, left: list[int]) -> None:
+        self.left = left
+
+    def __deepcopy__(self, _memo: Any) -> "_Stubborn":
+        if not self.left[0]:
+            raise TypeError("no more")
+        self.left[0] -= 1
+        return _Stubborn(self.left)
+
+
+@pytest.mark.parametrize(("times", "first"), [(0, "coverage was not measured"), (1, "coverage of later calls was not")])
+def test_what_was_measured_before_is_not_denied(times: int, first: str) -> None:
+    told = _Told()
+    eager = Eager(_Stubborn([times]), told, train=False)  # type: ignore[arg-type]
+    made = [eager._copy() for _ in range(times + 2)]
+    assert [each is not None for each in made] == [True] * times + [False, False]
+    assert len(told.problems) == 1
+    assert told.problems[0].startswith(first)
+
+
+def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_of_the_model() -> None:
+    torch = pytest.importorskip("torch")
+
+    class OnlyFloat32(torch.nn.Linear):
+        def forward(self, x: Any) -> Any:
+            if self.weight.dtype != torch.float32:
+                raise RuntimeError("expected Float32, got Double")
+            return super().forward(x)
+
+    told, model = _Told(), OnlyFloat32(2, 2)
+    eager = Eager(model, told, train=False)  # type: ignore[arg-type]
+    call = Call((torch.rand(1, 2),), {})
+    way = Way(lambda: call, ScenarioKind.BASE)
+    with pytest.raises(EagerError):
+        eager.run(call, way, look(model), arithmetic=Float64())
+    assert eager.run(call, way, look(model), arithmetic=Watched()) is not None
+    assert told.problems == []

@@ -1,0 +1,100 @@
+"""What hooks write through: records in their compilation, and failures that stay inside."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.log.reader import Entry, read
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """A recorder in a process that has not imported torch."""
+    monkeypatch.delitem(sys.modules, "torch._guards", raising=False)
+    return Recorder(TraceLog(tmp_path / "trace.log"))
+
+
+def written(tmp_path: Path) -> list[Entry]:
+    return [item for item in read(tmp_path / "trace.log") if isinstance(item, Entry)]
+
+
+def problems(tmp_path: Path) -> list[str]:
+    return [json.loads(entry.payload)["what"] for entry in written(tmp_path) if entry.kind == "artifact:ctrace_problem"]
+
+
+def compiling(monkeypatch: pytest.MonkeyPatch, trace_id: object) -> None:
+    """Pretend that torch is there and at work on a compilation."""
+    context = SimpleNamespace(current_trace_id=lambda: trace_id)
+    monkeypatch.setitem(sys.modules, "torch._guards", SimpleNamespace(CompileContext=context))
+
+
+def test_without_torch_a_record_belongs_nowhere(recorder: Recorder, tmp_path: Path):
+    recorder.record("mode", {"build": False})
+    (entry,) = written(tmp_path)
+    assert (entry.kind, entry.context.keys()) == ("artifact:ctrace_mode", {"has_payload"})
+
+
+def test_outside_a_compilation_a_record_belongs_nowhere(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    compiling(monkeypatch, None)
+    recorder.record("mode", {})
+    assert written(tmp_path)[0].compile_id is None
+
+
+def test_a_record_belongs_to_the_compilation_under_way(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    compile_id = SimpleNamespace(frame_id=2, frame_compile_id=1)
+    compiling(monkeypatch, SimpleNamespace(compile_id=compile_id, attempt=3))
+    recorder.record("graph", {})
+    (entry,) = written(tmp_path)
+    assert (entry.compile_id, entry.attempt) == ("2/1", 3)
+
+
+def test_a_compilation_without_a_frame_is_none(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    compile_id = SimpleNamespace(frame_id=None, frame_compile_id=None)  # compiled autograd
+    compiling(monkeypatch, SimpleNamespace(compile_id=compile_id, attempt=0))
+    recorder.record("graph", {})
+    assert written(tmp_path)[0].compile_id is None
+
+
+def test_a_problem_is_told_once(recorder: Recorder, tmp_path: Path):
+    for what in ("no fusion", "no fusion", "no kernels"):
+        recorder.problem(what)
+    assert problems(tmp_path) == ["no fusion", "no kernels"]
+
+
+def test_a_hook_that_fails_is_a_problem_and_the_program_goes_on(recorder: Recorder, tmp_path: Path):
+    with recorder.watching("bytecode"):
+        raise AttributeError("'code' object has no attribute 'co_qualname'")
+    (what,) = problems(tmp_path)
+    assert what.startswith("bytecode could not be recorded: AttributeError: 'code' object")
+    assert "test_a_hook_that_fails" in what
+
+
+def test_a_hook_that_works_is_no_problem(recorder: Recorder, tmp_path: Path):
+    with recorder.watching("bytecode"):
+        recorder.record("bytecode", {})
+    assert problems(tmp_path) == []
+
+
+def test_a_payload_that_cannot_be_written_is_a_problem(recorder: Recorder, tmp_path: Path):
+    circle: list[object] = []
+    circle.append(circle)
+    with recorder.watching("a graph"):
+        recorder.record("graph", circle)
+    (what,) = problems(tmp_path)
+    assert "Circular reference" in what
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_the_end_of_the_program_passes_through(recorder: Recorder, tmp_path: Path, error: type[BaseException]):
+    with pytest.raises(error), recorder.watching("bytecode"):
+        raise error
+    assert problems(tmp_path) == []

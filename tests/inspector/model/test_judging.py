@@ -1,0 +1,65 @@
+"""Which advice holds: by totals, by what a trial removed, and in which order it is tried."""
+
+import pytest
+
+from ctrace.inspector.diagnosis.advise import diagnose, trials
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.rules import values
+from ctrace.inspector.model.diagnosis import Counts, Effect
+from ctrace.tests.inspector.diagnosis.scenes import FILE, broken, ran, with_trial
+
+TEXT = "import torch\ndef forward(x):\n    a = x.item()\n    print(a)\n    b = x.item()\n    return a + b"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "helps"),
+    [
+        (Counts(3, 2, 0, 80.0), Counts(1, 0, 1, 80.0), True),  # a recompilation in place of two breaks
+        (Counts(0, 1, 0, 0.0), Counts(1, 0, 0, 100.0), True),  # the first graph
+        (Counts(2, 1, 1, 90.0), Counts(1, 1, 0, 60.0), False),  # fewer graphs, since less is compiled
+        (Counts(6, 1, 0), Counts(4, 2, 0), False),  # one more break
+        (Counts(2, 1, 0, 80.0), Counts(2, 1, 0, 80.0), False),
+        (Counts(3, 2, 0, 70.0), Counts(4, 1, 0, 90.0), True),  # more is compiled, in as many pieces
+    ],
+)
+def test_advice_helps_by_totals(before, after, helps):
+    assert Effect(before, after).helps is helps
+
+
+def test_a_trial_decides_what_it_is_good_for():
+    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(1, 0, 0, 90.0))
+    (advice,) = diagnose(run).advice
+    assert advice.checked
+    assert set(advice.causes) == {cause.id for cause in root_causes(run)}
+
+
+def test_what_a_trial_left_is_not_covered_by_it():
+    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(2, 1, 0, 90.0), f"{FILE}:5")
+    first, *others = diagnose(run).advice
+    assert first.checked
+    assert len(first.causes) == 1
+    assert all(not set(first.causes) & set(each.causes) for each in others)
+
+
+def test_a_break_that_moved_is_no_help():
+    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(3, 1, 0, 90.0), f"{FILE}:6")
+    assert not any(each.checked for each in diagnose(run).advice)
+
+
+def test_no_more_is_tried_once_nothing_is_left():
+    run = ran(TEXT, broken(3))
+    healed = ran(TEXT)
+    assert len(list(trials(run, lambda _trial, _backend: healed))) == 1
+
+
+def test_breaks_are_joined_by_what_they_share_alone():
+    run = ran(TEXT, broken(3), broken(4, "GB0059", expression="print(a)"), broken(5))
+    assert len(root_causes(run)) == 3
+
+
+def test_one_break_less_of_several_at_a_line_is_no_help():
+    run = ran(TEXT, broken(3), broken(3, "GB0036"), broken(5))
+    left = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3", f"{FILE}:5")
+    assert not any(each.checked for each in diagnose(left).advice)
+    gone = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3")
+    assert any(each.checked for each in diagnose(gone).advice)

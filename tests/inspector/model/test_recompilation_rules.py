@@ -1,0 +1,398 @@
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.diagnosis.advise import diagnose, trials
+from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, Frame, Owner, Recompile
+from ctrace.inspector.model.guards import GuardText
+from ctrace.inspector.model.scenarios import Outcome
+from ctrace.inspector.model.session import Failure, FailurePhase, Graph, Scenario, Session
+from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.model.trial import Marked, Trial, Tried
+
+FILE = "/home/user/model.py"
+
+
+def recompile(*causes, entry=1, nearest=0, **about):
+    return Recompile(f"0/{entry}", "forward", FILE, 3, False, causes, nearest=f"0/{nearest}", **about)
+
+
+def dim(index, size, kind=DimKind.STATIC, policy=Policy.NOT_VARIED, **about):
+    return Dimension(index, str(size), kind, policy, **about)
+
+
+def tensor(source, *sizes, name=None, role="input", dims=None):
+    made = dims or tuple(dim(index, size) for index, size in enumerate(sizes))
+    return ShapedTensor(source, name or source.removeprefix("L['").replace("']", "", 1), "float32", role, made)
+
+
+def shaped(entry, *tensors, **about):
+    return Shaped(f"0/{entry}", "forward", FILE, 3, tensors, **about)
+
+
+def session(*recompiles, **about):
+    graphs = tuple(Graph(f"0/{n}", "forward", FILE, 3, 1) for n in range(len(recompiles) + 1))
+    return Session(recompiles=recompiles, graphs=graphs, **about)
+
+
+def first(found):
+    advice = diagnose(found).advice
+    return advice[0].text if advice else ""
+
+
+def cache(entry, length, tokens=1):
+    kept = [tensor(f"L['past'].layers[0].{name}", 1, 2, length, 16) for name in ("keys", "values")]
+    return shaped(entry, tensor("L['ids']", 1, tokens), *(kept if length else []))
+
+
+def test_a_cache_that_grows_asks_for_one_of_fixed_size():
+    prefill = recompile(Cause("zero_one", "ids.size(1)", "4", "1"))
+    longer = recompile(Cause("size", "past.layers[0].keys.size(2)", "4", "5", is_open=True), entry=2, nearest=1)
+    found = session(prefill, longer, shapes=(cache(0, 0, 4), cache(1, 4), cache(2, 5)))
+    assert first(found).startswith("Preallocate the cache")
+    assert "Prefill and decode" in first(found)
+    assert len(diagnose(found).causes) == 1
+    manager = "+- GuardManager: source=L['past'], accessed_by=X, type=<class '{}'>, tag_safe=(False, False)"
+    for kind, words in (("transformers.cache_utils.DynamicCache", "StaticCache"), ("net.Cache", "Preallocate")):
+        assert words in first(replace(found, guards={"0/0": GuardText(manager.format(kind))}))
+
+
+def test_caches_that_are_plain_arguments_count_too():
+    def step(entry, length):
+        return shaped(entry, tensor("L['x']", 2, 1, 8), tensor("L['k']", 2, length, 8), tensor("L['v']", 2, length, 8))
+
+    grown = recompile(Cause("size", "k.size(1)", "4", "5", is_open=True), Cause("size", "v.size(1)", "4", "5"))
+    assert "Preallocate" in first(session(grown, shapes=(step(0, 4), step(1, 5))))
+
+
+def test_a_longer_batch_is_no_cache():
+    def call(entry, length):
+        return shaped(entry, tensor("L['ids']", 2, length), tensor("L['mask']", 2, length))
+
+    grown = recompile(Cause("size", "ids.size(1)", "4", "5", is_open=True), Cause("size", "mask.size(1)", "4", "5"))
+    assert "cache" not in first(session(grown, shapes=(call(0, 4), call(1, 5))))
+
+
+def test_prefill_and_decode_with_a_static_cache_need_nothing():
+    found = session(recompile(Cause("zero_one", "ids.size(1)", "4", "1")), shapes=(cache(0, 16, 4), cache(1, 16)))
+    assert first(found).startswith("Nothing to change")
+    assert diagnose(found).causes[0].expected
+
+
+def test_one_token_is_no_last_batch():
+    found = session(recompile(Cause("zero_one", "ids.size(1)", "4", "1")))
+    assert "drop_last" not in first(found)
+
+
+def test_a_last_batch_is_dropped_or_marked():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    assert "drop_last=True" in first(session(short))
+    assert "mark_dynamic(batch, 0)" in first(session(short))
+    single = recompile(Cause("zero_one", "x.size(0)", "8", "1"))
+    assert "drop_last=True" in first(session(single))
+    assert "mark_dynamic" not in first(session(single))
+
+
+def test_inputs_that_disagree_are_no_last_batch():
+    causes = Cause("size", "x.size(0)", "8", "3", is_open=True), Cause("size", "y.size(1)", "5", "6", is_open=True)
+    assert "drop_last" not in first(session(recompile(*causes)))
+    assert "drop_last" not in first(session(recompile(Cause("size", "x.size(0)", "3", "8", is_open=True))))
+
+
+def test_a_batch_is_called_what_the_user_calls_it():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    assert "mark_dynamic(x, 0)" in first(session(short, listings={FILE: "def forward(self, x):\n    return x"}))
+    assert "mark_dynamic(x, 0)" not in first(session(short, listings={FILE: "def forward(self, y):\n    return y"}))
+
+
+def test_a_smaller_batch_that_others_follow_is_no_last_batch():
+    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    after = recompile(Cause("dtype", "x.dtype", "float32", "float64"), entry=2, nearest=1)
+    assert "drop_last" not in first(session(short, after))
+    calls = tuple(Scenario(name, 2) for name in ("inputs", "small", "large"))
+    small = replace(short, scenario="small", call=0)
+    assert "drop_last" not in first(session(small, scenarios=calls))
+    assert "drop_last" in first(session(small, scenarios=calls[:2]))
+
+
+def test_a_list_that_grows_is_named():
+    growing = [recompile(Cause("length", "len(self.keys)", str(n), str(n + 1)), entry=n + 1, nearest=n) for n in (0, 1)]
+    assert "len(self.keys) grows" in first(session(*growing))
+    assert "grows" not in first(session(growing[0]))
+
+
+LOOP = Condition("x.size(1) == 5", "", "number", FILE, 7, "for t in range(x.shape[1]):")
+
+
+def looped(source):
+    fixed = dim(1, 5, DimKind.SPECIALISED, Policy.AUTOMATIC, fixed=Condition("", "", "number", FILE, 7, source))
+    shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), fixed))),)
+    again = recompile(Cause("size", "x.size(1)", "4", "5", line=7, file=FILE, fix="general"))
+    return session(again, shapes=shapes)
+
+
+def test_an_unrolled_loop_is_named_by_its_line():
+    text = first(looped("for t in range(x.shape[1]):"))
+    assert text.startswith("model.py:7: write `for t in range(x.shape[1])` with torch._higher_order_ops.scan")
+    assert "it is unrolled, once for each length (4, 5)" in text
+    assert "unrolled" not in first(looped("y = math.log(x.shape[1])"))
+
+
+def test_a_mark_that_did_not_help_is_not_offered_again():
+    cause = Cause("size", "x.size(1)", "4", "5", is_open=False, fix="Mark it: torch._dynamo.mark_dynamic(x, dim)")
+    conditions = (Condition("x.size(1) % 2 == 0", "", "operation", FILE, 9, "y = scan(x)"),)
+    open_ = dim(1, 5, DimKind.SYMBOLIC, Policy.AUTOMATIC, conditions=conditions)
+    refuted = Tried(Trial(marked=(Marked("x", 1),)), Counts(2, 0, 1), 1.0)
+    shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), open_))),)
+    before = session(recompile(cause))
+    after = session(recompile(cause), shapes=shapes, trials=(refuted,))
+    assert "mark_dynamic(x" in first(before)
+    assert first(after).startswith("Pad to a few lengths: 1 condition on x.size(1) (first in model.py:9)")
+
+
+COUNTER = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        return x * self.steps
+"""
+
+
+def counted(text, line):
+    causes = [Cause("attribute_value", "self.steps", str(n), str(n + 1), line, file=FILE) for n in (1, 2)]
+    made = [recompile(cause, entry=n, nearest=n - 1) for n, cause in enumerate(causes, 1)]
+    return session(*made, listings={FILE: text})
+
+
+def test_a_counter_is_tried_as_a_buffer_and_then_left_open():
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return counted(COUNTER, 10)  # the buffer does not help
+
+    list(trials(counted(COUNTER, 10), attempt))
+    edit = tried[0].edits[0]
+    assert (edit.line, edit.text.strip()) == (7, 'self.register_buffer("steps", torch.tensor(0), persistent=False)')
+    assert tried[1].settings == (("allow_unspec_int_on_nn_module", True),)
+
+
+def test_a_number_that_the_caller_sets_is_left_open():
+    text = COUNTER.replace("        self.steps += 1\n", "")
+    assert "allow_unspec_int_on_nn_module = True" in first(counted(text, 9))
+
+
+def test_flags_of_single_submodules_are_switched_together():
+    flags = (
+        Cause("training_mode", "self.a.training", "True", "False"),
+        Cause("training_mode", "self.b.training", "False", "True"),
+    )
+    mixed = session(Recompile("0/1", "forward", FILE, 3, True, flags, why_expected="Both are normal."))
+    assert "switch all submodules at once (self.a, self.b)" in first(mixed)
+    assert not diagnose(mixed).causes[0].expected
+    both = session(Recompile("0/1", "forward", FILE, 3, True, flags[:1], why_expected="Both are normal."))
+    assert first(both) == ""
+    assert diagnose(both).causes[0].expected
+
+
+def test_an_argument_that_is_left_out_is_always_passed():
+    assert "lways pass mask" in first(session(recompile(Cause("none", "mask", "None", "not None"))))
+    assert "lways pass" not in first(session(recompile(Cause("none", "self.cache", "None", "not None"))))
+    calls = (
+        shaped(0, tensor("L['kwargs']['ids']", 2, 6), tensor("L['kwargs']['attention_mask']", 2, 6)),
+        shaped(1, tensor("L['kwargs']['ids']", 2, 6)),
+    )
+    assert "lways pass attention_mask" in first(
+        session(recompile(Cause("length", "len(kwargs)", "2", "1")), shapes=calls)
+    )
+
+
+def test_a_flag_is_no_reason_for_a_change():
+    text = first(session(recompile(Cause("argument_value", "half", "True", "False", fix="choose with torch.where"))))
+    assert text.startswith("Nothing to change where both values of half")
+    assert "torch.where" not in text
+    assert "both values" not in first(session(recompile(Cause("argument_value", "n", "1", "2"))))
+
+
+def test_what_a_break_hands_on_is_not_for_the_user_to_change():
+    fix = "Cast to one dtype before the call."
+    assert fix in first(session(recompile(Cause("dtype", "x.dtype", "int64", "float32", fix=fix))))
+    assert not first(session(recompile(Cause("dtype", "___stack0.dtype", "int64", "float32", fix=fix))))
+
+
+def test_advice_to_change_nothing_has_no_place():
+    fix = "Nothing, for it is one graph, once."
+    assert first(session(recompile(Cause("zero_one", "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
+
+
+def test_only_inputs_that_are_one_are_cloned():
+    assert "pass y.clone()" in first(session(recompile(Cause("aliasing", "x is y", "False", "True"))))
+    assert "clone" not in first(session(recompile(Cause("aliasing", "None is None", "False", "True"))))
+    assert "clone" not in first(session(recompile(Cause("identity", "self.act", "a", "b"))))
+
+
+def test_a_learning_rate_is_kept_in_a_tensor():
+    rate = recompile(Cause("attribute_value", "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
+    assert first(session(rate)).startswith("lr=torch.tensor(0.1)")
+    assert "torch.tensor(" not in first(session(recompile(Cause("attribute_value", "self.scale", "0.1", "0.09"))))
+
+
+def broken(line, source, gb="GB0000", function="step", called=""):
+    path = (Frame(FILE, line, function, source),)
+    return Break(
+        (gb,), BreakKind.BREAK, Owner.USER, FILE, line, function, source, "", "", 1, (), (path,), called=called
+    )
+
+
+def test_a_training_step_is_one_cause():
+    breaks = (
+        broken(5, "optimizer.zero_grad()", called="Optimizer.zero_grad"),
+        broken(7, "loss.backward()", "GB0123"),
+        broken(9, "return loss.item()", "GB0124"),
+    )
+    found = diagnose(Session(breaks=breaks))
+    assert [cause.kind for cause in found.causes] == ["training_step"]
+    assert "compile the model (and the loss), not the whole training step" in found.advice[0].text
+
+
+def test_an_optimizer_alone_is_compiled_as_it_should_be():
+    found = diagnose(Session(breaks=(broken(5, "optimizer.step()", called="Optimizer.step"),)))
+    assert found.causes[0].expected
+    assert not found.advice
+
+
+def test_a_backward_of_what_a_compiled_call_returns_is_no_training_step():
+    source = "compiled(x).backward()"
+    inside = Frame("/env/torch/nn/parallel/distributed.py", 1757, "_pre_forward", "self.logger.log()")
+    own = broken(5, source)
+    wrapper = replace(own, owner=Owner.TORCH, paths=((*own.paths[0], inside),))
+    assert diagnose(Session(breaks=(own,))).causes[0].kind == "training_step"
+    assert diagnose(Session(breaks=(wrapper,))).causes[0].kind != "training_step"
+
+
+def test_a_whole_step_is_named_before_torchs_own_wrapper():
+    breaks = (
+        replace(broken(5, "optimizer.zero_grad()", called="torch.optim.Optimizer.zero_grad"), owner=Owner.TORCH),
+        broken(7, "loss.backward()", "GB0123"),
+    )
+    assert "not the whole training step" in first(Session(breaks=breaks))
+    assert first(Session(breaks=breaks[:1])) == ""
+
+
+MARKED = """\
+def forward(x):
+    for row in range(x.shape[1]):
+        x = x + row
+    return x
+
+
+def inputs():
+    x = torch.ones(2, 6)
+    torch._dynamo.mark_dynamic(x, 1)
+    return (x,)
+"""
+
+
+def violated():
+    fixed = dim(
+        1,
+        6,
+        DimKind.SPECIALISED,
+        Policy.MARKED_DYNAMIC,
+        fixed=Condition("", "", "number", FILE, 2, "for row in range(x.shape[1]):"),
+    )
+    failed = Shaped(
+        "0/0", "forward", FILE, 1, (tensor("L['x']", dims=(dim(0, 2), fixed)),), fail_type="ConstraintViolationError"
+    )
+    failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
+    return Session(failure=failure, shapes=(failed,), listings={FILE: MARKED})
+
+
+def test_a_violated_mark_is_dropped():
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return Session(graphs=(Graph("0/0", "forward", FILE, 1, 1),))
+
+    done = tuple(trials(violated(), attempt))
+    assert [(edit.line, edit.text) for edit in tried[0].edits] == [(9, "    pass")]
+    advice = diagnose(replace(violated(), trials=done)).advice[0]
+    assert advice.checked
+    assert "model.py:2: `for row in range(x.shape[1]):`" in advice.text
+    assert "model.py:9" in advice.text
+
+
+RESHAPED = """\
+def forward(self, x):
+    return x.reshape({}, -1, 8)
+
+
+def inputs():
+    x = torch.ones(4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    return (x,)
+"""
+
+
+def reshaped(size):
+    text = RESHAPED.format(size)
+    fixed = Condition("", "", "operation", FILE, 2, text.split("\n")[1].strip())
+    batch = dim(0, 4, DimKind.SPECIALISED, Policy.MARKED_DYNAMIC, fixed=fixed)
+    failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
+    failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
+    return Session(failure=failure, shapes=(failed,), listings={FILE: text})
+
+
+@pytest.mark.parametrize("size", ["self.batch", "4"])
+def test_a_size_is_taken_from_the_tensor_where_that_was_seen_to_work(size):
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return Session(graphs=(Graph("0/0", "forward", FILE, 1, 1),))
+
+    done = tuple(trials(reshaped(size), attempt))
+    assert tried[0].edits[0].text.strip() == "return x.reshape(x.shape[0], -1, 8)"
+    advice = diagnose(replace(reshaped(size), trials=done)).advice[0]
+    assert advice.checked
+    assert f"`x.shape[0]` for `{size}`" in advice.text
+    assert "x.shape[0]` for" not in first(reshaped(size))
+
+
+def test_what_was_checked_of_a_mark_is_its_removal():
+    text = first(reshaped("other"))
+    assert "allows 4 only: drop the mark of x.size(0) (model.py:7)." in text
+
+
+def test_what_raises_in_eager_is_put_right_first():
+    failure = Failure(FailurePhase.EAGER, "ValueError", "no", FILE, 2)
+    assert "without torch.compile, too" in first(Session(failure=failure))
+
+
+def test_a_path_of_its_own_while_compiling_is_found():
+    text = "def forward(x):\n    if torch.compiler.is_compiling():\n        raise ValueError\n    return x\n"
+    failure = Failure(FailurePhase.RUN, "Unsupported", "no", FILE, 3)
+    tried = []
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return Session()
+
+    list(trials(Session(failure=failure, listings={FILE: text}), attempt))
+    assert tried[0].edits[0].text == "    if False:"
+
+
+def test_what_raises_before_the_model_was_called_says_nothing_of_eager():
+    failure = Failure(FailurePhase.RUN, "ModuleNotFoundError", "No module named 'torch'")
+    called, not_run = Scenario("base"), Scenario("base", outcome=Outcome.NOT_RUN)
+    assert diagnose(Session(failure=failure, scenarios=(called,))).advice
+    assert not diagnose(Session(failure=failure, scenarios=(not_run,))).advice

@@ -1,0 +1,128 @@
+"""A run that the disk does not take is run and shown, and nothing of it is left."""
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctrace.cli.console import say_unsaved
+from ctrace.inspector.errors import SetupError
+from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
+from ctrace.inspector.files.writing import write_json, write_text
+from ctrace.inspector.model.outcome import Target
+from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.saving import Saving
+from ctrace.inspector.runs.store import Store
+
+TARGET = Target("model.py", "model")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / ".ctrace")
+
+
+def order(saving: Saving) -> Order:
+    log = str(saving.run.log) if saving.run is not None else ""
+    return Order("model", "model.py", None, None, (), Options(), log)
+
+
+def test_a_run_that_is_saved(store: Store) -> None:
+    with Saving(store, TARGET, "before") as saving:
+        assert saving.order(order(saving)).log
+        assert saving.run is not None
+        assert store.prune(0) == []
+        saving.finish(1.0, None, {"verdict": "compiled"}, is_whole=True)
+    assert store.load("before").status == "done"
+    assert store.unsaved == []
+
+
+def test_a_store_that_is_a_file(store: Store) -> None:
+    store.root.write_text("")
+    with Saving(store, TARGET) as saving:
+        assert saving.run is None
+        assert saving.order(order(saving)).log == ""
+        saving.finish(1.0, None, {}, is_whole=False)
+        saving.discard()
+    (error,) = store.unsaved
+    assert error.errno == errno.EEXIST
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_disk_that_fills(step: int, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = [0]
+
+    def filling(write: Callable[..., None]) -> Callable[..., None]:
+        def until_full(*args: object) -> None:
+            writes[0] += 1
+            if writes[0] >= step:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write(*args)
+
+        return until_full
+
+    monkeypatch.setattr("ctrace.inspector.runs.store.write_json", filling(write_json))
+    monkeypatch.setattr("ctrace.inspector.runs.saving.write_text", filling(write_text))
+    with Saving(store, TARGET) as saving:
+        asked = saving.order(order(saving))
+        assert bool(asked.log) == (step == 3)
+        saving.finish(1.0, None, {}, is_whole=True)
+    assert [error.errno for error in store.unsaved] == [errno.ENOSPC]
+    assert [each.name for each in store.root.iterdir()] == [".gitignore"]
+
+
+def test_a_log_that_is_not_whole_is_not_kept(store: Store) -> None:
+    with Saving(store, TARGET) as saving:
+        saving.order(order(saving))
+        saving.finish(1.0, None, {}, is_whole=False)
+    assert store.runs() == []
+    assert reason(store.unsaved[0]) == "the disk did not take all of the log"
+
+
+@pytest.mark.parametrize("how", ["deleted", "a link", "a file", "another folder"])
+def test_a_folder_that_the_program_replaces(how: str, store: Store, tmp_path: Path) -> None:
+    other = tmp_path / "precious"
+    other.mkdir()
+    (other / "file").write_text("x")
+    with Saving(store, TARGET) as saving:
+        saving.order(order(saving))
+        assert saving.run is not None
+        folder = saving.run.folder
+        shutil.rmtree(folder)
+        if how == "a link":
+            folder.symlink_to(other)
+        elif how == "a file":
+            folder.write_text("x")
+        elif how == "another folder":
+            other.rename(folder)
+            other = folder
+        saving.finish(1.0, None, {}, is_whole=True)
+    assert "was deleted or replaced" in reason(store.unsaved[0])
+    assert [each.name for each in other.iterdir()] == ["file"]
+
+
+def test_what_is_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    store.unsaved += [full, full, OSError(errno.EROFS, "Read-only file system")]
+    say_unsaved(store)
+    say_unsaved(store)
+    assert capsys.readouterr().err == (
+        "ctrace: 2 runs were not saved: no space left on device\n"
+        "  free some space (ctrace runs --prune 3), or keep runs elsewhere: CTRACE_DIR=/path/to/folder\n"
+        "ctrace: the run was not saved: read-only file system\n"
+        "  name a folder that you may write to: CTRACE_DIR=/path/to/folder\n"
+    )
+
+
+def test_errors_of_the_system_and_of_ours() -> None:
+    assert is_of_the_system(OSError(errno.EDQUOT, "Disk quota exceeded"))
+    assert not is_of_the_system(FileNotFoundError(errno.ENOENT, "No such file"))
+    assert "ulimit -n" in remedy(OSError(errno.EMFILE, "Too many open files"))
+
+
+def test_what_never_ran_is_not_kept(store: Store) -> None:
+    with pytest.raises(SetupError), Saving(store, TARGET):
+        raise SetupError("Python cannot be started", "allow more")
+    assert store.runs() == []

@@ -1,0 +1,69 @@
+"""Trials of a run: which runs are tried, and what Ctrl-C leaves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.diagnosis import advise
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.session import Failure, FailurePhase, Session
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.runs import capture as run
+from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.target import ModelTarget, ProgramTarget
+from ctrace.inspector.runs.trying import INTERRUPTED, with_trials
+from tests.inspector.diagnosis.test_advise import printing
+
+MODEL = ModelTarget(Path("model.py"), None, None)
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, second: Session | BaseException) -> None:
+    """Let the first trial end well, and the second as said."""
+    left = [printing(0), second]
+
+    def capture(*_args: Any, **_options: Any) -> Session:
+        found = left.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(run, "capture", capture)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [KeyboardInterrupt(), Session(failure=Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted"))],
+)
+def test_an_interrupt_keeps_the_run_and_what_was_tried(
+    second: Session | BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(scene: Scene) -> Iterator[Candidate]:
+        for number, cause in enumerate(scene.causes):
+            yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
+
+    monkeypatch.setattr(advise, "RULES", (rule,))
+    monkeypatch.setattr(advise, "_is_gone", lambda *_: False)
+    stopping(monkeypatch, second)
+    said: list[str] = []
+    session = with_trials(printing(3), None, MODEL, Options(), say=said.append)
+    assert [each.counts for each in session.trials] == [Counts(1, 0, 0, 80.0)]
+    assert [each.what for each in session.problems] == [INTERRUPTED]
+    assert said == ["checking advice, run 1 of at most 3", "checking advice, run 2 of at most 3"]
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        (ProgramTarget(Path("train.py"), None, (), None), Options()),
+        (MODEL, Options(fast=True)),
+        (MODEL, Options(target="h100")),
+        (MODEL, Options(fullgraph=True)),
+    ],
+)
+def test_what_cannot_be_tried_is_left(target: Any, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping(monkeypatch, AssertionError("a trial was run"))
+    session = printing(3)
+    assert with_trials(session, None, target, options) is session

@@ -1,0 +1,37 @@
+"""What scenarios showed."""
+
+from dataclasses import replace
+
+from ctrace.inspector.model.findings import Limit, Recompile
+from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.model.session import Coverage, Scenario, Session
+from ctrace.inspector.scenarios.view import not_compared, provoked
+from tests.support import sessions
+from tests.support.helpers import MODEL
+
+
+def test_each_provoked_scenario_has_an_answer():
+    assert {each.scenario.name: each.answer for each in provoked(sessions.DANGEROUS)} == {
+        "dim0=1": "recompiled once: x.size(0) became 0 or 1",
+        "eval": "no recompile",
+        "no_grad": "runs eagerly: no graph holds any of it",
+        "dtype=float64": "the model itself does not take it: RuntimeError: another dtype",
+        "dim1=8": "fails only when compiled: ValueError: <b>no|such",
+    }
+
+
+def test_a_hit_limit_is_why_it_runs_eagerly():
+    session = replace(sessions.DANGEROUS, limit=Limit(hit=True))
+    answers = {each.scenario.name: each.answer for each in provoked(session)}
+    assert answers["no_grad"] == "runs eagerly: the recompile limit was hit"
+
+
+def test_recompiles_are_counted_and_marked_as_expected():
+    scenario = Scenario("eval", 2, Coverage(2, 2), ScenarioKind.PROVOKED)
+    made = tuple(Recompile(f"0/{n}", "f", MODEL, 1, True, (), scenario="eval", call=0) for n in (1, 2))
+    (only,) = provoked(Session(scenarios=(scenario,), recompiles=made))
+    assert (only.recompiles, only.answer) == (2, "recompiled twice (expected): torch gives no reason")
+
+
+def test_what_was_not_compared_is_grouped_by_reason():
+    assert not_compared(sessions.DANGEROUS) == {"the model gives different results each time": ["clock"]}

@@ -1,0 +1,35 @@
+"""Source as text that parses."""
+
+import warnings
+
+import pytest
+
+from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.source.text import as_program, parsed, text_around
+
+
+@pytest.mark.parametrize("text", ["def f(:", "x = \0", "(" * 1000 + ")" * 1000])
+def test_what_is_no_python_has_no_tree(text: str) -> None:
+    assert parsed(text) is None
+
+
+def test_what_python_warns_of_and_a_mark_of_byte_order_are_read() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parsed('\ufeffp = "\\d"') is not None
+
+
+@pytest.mark.parametrize("line", ["  if x.sum() > 0:", "while x:", "for a in b:", "with open(x) as y:", "def f(x):"])
+def test_the_head_of_a_block_is_a_program(line: str) -> None:
+    assert as_program(line).splitlines() == [line.strip(), "    pass"]
+
+
+@pytest.mark.parametrize("line", ["x = 1", "if x: y()", "", "elif x:", "print(x,"])
+def test_another_line_stays_as_it_is(line: str) -> None:
+    assert as_program(line) == line
+
+
+def test_a_line_stands_in_its_file_or_alone() -> None:
+    frame = Frame("m.py", 7, "forward", "if x:")
+    assert text_around({"m.py": "text"}, frame) == ("text", 7)
+    assert text_around({"other.py": "text"}, frame) == ("if x:\n    pass", 1)

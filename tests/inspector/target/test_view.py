@@ -1,0 +1,73 @@
+"""What a run with `--target` says of the GPU that is not there."""
+
+from dataclasses import replace
+
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.target import Undecided
+from ctrace.inspector.session.summary import next_steps
+from ctrace.inspector.target.view import (
+    left_open,
+    not_emitted,
+    open_sentence,
+    question_sentence,
+    questions,
+    several,
+    target_of,
+    target_sentence,
+)
+from tests.support import built
+from tests.support.targeted import ATTENTION, EMITTED, H100, NOT_ALL, ON_T4
+
+
+def test_nothing_of_a_run_without_a_target() -> None:
+    for session in (Session(), built.SESSION):
+        assert target_of(session) is None
+        assert (target_sentence(session), open_sentence(session), not_emitted(session)) == ("", "", ())
+
+
+def test_which_gpu() -> None:
+    assert target_sentence(EMITTED) == (
+        "Code emitted for h100 (NVIDIA H100 80GB HBM3, sm_90): nothing was run on it, the program ran on cpu."
+    )
+    assert "Kernels were emitted for h100" in next_steps(EMITTED)[0]
+
+
+def test_graphs_without_code_are_named() -> None:
+    assert [graph.id for graph in not_emitted(NOT_ALL)] == ["1/0"]
+    assert "No code was emitted of graph 1/0" in target_sentence(NOT_ALL)
+    assert not_emitted(EMITTED) == ()
+    assert next_steps(NOT_ALL) == ("Read the problems: no code was emitted for h100 of graph 1/0.",)
+
+
+def test_choices_by_kind() -> None:
+    assert [(each.kind, len(each.choices)) for each in left_open(EMITTED)] == [
+        ("padding", 1), ("autotuning", 1), ("configuration", 1),
+    ]  # fmt: skip
+    assert open_sentence(EMITTED).endswith("1 kernel has several configurations")
+    assert left_open(ON_T4) == ()
+
+
+def test_a_choice_of_configuration_is_counted_once() -> None:
+    told = Undecided("0/0", EMITTED.built[0].stage, "configuration", ATTENTION, "both are compiled")
+    (*_, last) = left_open(replace(EMITTED, undecided=(told,)))
+    assert last.choices == (told,)
+
+
+def test_a_kind_that_is_not_known_here() -> None:
+    told = replace(EMITTED.undecided[0], kind="folding")
+    (only,) = left_open(replace(EMITTED, built=(), undecided=(told, told)))
+    assert only.sentence == "2 choices of folding"
+
+
+def test_several_configurations_of_which_none_is_chosen() -> None:
+    assert list(several(EMITTED).values()) == [2]
+    chosen = (replace(EMITTED.built[0], chosen=True), *EMITTED.built[1:])
+    assert several(replace(EMITTED, built=chosen)) == {}
+
+
+def test_questions_that_may_go_another_way_come_first() -> None:
+    first, second = questions(EMITTED)
+    assert (first.asked, second.as_target) == ("x.is_cuda", True)
+    assert "might go another way" in question_sentence(first)
+    assert question_sentence(second).endswith("as it would be with the GPU")
+    assert H100.target == "h100"

@@ -1,0 +1,261 @@
+"""The JSON Schemas that ctrace ships: generated from the code, and true of what the commands print."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import schemas
+import shapes
+import typer.main
+
+from ctrace.cli.commands import doctor, runs
+from ctrace.cli.commands import graph_views as graphviews
+from ctrace.cli.commands import kernel_views as kernelviews
+from ctrace.cli.main import _app
+from ctrace.inspector.breaks.lessons import cause_lesson, lesson
+from ctrace.inspector.bytecode.view import function_codes
+from ctrace.inspector.doctor import Finding
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.fusion.view import parts
+from ctrace.inspector.gpus.table import gpus
+from ctrace.inspector.guards.view import Choice, heads
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.runs.store import Run
+from ctrace.reports.escape import json_document
+from ctrace.reports.gate.json import render_check_json
+from ctrace.reports.json import bytecode as json_bytecode
+from ctrace.reports.json import fusion as json_fusion
+from ctrace.reports.json import guards as json_guards
+from ctrace.reports.json import recompiles as json_recompiles
+from ctrace.reports.json import shapes as json_shapes
+from ctrace.reports.json import targets as json_targets
+from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.report import render_breaks_json, render_json
+from ctrace.reports.json.side_by_side import render_side_by_side_json
+from tests.integration import attention
+from tests.support import (
+    built,
+    fusions,
+    guarded,
+    helpers,
+    kernelsessions,
+    outcomes,
+    recompiled,
+    sessions,
+    sizes,
+    targeted,
+    userkernels,
+)
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+FILES = sorted(schemas.FOLDER.glob("*.json"))
+
+
+def _sessions() -> Iterator[tuple[str, Session]]:
+    """Yield every session that the tests build, and every recorded log."""
+    for module in (
+        attention,
+        built,
+        fusions,
+        guarded,
+        kernelsessions,
+        recompiled,
+        sessions,
+        sizes,
+        targeted,
+        userkernels,
+    ):
+        for name, value in vars(module).items():
+            if isinstance(value, Session):
+                yield f"{module.__name__}.{name}", value
+    yield from sessions.ALL.items()
+
+
+SESSIONS = dict(_sessions())
+LOGS = [path.stem for path in sorted(DATA.glob("*.log"))]
+
+
+def _every_bytecode(session: Session) -> str:
+    compiled = [each for code in function_codes(session) for each in code.compiled]
+    return json_bytecode.render_bytecode_json(session, compiled, source=True)
+
+
+def _graphs(**asked: Any) -> Callable[[Session], str]:
+    return lambda session: graphviews.data(session, graphviews.Asked(**asked))
+
+
+def _kernels(**asked: Any) -> Callable[[Session], str]:
+    return lambda session: kernelviews.data(session, kernelviews.Asked(**asked))
+
+
+def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
+    return lambda session: render_side_by_side_json({"a100": session, "h100": session}, {"l4": "no"}, each)
+
+
+WRITTEN: list[tuple[str, Callable[[Session], str]]] = [
+    ("explain", render_json),
+    ("explain", _several(render_json)),
+    ("run", render_json),
+    ("breaks", lambda session: render_breaks_json(session, None)),
+    ("recompiles", json_recompiles.render_recompiles_json),
+    ("guards", lambda session: json_guards.render_guards_json(session, heads(session), Choice())),
+    ("shapes", json_shapes.render_shapes_json),
+    ("bytecode", _every_bytecode),
+    ("graphs", _graphs()),
+    ("graphs", _graphs(passes=True)),
+    ("graphs", _graphs(stage="dynamo")),
+    ("graphs", _graphs(stage="forward")),
+    ("graphs", _graphs(diff="dynamo..forward")),
+    ("graphs", _graphs(line="model.py:5")),
+    ("fusion", lambda session: json_fusion.render_fusion_json(session, parts(session))),
+    ("kernels", _kernels()),
+    ("kernels", _kernels(source=True)),
+    ("kernels", _kernels(wrapper=True)),
+    ("kernels", _kernels(line="model.py:5")),
+    ("kernels", _kernels(ir="ptx")),
+    ("kernels", _several(_kernels())),
+]
+
+
+@pytest.fixture(scope="module")
+def validators() -> dict[str, jsonschema.Draft202012Validator]:
+    read = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FILES}
+    return {name: jsonschema.Draft202012Validator(schemas.closed(schema)) for name, schema in read.items()}
+
+
+Validators = dict[str, jsonschema.Draft202012Validator]
+
+
+def _fits(validators: Validators, command: str, text: str) -> None:
+    error = jsonschema.exceptions.best_match(validators[command].iter_errors(json.loads(text)))
+    assert error is None, f"{command}: {error.json_path}: {error.message[:500]}"
+
+
+def test_the_files_are_generated_from_the_code() -> None:
+    on_disk = {path.name: path.read_text(encoding="utf-8") for path in FILES}
+    stale = [name for name, text in schemas.texts().items() if on_disk.get(name) != text]
+    assert (stale, set(on_disk) - set(schemas.texts())) == ([], set()), "run `make schemas`, and commit what it writes"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """What the toy writer writes."""
+
+    name: str
+    kind: Owner
+    size: int | None = None
+    """In bytes."""
+    pair: tuple[int, str] | None = None
+
+
+def _toy(each: Toy, some: Sequence[Toy]) -> dict[str, Any]:
+    if each.size is None:
+        return {"name": each.name, "size": None, "small": True}
+    head = {"name": each.name or None, "size": each.size}
+    return {**head, "kind": str(each.kind), "pair": each.pair and list(each.pair), "others": [one.name for one in some]}
+
+
+def _beyond(each: Toy) -> dict[str, Any]:
+    return {"name": (lambda: each.name)()}
+
+
+def test_a_writer_is_followed_through_its_branches() -> None:
+    shape = schemas._schema(shapes.Writers().returned(_toy))
+    assert shape["required"] == ["name", "size"]
+    assert shape["properties"] == {
+        "name": {"type": ["string", "null"]},
+        "size": {"type": ["null", "integer"]},
+        "small": {"const": True},
+        "kind": {"enum": ["user", "library", "torch"]},
+        "pair": {
+            "type": ["array", "null"],
+            "prefixItems": [{"type": "integer"}, {"type": "string"}],
+            "items": False,
+            "minItems": 2,
+        },
+        "others": {"type": "array", "items": {"type": "string"}},
+    }
+
+
+def test_a_writer_that_cannot_be_followed_is_refused() -> None:
+    with pytest.raises(shapes.UnknownSyntaxError, match=r"_beyond: .*lambda.*; teach tools"):
+        shapes.Writers().returned(_beyond)
+
+
+def test_every_command_with_json_has_one() -> None:
+    commands = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
+    with_json = {name for name, each in commands.items() if any("--json" in option.opts for option in each.params)}
+    assert with_json == set(schemas.COMMANDS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_is_a_schema_that_says_what_everything_is(path: Path) -> None:
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    anything = path.read_text(encoding="utf-8").count("{}")
+    assert anything == (1 if path.stem == "runs" else 0), "a value without a type: annotate what it is made of"
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_reports_fit(name: str, validators: Validators) -> None:
+    _all_fit(SESSIONS[name], validators)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_reports_of_recorded_logs_fit(name: str, validators: Validators) -> None:
+    _all_fit(helpers.recorded(name), validators)
+
+
+def _all_fit(session: Session, validators: Validators) -> None:
+    for command, write in WRITTEN:
+        try:
+            text = write(session)
+        except CtraceError:
+            continue
+        _fits(validators, command, text)
+
+
+@pytest.mark.parametrize("name", outcomes.ALL)
+def test_checks_fit(name: str, validators: Validators) -> None:
+    _fits(validators, "check", render_check_json(outcomes.ALL[name]))
+
+
+@pytest.mark.parametrize("name", ["GB0170", "loop", "print"])
+def test_lessons_on_breaks_fit(name: str, validators: Validators) -> None:
+    _fits(validators, "breaks", render_lesson_json(lesson(name)))
+
+
+@pytest.mark.parametrize("name", ["size", "identity"])
+def test_lessons_on_causes_fit(name: str, validators: Validators) -> None:
+    _fits(validators, "recompiles", render_cause_lesson_json(cause_lesson(name)))
+
+
+def test_gpus_fit(validators: Validators) -> None:
+    table = gpus(())
+    _fits(validators, "targets", json_targets.render_targets(table.values()))
+    _fits(validators, "targets", json_targets.render_target(table["h100"]))
+
+
+def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
+    _fits(validators, "kernels", _kernels(dump=tmp_path / "dump")(kernelsessions.KERNELS))
+
+
+def test_lists_of_runs_and_of_what_doctor_found_fit(validators: Validators) -> None:
+    """`ctrace runs` and `ctrace doctor` write data of their own."""
+    run = Run(Path("run"), "run", Target(path="model.py"), created=1.0)
+    _fits(validators, "runs", json_document([runs._data(run)]))
+    _fits(validators, "doctor", json_document([doctor._data(Finding("torch", True, "2.13"))]))
+
+
+def test_a_name_that_no_schema_knows_is_found(validators: Validators) -> None:
+    data = json.loads(render_json(sessions.ALL["partial"]))
+    data["breaks"][0]["surprise"] = 1
+    assert not validators["explain"].is_valid(data)
+    data = json.loads(render_json(sessions.ALL["partial"]))
+    data["verdict"] = "fine"
+    assert not validators["explain"].is_valid(data)

@@ -1,0 +1,80 @@
+"""`ctrace guards` on screen."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.guards.view import Choice, heads
+from ctrace.inspector.model.session import Session
+from ctrace.reports.terminal.guards.screen import guards_screen
+from tests.support import guarded, sessions
+from tests.support.golden import WIDTHS, assert_golden, drawn
+
+VIEWS = ("summary", "line", "kind", "object", "tree", "cost")
+ANY = Choice()
+
+
+def _screen(
+    session: Session, width: int = 80, *, view: str = "summary", choice: Choice = ANY, all_of_it: bool = False
+) -> str:
+    return drawn(guards_screen(session, heads(session), choice, width, view=view, all_of_it=all_of_it), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_screen(view: str, width: int) -> None:
+    assert_golden(f"guards-{view}-{width}.txt", _screen(guarded.GUARDED, width, view=view))
+
+
+@pytest.mark.parametrize("width", [40, *WIDTHS])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("session", [guarded.GUARDED, guarded.HOSTILE, guarded.UNREAD])
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(session: Session, view: str, width: int) -> None:
+    for line in _screen(session, width, view=view, all_of_it=True).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\u202e"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_foreign_text_cannot_control_the_terminal(view: str, letter: str) -> None:
+    assert letter not in _screen(guarded.HOSTILE, view=view, all_of_it=True)
+
+
+def test_a_choice_lists_guards_one_by_one() -> None:
+    screen = _screen(guarded.GUARDED, choice=Choice(kind="tensor", name="images"))
+    assert "1 guard of these asked for" in screen
+    assert "images  Tensor float32[8, 3, 32, 32]" in screen
+    assert "channels last" in screen
+
+
+def test_what_was_not_measured_is_said() -> None:
+    uncosted = replace(guarded.GUARDED, guards={"0/1": guarded.GUARDED.guards["0/1"]})
+    assert "Not measured: run `ctrace guards --cost TARGET`" in _screen(uncosted, view="cost")
+
+
+def test_a_call_that_was_not_timed_is_said() -> None:
+    untimed = replace(guarded.GUARDED, scenarios=())
+    assert "One call of the compiled function: not measured." in _screen(untimed, view="cost")
+
+
+def test_guards_against_a_call() -> None:
+    assert "One call in base takes 400.0 µs" in _screen(guarded.GUARDED, 140, view="cost")
+    assert "guards are 1.5 %" in _screen(guarded.GUARDED, 140, view="cost")
+
+
+def test_without_guards_that_is_said() -> None:
+    assert "No guards" in _screen(sessions.NOTHING)
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    screen = _screen(guarded.UNREAD)
+    assert "1 line of torch's could not be read" in screen
+    assert "recorded otherwise" in screen
+
+
+def test_all_shows_every_compilation() -> None:
+    assert "Other compilations" in _screen(guarded.GUARDED)
+    shown = _screen(guarded.GUARDED, all_of_it=True)
+    assert "Other compilations" not in shown
+    assert "60.0 µs" in shown

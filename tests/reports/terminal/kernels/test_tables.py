@@ -1,0 +1,133 @@
+"""`ctrace kernels` on screen, and the kernels of `ctrace explain`."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctrace.cli.commands.kernel_views import Asked, screen
+from ctrace.inspector.model.session import Session
+from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.kernels.tables import fitted
+from tests.support import kernelsessions as made
+from tests.support.golden import WIDTHS, assert_golden, drawn
+
+ASKED = {
+    "all": Asked(),
+    "fused": Asked(kernel="per"),
+    "called": Asked(kernel="mm", all_of_it=True),
+    "unknown": Asked(kernel="scale"),
+    "line": Asked(line="model.py:5-7"),
+    "eager": Asked(line="model.py:14"),
+    "source": Asked(source=True),
+    "wrapper": Asked(wrapper=True),
+}
+WHOLE = ("source", "wrapper")
+"""Screens with code, of which no line is cut."""
+
+
+def _drawn(session: Session, asked: Asked, width: int, *, colours: bool = False) -> str:
+    return drawn(screen(session, asked, width), width, colours=colours)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ASKED)
+def test_screen(name: str, width: int) -> None:
+    assert_golden(f"kernels-{name}-{width}.txt", _drawn(made.KERNELS, ASKED[name], width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_screen_of_an_old_log(width: int) -> None:
+    names = ("all", "fused", "line", "source")
+    assert_golden(f"kernels-old-{width}.txt", "\n".join(_drawn(made.OLD, ASKED[name], width) for name in names))
+
+
+HOSTILE_ASKED = [Asked(), Asked(kernel="script"), Asked(line="1"), Asked(source=True), Asked(wrapper=True)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_hostile_screen(width: int) -> None:
+    assert_golden(
+        f"kernels-hostile-{width}.txt", "\n".join(_drawn(made.HOSTILE, asked, width) for asked in HOSTILE_ASKED)
+    )
+
+
+@pytest.mark.parametrize("asked", HOSTILE_ASKED)
+def test_foreign_text_cannot_control_the_terminal(asked: Asked) -> None:
+    shown = _drawn(made.HOSTILE, asked, 80)
+    assert not [letter for letter in ("\x1b", "\u202e", "\r") if letter in shown]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("session", [made.KERNELS, made.OLD, made.HOSTILE])
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in WHOLE])
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: Session, width: int) -> None:
+    asked = ASKED[name] if session is not made.HOSTILE else HOSTILE_ASKED[list(ASKED).index(name) % 3]
+    for line in _drawn(session, asked, width).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_code_is_complete_beside_the_comments(width: int) -> None:
+    lines = _drawn(made.KERNELS, Asked(source=True, kernel="per"), width).splitlines()
+    assert [line for line in lines if not line.lstrip().startswith("#")] == [*made.TRITON.splitlines(), ""]
+
+
+def test_colours_only_on_a_terminal() -> None:
+    assert "\x1b[" not in _drawn(made.KERNELS, ASKED["source"], 80)
+    assert "\x1b[" in _drawn(made.KERNELS, ASKED["source"], 80, colours=True)
+
+
+def test_names_stay_apart_on_a_narrow_screen() -> None:
+    names = [f"triton_poi_fused__to_copy_add_clone_convolution_relu_{number}" for number in range(12)]
+    kernels = tuple(replace(made.PER, name=name) for name in names)
+    shown = _drawn(replace(made.KERNELS, kernels=kernels), Asked(), 80)
+    column = [line.split()[0] for line in shown.splitlines() if line.startswith("triton") and "…" in line]
+    assert len(column) == len(set(column)) == len(names)
+
+
+def test_what_is_not_known_is_not_a_zero() -> None:
+    shown = _drawn(made.OLD, Asked(), 80)
+    assert "bytes and FLOPs not known" in shown
+    assert " 0 " not in shown
+
+
+def test_all_known_needs_no_explanation() -> None:
+    assert "?" not in _drawn(made.KNOWN, Asked(), 80)
+
+
+def test_a_run_without_kernels_says_so() -> None:
+    assert "No kernel was generated in this run." in _drawn(replace(made.KERNELS, kernels=()), Asked(), 80)
+
+
+def test_long_lists_are_counted_and_all_shows_them() -> None:
+    kernels = tuple(
+        replace(made.PER, graph=f"{part}/0", name=f"k_{number}") for part in range(8) for number in range(14)
+    )
+    session = replace(made.KERNELS, kernels=kernels)
+    shown = _drawn(session, Asked(), 80)
+    assert shown.count("and 2 more kernels: see --all") == 6
+    assert "and 2 more graph parts: see --all" in shown
+    assert "more" not in _drawn(session, Asked(all_of_it=True), 80)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room", "given"), [((4, 3, 2), 20, [4, 3, 2]), ((40, 30, 2), 32, [20, 10, 2]), ((9, 9), 0, [1, 1])]
+)
+def test_columns_share_what_room_there_is(wanted: tuple[int, ...], room: int, given: list[int]) -> None:
+    assert fitted(wanted, room) == given
+
+
+class TestExplain:
+    @pytest.mark.parametrize("width", WIDTHS)
+    def test_kernels_come_by_bytes(self, width: int) -> None:
+        shown = drawn(explain_screen(made.KERNELS, width, verbose=True), width)
+        kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
+        assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
+        rows = kernels.partition("\nkernel ")[2].splitlines()[1:]
+        first = [row.split()[0] for row in rows]
+        assert [name[:6] for name in first] == ["mm", "triton", "triton", "cpp_fu", "scale_"]
+
+    def test_more_than_fit_are_counted(self) -> None:
+        session = replace(made.KERNELS, kernels=tuple(replace(made.PER, name=f"k_{at}") for at in range(9)))
+        assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80, verbose=True), 80)

@@ -1,0 +1,38 @@
+"""User-written Triton kernels on a screen, and as JSON data."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ctrace.inspector.model.session import Session
+from ctrace.reports.json.user_kernels import user_kernels_data
+from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.userkernels import ADD, CWD, SESSION
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_screen(width: int) -> None:
+    assert_golden(f"userkernels-{width}.txt", drawn(user_kernels_section(SESSION), width))
+
+
+def test_nothing_is_shown_where_there_is_none() -> None:
+    assert list(user_kernels_section(Session())) == []
+
+
+def test_what_a_screen_leaves_out_is_counted() -> None:
+    many = Session(user_kernels=tuple(replace(ADD, line=line) for line in range(8)))
+    assert "and 2 more calls of kernels: see --json" in drawn(user_kernels_section(many), 80)
+    assert "more" not in drawn(user_kernels_section(many, most=None), 80)
+
+
+def test_data_is_json_and_says_what_is_not_known() -> None:
+    data = json.loads(json.dumps(user_kernels_data(SESSION)))
+    assert [each["assumed"] for each in data] == [False, True, True, None]
+    assert data[0]["written"] == ["out_ptr"]
+    assert data[0]["name"] == "add_relu_kernel_0"
+    assert data[2]["name"] is None
+    assert data[2]["op"]["fallbacks"] == ["cpu"]
+    assert data[3]["written"] is None
+    assert CWD not in data[0]["file"]

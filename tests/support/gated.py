@@ -1,0 +1,104 @@
+"""What the tests of the gate share: sessions from source text, and states, locks and judgements made by hand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ctrace.inspector.gate.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.gate.outcome import judged
+from ctrace.inspector.gate.policy.model import Allow, Count, Limits, Policy
+from ctrace.inspector.gate.state import state_of
+from ctrace.inspector.gate.verdict import Checked, Outcome, Seen
+from ctrace.inspector.model.findings import Break, BreakKind, Cost, Owner, Skip
+from ctrace.inspector.model.session import Environment, Graph, Session
+from ctrace.inspector.runs.order import Options
+
+ROOT = Path("/home/user/project")
+TODAY = date(2026, 7, 1)
+MODEL = JobKey("model.py")
+GB = "GB0059"
+
+
+def at_text(source: str, text: str, **parts: Any) -> Break:
+    """Break at the only line of a source that holds a text."""
+    (line,) = (number for number, each in enumerate(source.split("\n"), 1) if text in each)
+    known = {
+        "gb": (GB,), "kind": BreakKind.BREAK, "owner": Owner.USER, "file": f"{ROOT}/model.py", "line": line,
+        "function": "forward", "source": source.split("\n")[line - 1].strip(), "reason": "", "fix": "", "times": 1,
+        "compilations": ("0/0",), "cost": Cost(1, 1),
+    }  # fmt: skip
+    return Break(**{**known, **parts})
+
+
+def session_of(
+    source: str, breaks: Sequence[Break] = (), skips: Sequence[Skip] = (), file: str = f"{ROOT}/model.py", **parts: Any
+) -> Session:
+    """Make the session of a model's source, in which something was compiled."""
+    return Session(
+        environment=Environment(torch="2.13.0"),
+        graphs=tuple(Graph(f"{number}/0", "forward", file, 1, 2) for number in range(len(breaks) + 1)),
+        breaks=tuple(replace(each, file=file) for each in breaks),
+        skips=tuple(replace(each, file=file) for each in skips),
+        listings={file: source},
+        **parts,
+    )
+
+
+def state(session: Session, job: JobKey = MODEL) -> State:
+    """Take from a session what a gate looks at."""
+    return state_of(session, job, ROOT)
+
+
+def site(text: str = "print(x)", place: str = "model.py::Net.forward", gb: str = GB, **parts: Any) -> Site:
+    """Make a site; `kind` and `owner` are of its key."""
+    key = SiteKey(parts.pop("kind", SiteKind.BREAK), (gb,), parts.pop("owner", Owner.USER), place, text)
+    return Site(key, **parts)
+
+
+def state_with(*sites: Site, torch: str = "2.13", coverage: float | None = None, **counts: int) -> State:
+    """Make the state of a job by hand; counts of sites follow from them."""
+    by_kind = {Count.BREAKS: SiteKind.BREAK, Count.SKIPPED: SiteKind.SKIP, Count.RECOMPILES: SiteKind.RECOMPILE}
+    counted = {count: sum(each.key.kind is kind for each in sites) for count, kind in by_kind.items()}
+    numbers = {Count(name): number for name, number in counts.items()}
+    return State(MODEL, torch, {Count.GRAPHS: 1, Count.LIMIT_HITS: 0, **counted, **numbers}, coverage, sites)
+
+
+def seen_of(given: State, limits: Limits | None = None, job: JobKey | None = None, **parts: Any) -> Seen:
+    """Say that a job ran and showed a state."""
+    key = job or given.job
+    ran = Job(key, key.model, Options(), limits or Limits(), known_as=parts.pop("known_as", None))
+    return Seen(ran, replace(given, job=key), **parts)
+
+
+def lock_of(given: State, job: JobKey | None = None) -> Lock:
+    """Write down a state as it is."""
+    counts = {count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS)}
+    sites = tuple(Known(each.key, each.times) for each in given.sites)
+    return Lock({given.torch: {job or given.job: Baseline(counts, sites)}}, "ctrace.lock")
+
+
+def outcome_of(
+    seen: Seen | Sequence[Seen], lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any
+) -> Outcome:
+    """Judge jobs."""
+    every = [seen] if isinstance(seen, Seen) else list(seen)
+    today = parts.pop("today", TODAY)
+    return judged(every, Policy(allow=tuple(allow)), lock or Lock(), today, **parts)
+
+
+def checked_of(seen: Seen, lock: Lock | None = None, allow: Iterable[Allow] = (), **parts: Any) -> Checked:
+    """Judge one job."""
+    (only,) = outcome_of(seen, lock, allow, **parts).checked
+    return only
+
+
+def kinds(found: Checked | Outcome) -> list[str]:
+    """Name what was found, in its order."""
+    return [str(each.kind) for each in found.findings]
+
+
+def counts_of(given: State) -> Mapping[Count, int]:
+    """Give the counts that are not 0."""
+    return {count: number for count, number in given.counts.items() if number}

@@ -1,0 +1,29 @@
+"""Screens: draw one, and compare it with the expected one in tests/golden/; `CTRACE_UPDATE_GOLDEN=1 pytest` writes them."""
+
+import io
+import os
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+
+from ctrace.reports.terminal.parts import render
+from tests.support.places import TESTS
+
+_FOLDER = TESTS / "golden"
+WIDTHS = (80, 140)
+
+
+def drawn(screen: Iterable[RenderableType], width: int, *, colours: bool = False) -> str:
+    """Print a screen as a terminal of some width would show it."""
+    text = io.StringIO()
+    render(screen, Console(file=text, width=width, force_terminal=colours, legacy_windows=False))
+    return text.getvalue()
+
+
+def assert_golden(name: str, text: str) -> None:
+    """Fail, showing both, when `text` is not what tests/golden/<name> holds."""
+    path = _FOLDER / name
+    if os.environ.get("CTRACE_UPDATE_GOLDEN"):
+        assert not os.environ.get("CI"), "goldens are rewritten where somebody reads them, not in CI"
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; look at both, then CTRACE_UPDATE_GOLDEN=1"
