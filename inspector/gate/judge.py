@@ -1,16 +1,63 @@
-"""Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it."""
+"""Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it.
+
+How a gate says things in one line.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
 from ctrace.inspector.gate.lock.matching import Matched, matched
-from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Site, SiteKind, State
+from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy.allowed import allowing
 from ctrace.inspector.gate.policy.model import CPU, STRICT, Allow, Count, Limits, Policy
-from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
 from ctrace.inspector.gate.state import OF_SITES, count_of
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Seen
+
+NAMES = {
+    Count.BREAKS: "graph breaks",
+    Count.LIBRARY_BREAKS: "graph breaks in libraries",
+    Count.TORCH_BREAKS: "graph breaks in torch",
+    Count.SKIPPED: "functions left in eager",
+    Count.RECOMPILES: "recompiles after warm-up",
+    Count.GRAPHS: "graphs",
+    Count.EAGER_OPS: "ops left in eager",
+    Count.LIMIT_HITS: "functions at the recompile limit",
+    Count.KERNELS: "kernels",
+    Count.SPILLS: "spilled registers",
+    Count.MISSED_BYTES: "bytes of missed fusions",
+}
+
+
+def new_site(key: SiteKey) -> str:
+    """Say `+1 GB0170 mask.py::Mask.forward`."""
+    return f"+1 {named(key)}"
+
+
+def gone_site(key: SiteKey) -> str:
+    """Say `-1 GB0170 mask.py::Mask.forward`."""
+    return f"-1 {named(key)}"
+
+
+def named(key: SiteKey) -> str:
+    """Name a site: what it is, and where."""
+    return f"{_what(key)} {key.place}"
+
+
+def _what(key: SiteKey) -> str:
+    causes = "+".join(key.causes)
+    match key.kind:
+        case SiteKind.BREAK:
+            return causes or "break"
+        case SiteKind.DISABLED:
+            return f"disabled ({causes})"
+        case SiteKind.SKIP:
+            return f"left in eager ({causes})"
+        case SiteKind.RECOMPILE:
+            return f"recompile ({causes})"
+        case SiteKind.DANGER:
+            return f"other results ({causes})"
+
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
 """Counts that rise with each new site: where there is one, it is the news."""

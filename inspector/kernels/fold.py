@@ -1,19 +1,55 @@
-"""Put together what is known of the kernels of each graph part."""
+"""Put together what is known of the kernels of each graph part.
 
+Which of the user's lines each line of a kernel's source comes from.
+
+Capture knows lines by their text, and by the kernel object that wrote them. In a C++ kernel several objects write into
+one source, each into blocks of its own, and the same text may be in several of them: then those objects count that
+have written all of the block.
+"""
+
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from ctrace.inspector.kernels.arguments import Names
 from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
-from ctrace.inspector.kernels.user_lines import statements_of
-from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, PartGenerated
+from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Lines, PartGenerated
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.fusion import Fusion, Node
-from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.model.user_kernels import UserKernel, UserKernelLowered, UserKernelWritten
 from ctrace.inspector.source.stacks import user_lines
 from ctrace.inspector.words.counting import named
+
+_Line = tuple[int, int]
+"""Number in the source, from 1, and checksum."""
+
+
+def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, str]) -> tuple[Statement, ...]:
+    """Give the lines of a source whose origin is known and is the user's or a library's."""
+    objects = tuple(lines for lines in written if lines)
+    found = []
+    for block in _blocks(source, objects):
+        owners = [lines for lines in objects if all(text in lines for _, text in block)] or objects
+        for number, text in block:
+            stacks = [stack for lines in owners for stack in lines.get(text, ())]
+            if places := user_lines(stacks, prefixes):
+                found.append(Statement(number, places))
+    return tuple(found)
+
+
+def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
+    """Give known lines that follow each other without an unknown one in between."""
+    known = {text for lines in objects for text in lines}
+    numbered = [
+        (number, zlib.crc32(line.strip().encode("utf-8", "replace")))
+        for number, line in enumerate(source.split("\n"), 1)
+    ]
+    for is_known, block in groupby(numbered, key=lambda line: line[1] in known):
+        if is_known:
+            yield list(block)
 
 
 @dataclass(frozen=True, slots=True)

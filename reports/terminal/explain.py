@@ -1,4 +1,7 @@
-"""`ctrace explain` as one screen: the verdict first, then what matters most, each with its line, reason and fix."""
+"""`ctrace explain` as one screen: the verdict first, then what matters most, each with its line, reason and fix.
+
+What scenarios showed: results that differ from eager, and what was provoked.
+"""
 
 from collections.abc import Iterator
 
@@ -12,7 +15,9 @@ from ctrace.inspector.graphs.attention import State, kinds, unfused
 from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.graphs.fates import cut_off, happened
 from ctrace.inspector.kernels.user_kernels_view import in_one_line, stuck
+from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.scenarios.view import not_compared, provoked
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps
 from ctrace.inspector.shapes.view import violations
@@ -22,9 +27,41 @@ from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title
 from ctrace.reports.terminal.graphs.attention import places
 from ctrace.reports.terminal.kernels.tables import most_moving
-from ctrace.reports.terminal.parts import MOST, hanging, headline, item, more, section, table
-from ctrace.reports.terminal.scenarios import not_compared_lines, provoked_findings
+from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.target.screen import facts, in_short
+from ctrace.reports.text.comparison import rounded
+
+_NAME = 24
+_REASONS = 2
+_PROVOKED = 10
+
+
+def not_compared_lines(session: Session) -> Iterator[RenderableType]:
+    """Say which scenarios were not compared with eager, and why."""
+    reasons = not_compared(session)
+    for why, names in list(reasons.items())[:_REASONS]:
+        shown = fmt.listed((fmt.one_line(name, 30) for name in names), 4)
+        yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
+    yield from more(len(reasons), "reason", most=_REASONS)
+    explained = list(rounded(session))
+    for sentence in explained[:_REASONS]:
+        yield item(Text(f"\n{fmt.one_line(sentence, 240)}", style="dim"))
+    yield from more(len(explained), "comparison", most=_REASONS)
+
+
+def provoked_findings(session: Session) -> Iterator[RenderableType]:
+    """Show in one line each what was provoked, and what came of it."""
+    tried = provoked(session)
+    if not tried:
+        return
+    yield section("Provoked")
+    rows = Table.grid(padding=(0, GAP, 0, 0))
+    for each in tried[:_PROVOKED]:
+        style = "red" if each.scenario.outcome is Outcome.COMPILE_FAILED else ""
+        rows.add_row(fmt.one_line(each.scenario.name, _NAME), Text(fmt.one_line(each.answer, 120), style=style))
+    yield item(rows)
+    yield from more(len(tried), "scenario", most=_PROVOKED)
+
 
 _PROBLEMS = 2
 """Problems that the short screen shows; the verbose one has more."""

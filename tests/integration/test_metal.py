@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.capture.virtual.compiling.kernel_sources import sources_of
+from ctrace.inspector.capture.virtual.compiling.compile_kernels import sources_of
 from ctrace.inspector.kernels.built_view import codes, resources
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.built import IR_STAGES

@@ -4,8 +4,11 @@ The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.p
 each names the innermost frame only, in a shortened file name. We keep the stack of each, in the same order.
 Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
 (guards.py:202), called once a tree is finished. Both are the same in 2.11.
+
+What the arguments of a wrapped function are called in the function itself.
 """
 
+import inspect
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +25,25 @@ from ctrace.inspector.capture.guards.cost import cost_of
 from ctrace.inspector.capture.guards.stacks import GuardStacks, Stack, frames
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import Scope
-from ctrace.inspector.capture.guards.wrapped_arguments import arguments
+
+
+def arguments(f_locals: dict[str, Any]) -> list[str]:
+    """Name what `args` holds, in order, where a frame is torch's `inner(*args, **kwargs)` around a module or function.
+
+    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which calls its `fn` with them. Empty: it is
+    another frame, or the names are not known.
+    """
+    import torch
+
+    if set(f_locals) != {"fn", "args", "kwargs"}:
+        return []
+    called = f_locals["fn"]
+    try:
+        signature = inspect.signature(called.forward if isinstance(called, torch.nn.Module) else called)
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:

@@ -4,6 +4,10 @@ Inductor makes the candidates itself (templates in each configuration, calls of 
 `AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which builds them first (`make_precompile_fn`)
 and times them then (`do_autotuning`): only these two are replaced. The scheduler times fusions of its own accord
 (`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py): these run until they need the device.
+
+Describe the ways that Inductor would time: the choices of one operation.
+
+A choice is a `ChoiceCaller` (2.11 to 2.13, _inductor/ir.py); its classes are those of select_algorithm.py.
 """
 
 import functools
@@ -18,8 +22,43 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
-from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
 from ctrace.inspector.source.stacks import user_lines
+
+_LANGUAGES = {
+    "TritonTemplateCaller": "triton",
+    "ExternKernelCaller": "external",
+    "SubgraphChoiceCaller": "graph",
+    "CUTLASSTemplateCaller": "cutlass",
+}
+_SHOWN = 3
+
+
+def candidate(choice: Any) -> dict[str, Any]:
+    """Describe one choice for the log."""
+    return {
+        "name": choice.name,
+        "language": _LANGUAGES.get(type(choice).__name__, ""),
+        "configuration": choice.description,
+    }
+
+
+def taken_of(choices: list[Any]) -> Any:
+    """Give the choice that torch itself takes where it has no times: a library's, else the first."""
+    return next((choice for choice in choices if type(choice).__name__ == "ExternKernelCaller"), choices[0])
+
+
+def subject_of(name: str, choice: Any) -> str:
+    """Name an operation by the shapes that it is given and their type: `mm(128x64, 64x256) bfloat16`."""
+    nodes = choice.input_nodes
+    shapes = ["x".join(map(_factor, node.get_size())) for node in nodes[:_SHOWN]]
+    more = ["..."] if len(nodes) > _SHOWN else []
+    return f"{name}({', '.join(shapes + more)}) {str(nodes[0].get_dtype()).removeprefix('torch.')}"
+
+
+def _factor(size: Any) -> str:
+    text = str(size)
+    return text if text.isalnum() else f"({text})"
+
 
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
 """What the scheduler calls to time a fusion."""

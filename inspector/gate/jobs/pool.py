@@ -1,17 +1,20 @@
-"""Run the jobs of a check, several at a time, each in a child process that can hang or crash without the others."""
+"""Run the jobs of a check, several at a time, each in a child process that can hang or crash without the others.
+
+Which job fits into memory beside those that run.
+"""
 
 import os
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.jobs import machine
-from ctrace.inspector.gate.jobs.memory import Room
 from ctrace.inspector.gate.jobs.output_tail import Said
 from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.runs.capture import capture
@@ -23,6 +26,39 @@ from ctrace.inspector.runs.target import resolve
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
+
+
+_GUESS = 1 << 30
+"""Bytes that a job is thought to need while none has ended; a process with torch and a small model holds half of it."""
+
+
+class Room:
+    """Knows what jobs need of a budget of bytes, from those that ended."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._of_model: dict[str, int] = {}
+
+    def fitting(self, waiting: Iterable[Job], running: Sequence[tuple[Job, int]]) -> Job | None:
+        """Give the first job that fits beside those that run, of which it is known what they hold; with none, any."""
+        if not running:
+            return next(iter(waiting), None)
+        taken = sum(max(self._need(job), held) for job, held in running)
+        return next((job for job in waiting if taken + self._need(job) <= self._budget), None)
+
+    def learn(self, job: Job, peak: int) -> None:
+        """Take note of what a job held at most; 0: that was not measured."""
+        model = job.key.model
+        if peak:
+            self._of_model[model] = max(peak, self._of_model.get(model, 0))
+
+    def _need(self, job: Job) -> int:
+        """Go by the same model, or else by what is usual."""
+        known = self._of_model.get(job.key.model)
+        if known is not None:
+            return known
+        return int(median(self._of_model.values())) if self._of_model else _GUESS
+
 
 STARTED = "started"
 ENDED = "ended"

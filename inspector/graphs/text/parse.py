@@ -1,15 +1,51 @@
 """Read the text of a printed graph, line by line, so that what is damaged costs no more than itself.
 
 Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen` and `_PyTreeCodeGen` (2.11 to 2.13).
+
+Read annotations such as `f32[2, s77][s77, 1]cpu` (fx/graph.py, `_tensor_annotation`, 2.11 to 2.13).
 """
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from ctrace.inspector.graphs.text.annotations import annotation
-from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output
+from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output, TensorType
 from ctrace.inspector.graphs.text.scan import closing, is_closed, names_in, pieces
 from ctrace.inspector.graphs.text.statements import Call, Statement, call, placeholder, statement
+
+_TENSOR = re.compile(
+    r"(?P<dtype>[A-Za-z]\w*)\[(?P<sizes>[^\[\]]*)\](?:\[(?P<strides>[^\[\]]*)\])?(?P<device>(?:\w+(?::\d+)?)?)"
+)
+_WRAPPED = re.compile(rf"(?P<class>\w+)\((?P<tensor>{_TENSOR.pattern})(?:, .*)?\)")
+_SYMBOL = re.compile(r"Sym\((?P<expression>.*)\)")
+
+
+@lru_cache(maxsize=20_000)
+def annotation(text: str) -> tuple[TensorType | None, str]:
+    """Give the tensor's type, or a number's expression; neither for a text of another form."""
+    if match := _TENSOR.fullmatch(text):
+        return _tensor(match, ""), ""
+    if match := _SYMBOL.fullmatch(text):
+        return None, match["expression"]
+    if match := _WRAPPED.fullmatch(text):
+        return _tensor(match, match["class"]), ""
+    return None, ""
+
+
+def _tensor(match: re.Match[str], wrapper: str) -> TensorType:
+    strides = match["strides"]
+    return TensorType(
+        dtype=match["dtype"],
+        sizes=_sizes(match["sizes"]),
+        strides=None if strides is None else _sizes(strides),
+        device=match["device"],
+        wrapper=wrapper,
+    )
+
+
+def _sizes(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", ")) if "(" not in text and text else pieces(text)
+
 
 _CLASS = re.compile(r"(?P<indent> *)class (?P<name>.+)\(torch\.nn\.Module\):$")
 _PLACE = re.compile(r"#(?P<before>.*?) File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)")

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ctrace.inspector.bytecode.decompile import Source, reconstruct
-from ctrace.inspector.bytecode.decompile.compiling import compiled
+from ctrace.inspector.bytecode.decompile.reconstruct import compiled
 from ctrace.inspector.bytecode.disassembly import disassembled
 
 SITUATIONS = []

@@ -4,7 +4,7 @@ import itertools
 from types import CellType, CodeType, FunctionType
 
 from ctrace.inspector.bytecode.decompile import Source
-from ctrace.inspector.bytecode.decompile.compiling import compiled
+from ctrace.inspector.bytecode.decompile.reconstruct import compiled
 from ctrace.inspector.model.bytecode import Code
 
 

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from ctrace.inspector.diagnosis.advise import diagnose, trials
-from ctrace.inspector.diagnosis.combining import combined
+from ctrace.inspector.diagnosis.advise import combined, diagnose, trials
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
 from ctrace.inspector.model.diagnosis import Counts

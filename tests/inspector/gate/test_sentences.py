@@ -2,9 +2,9 @@
 
 import pytest
 
+from ctrace.inspector.gate.judge import NAMES, gone_site, named, new_site
 from ctrace.inspector.gate.model import SiteKey, SiteKind
 from ctrace.inspector.gate.policy.model import Count
-from ctrace.inspector.gate.sentences import NAMES, gone_site, named, new_site
 from tests.support.gated import site
 
 

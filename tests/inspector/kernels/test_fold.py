@@ -3,8 +3,7 @@
 import zlib
 
 from ctrace.inspector.kernels.crosscheck import unbalanced
-from ctrace.inspector.kernels.fold import Costs
-from ctrace.inspector.kernels.user_lines import statements_of
+from ctrace.inspector.kernels.fold import Costs, statements_of
 from ctrace.inspector.model.fusion import Access, Buffer, Fusion, Node, NodeKind, Role
 from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage, Statement
 from tests.support.helpers import MODEL, Log

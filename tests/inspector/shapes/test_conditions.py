@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.shapes.conditions import bounds_of, in_words, symbols_in
+from ctrace.inspector.shapes.symbols import bounds_of, in_words, symbols_in
 from tests.support.helpers import fuzzing
 
 NAMES = {"s77": "x.size(0)", "s27": "x.size(1)", "s7": "y.size(0)"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.reports.dump.names import Names, safe
+from ctrace.reports.dump.dumping import Names, safe
 
 
 @pytest.mark.parametrize(

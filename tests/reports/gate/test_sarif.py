@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from ctrace import __version__
 from ctrace.inspector.gate.model import Site
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
-from ctrace.reports.gate.sarif import render_sarif
-from ctrace.reports.gate.sarifrules import gb_rule
+from ctrace.reports.gate.sarif import gb_rule, render_sarif
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes
 from tests.support.golden import assert_golden

@@ -9,7 +9,7 @@ from ctrace.inspector.gate.model import JobKey, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, FindingKind
 from ctrace.inspector.model.findings import Cost
-from ctrace.reports.gate.sarifrules import kind_rule
+from ctrace.reports.gate.sarif import kind_rule
 from ctrace.reports.gate.words import GRAVEST_FIRST, KINDS, TITLES, VERDICTS, cost, gravest_first, numbers, sentence
 from tests.support import outcomes
 

@@ -1,11 +1,14 @@
 """Down to the metal: every Triton kernel that was emitted for a GPU, compiled for it, on all cores that are free.
 
 What was compiled before is taken from a cache, by source and target (`compilecache.py`).
+
+The sources of Triton kernels in a wrapper that Inductor emitted.
 """
 
+import ast
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +18,31 @@ from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.cache import CompileCache, Outcome
-from ctrace.inspector.capture.virtual.compiling.kernel_sources import sources_of
 from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
 from ctrace.inspector.capture.virtual.compiling.workers import work_off
 from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
+
+
+def sources_of(wrapper: str) -> Iterator[tuple[str, str, str]]:
+    """Give of each kernel its name in the wrapper, its name in its source, and that source.
+
+    A wrapper defines a kernel as `name = async_compile.triton('name', '''...''')` (2.11 to 2.13,
+    _inductor/codegen/triton.py: `define_kernel`, codegen/wrapper.py: `define_user_defined_triton_kernel`).
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    for statement in ast.parse(wrapper).body:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name(id=variable)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="async_compile"), attr="triton"),
+                    args=[ast.Constant(value=str(name)), ast.Constant(value=str(source)), *_],
+                ),
+            ):
+                yield variable, name, source
+
 
 _SECONDS = 120
 """That one kernel may take, all its configurations."""

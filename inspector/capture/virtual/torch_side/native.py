@@ -2,18 +2,93 @@
 
 One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry
 in `c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
+
+Where torch's virtual functions lie: in the order in which torch's own headers declare them.
+
+By the Itanium C++ ABI (that of Linux and macOS) the functions of an object lie in a table in the order of their
+declaration, those of the base class first, and a function that overrides one keeps the place of that. The headers are
+part of every torch wheel, of the same build.
+
+One function in machine code: it gives the default stream of CUDA's device 0, as torch's C++ code takes it.
+
+`c10::Stream` (c10/core/Stream.h: type and index of the device, a byte each, and an id of 8 bytes) is given back in two
+registers, which no callback of ctypes can do.
 """
 
 import ctypes
+import mmap
+import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.capture.virtual.torch_side.layout import GUARD, HOOKS, slots_of
-from ctrace.inspector.capture.virtual.torch_side.machine_code import NoMachineCodeError, default_stream
 from ctrace.inspector.capture.virtual.torch_side.vtables import Table, UnknownTorchError, symbol_covers, word_at
+
+_CODE = {
+    # mov eax, 1; xor edx, edx; ret
+    "x86_64": bytes.fromhex("b801000000 31d2 c3"),
+    # mov x0, 1; mov x1, 0; ret
+    "aarch64": bytes.fromhex("200080d2 010080d2 c0035fd6"),
+}
+_pages: list[mmap.mmap] = []
+_READ, _EXECUTE = 1, 4
+"""Of mprotect(2)."""
+
+
+class NoMachineCodeError(Exception):
+    """This machine does not take our code; says why."""
+
+
+@cache
+def default_stream() -> int:
+    """Give the function's address; it stays as long as the process.
+
+    Raises:
+        NoMachineCodeError: the processor is another one, or the system allows no such code.
+    """
+    code = _CODE.get(platform.machine())
+    if code is None:
+        msg = f"processors of type {platform.machine()} are not known"
+        raise NoMachineCodeError(msg)
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    page.write(code)
+    _pages.append(page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE), _READ | _EXECUTE):
+        msg = "the system does not allow new code in a process"
+        raise NoMachineCodeError(msg)
+    return address
+
+
+HOOKS = ("ATen/detail/AcceleratorHooksInterface.h", "ATen/detail/CUDAHooksInterface.h")
+"""Of `at::CUDAHooksInterface`, which torch's C++ code asks about CUDA: the base class, and itself (2.11 to 2.13)."""
+GUARD = ("c10/core/impl/DeviceGuardImplInterface.h",)
+"""Of `c10::impl::DeviceGuardImplInterface`, which it asks about devices and streams."""
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ONLY_ROCM = re.compile(r"^#ifdef USE_ROCM\b.*?^#endif", re.DOTALL | re.MULTILINE)
+_VIRTUAL = re.compile(r"\bvirtual\s[^({;]*?(~|\b)(\w+)\s*\(")
+
+
+def slots_of(include: Path, headers: tuple[str, ...]) -> list[str]:
+    """Give the functions' names in the order of the table, from headers below `include`; a destructor (`~`) has two.
+
+    Raises:
+        OSError: a header is missing.
+        UnicodeDecodeError: it is no text.
+    """
+    slots: list[str] = []
+    for header in headers:
+        text = _ONLY_ROCM.sub("", _COMMENT.sub(" ", (include / header).read_text(encoding="utf-8")))
+        for tilde, name in _VIRTUAL.findall(text):
+            function = tilde or name
+            if function not in slots:
+                slots += [function] * (2 if tilde else 1)
+    return slots
+
 
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _INTERFACE = "_ZTVN2at18CUDAHooksInterfaceE"

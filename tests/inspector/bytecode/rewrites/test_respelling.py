@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ctrace.inspector.bytecode.rewrites.respelling import respelled
+from ctrace.inspector.bytecode.rewrites.resumes import respelled
 from ctrace.inspector.model.bytecode import Instruction
 from tests.inspector.bytecode.rewrites.test_alignment import code
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctrace.inspector.capture.virtual.candidates import candidate, subject_of, taken_of
+from ctrace.inspector.capture.virtual.tuning import candidate, subject_of, taken_of
 
 
 @dataclass

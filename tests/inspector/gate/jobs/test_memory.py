@@ -1,6 +1,6 @@
 """Which job fits into memory."""
 
-from ctrace.inspector.gate.jobs.memory import Room
+from ctrace.inspector.gate.jobs.pool import Room
 from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.runs.order import Options
 

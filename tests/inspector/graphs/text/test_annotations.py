@@ -2,9 +2,9 @@
 
 import pytest
 
-from ctrace.inspector.graphs.text.annotations import annotation
 from ctrace.inspector.graphs.text.bytes import Memory, item_bytes, memory_of, number
 from ctrace.inspector.graphs.text.fx import TensorType
+from ctrace.inspector.graphs.text.parse import annotation
 
 
 @pytest.mark.parametrize(

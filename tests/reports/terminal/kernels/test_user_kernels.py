@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ctrace.inspector.model.session import Session
-from ctrace.reports.json.user_kernels import user_kernels_data
+from ctrace.reports.json.kernels import user_kernels_data
 from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.userkernels import ADD, CWD, SESSION

@@ -1,6 +1,6 @@
 """The kernels of a wrapper."""
 
-from ctrace.inspector.capture.virtual.compiling.kernel_sources import sources_of
+from ctrace.inspector.capture.virtual.compiling.compile_kernels import sources_of
 
 WRAPPER = """\
 async_compile = AsyncCompile()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ctrace.inspector.capture.virtual.torch_side.layout import slots_of
+from ctrace.inspector.capture.virtual.torch_side.native import slots_of
 
 _BASE = """
 struct TORCH_API Base {
