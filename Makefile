@@ -86,5 +86,6 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(if $(TORCH),sed -e 's/^torch==.*/torch==$(TORCH)/' -e 's/^triton==.*/triton==$(TRITON)/',cat) \
 		constraints.txt > $(VENV)/constraints.txt
+	rm -rf ctrace.egg-info  # entry points of an older checkout, which Python would find before those just installed
 	$(BIN)/python -m pip install -c $(VENV)/constraints.txt -e '.[dev]'
 	@touch $@
