@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from ctrace.cli.console import console
+from ctrace.cli.console import console, say
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
@@ -26,16 +26,20 @@ _ASKING_SECONDS = 0.2
 """How long a line may stay without its end before it is taken for a question."""
 _WIDTH = 76
 """Of the status line; with what rich puts before it, it fits into 80 columns."""
+_LONG_SECONDS = 30.0
+"""How long one stage of one compilation may take before the user hears what it is and how to get around it."""
 
 
 class Progress:
     """Shows stage, function and elapsed time of a capture on one line, if stderr is a terminal."""
 
-    def __init__(self, status: "Status | None" = None) -> None:
+    def __init__(self, status: "Status | None" = None, *, is_program: bool = False) -> None:
         self._status = status
-        self._began = time.monotonic()
+        self._began = self._stage_began = time.monotonic()
         self._stage = "starting Python and torch"
         self._function = ""
+        self._is_compiling = False
+        self._explains_delay = not is_program
         self.child_output: int | IO[bytes] = 2
         """Where the child's stdout and stderr go: to stderr, since stdout is for the report."""
 
@@ -45,25 +49,41 @@ class Progress:
         self.observe(None)
 
     def observe(self, event: ev.Event | None) -> None:
-        """Take in what the log says."""
-        if self._status is None:
-            return
+        """Update the line with what the log says."""
         match event:
             case ev.CompileStarted(stack=stack) if stack:
-                self._stage, self._function = "dynamo", resumed(stack[-1].name)[0]
+                self._function = resumed(stack[-1].name)[0]
+                self._enter("dynamo", is_compiling=True)
             case ev.GraphMade():
-                self._stage = "backend"
+                self._enter("backend", is_compiling=True)
             case ev.FusionDone(fusion=fusion):
-                self._stage = f"inductor ({fusion.stage})"
+                self._enter(f"inductor ({fusion.stage})", is_compiling=True)
             case ev.CallBegan(scenario=scenario, index=index):
-                self._stage, self._function = f"scenario {scenario}, call {index + 1}", ""
+                self._function = ""
+                self._enter(f"scenario {scenario}, call {index + 1}")
             case ev.BytecodeSeen():
-                self._stage = "running"
+                self._enter("running")
+        self._explain_delay()
+        if self._status is None:
+            return
         elapsed = int(time.monotonic() - self._began)
         name = f" · {self._function}" if self._function else ""
         from rich.text import Text
 
         self._status.update(Text(one_line(f"{self._stage}{name} · {elapsed // 60}:{elapsed % 60:02d}", _WIDTH)))
+
+    def _enter(self, stage: str, *, is_compiling: bool = False) -> None:
+        self._stage, self._stage_began, self._is_compiling = stage, time.monotonic(), is_compiling
+
+    def _explain_delay(self) -> None:
+        """Say once which stage takes long, and what the user can do."""
+        seconds = time.monotonic() - self._stage_began
+        if self._explains_delay and self._is_compiling and seconds > _LONG_SECONDS:
+            self._explains_delay = False
+            say(
+                f"ctrace: compiling {self._function or 'a graph'} has been in {self._stage} for {seconds:.0f} s. "
+                "Ctrl-C stops and reports what was seen so far; ctrace explain --fast stops after Dynamo."
+            )
 
 
 @contextmanager
@@ -73,7 +93,7 @@ def progress(*, is_program: bool = False) -> Iterator[Progress]:
     A program has the terminal to itself: it may ask for a password, or show a progress of its own.
     """
     if is_program or not sys.stderr.isatty():
-        yield Progress()
+        yield Progress(is_program=is_program)
         return
     talk = console(stderr=True)
     reading, writing = os.pipe()

@@ -5,9 +5,11 @@ import sys
 
 import pytest
 
-from ctrace.cli.progress import Many, many
+from ctrace.cli import progress
+from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.gate.jobs.pool import ENDED, STARTED
 from ctrace.inspector.gate.model import Job, JobKey
+from ctrace.inspector.log.events.core import CompileStarted, StackFrame
 from ctrace.inspector.runs.order import Options
 
 
@@ -53,3 +55,31 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
         shown.observe(_job("a.py"), STARTED)
         shown.observe(_job("a.py"), ENDED)
     assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("is_program", [False, True])
+def test_a_compilation_that_takes_long_is_named_once(
+    is_program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    shown = Progress(is_program=is_program)
+    shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
+    for clock[0] in (10.0, 31.0, 90.0):
+        shown.observe(None)
+    said = capsys.readouterr().err
+    assert said.count("Ctrl-C stops") == (0 if is_program else 1)
+    assert is_program or said.startswith("ctrace: compiling forward has been in dynamo for 31 s.")
+
+
+def test_a_long_call_is_not_called_compiling(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    shown = Progress()
+    shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
+    shown._enter("running")
+    clock[0] = 100.0
+    shown.observe(None)
+    assert capsys.readouterr().err == ""
