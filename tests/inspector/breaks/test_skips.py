@@ -125,7 +125,7 @@ class TestBroken:
     def test_what_to_do_is_that_of_the_break_and_that_of_the_rule(self):
         body = "try:\n    y = x.item()\nfinally:\n    pass"
         skip = self.broken(body, 3, "y = x.item()", "    ^^^^^^^^", gb=("0124",))
-        assert skip.fix.endswith("read after the call. Or move what breaks out of the try.")
+        assert skip.fix.endswith("read after the call. Or move the breaking code out of the try.")
 
     def test_a_skip_names_the_break_that_caused_it(self):
         log = Log().gave_up("1/0").breaks("0/0", gb=("0124",)).breaks("1/0")

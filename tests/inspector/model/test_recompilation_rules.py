@@ -229,7 +229,7 @@ def test_what_a_break_hands_on_is_not_for_the_user_to_change():
 
 
 def test_advice_to_change_nothing_has_no_place():
-    fix = "Nothing, for it is one graph, once."
+    fix = "Nothing to change, this costs one graph, once."
     assert first(session(recompile(Cause("zero_one", "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
 
 
