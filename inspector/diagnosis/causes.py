@@ -14,14 +14,33 @@ from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, Owner, Recompile
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.model.session import Session
 
-_SHAPES = frozenset(("size", "zero_one", "range", "duck_shape", "stride", "length", "argument_value"))
+_SHAPES = frozenset(
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.RANGE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.LENGTH,
+        CauseKind.ARGUMENT_VALUE,
+    )
+)
 """Kinds of causes that one change of an input's size brings along."""
-_OF_STATE = frozenset(("training_mode", "grad_mode", "autocast", "global_state", "dispatch_keys", "requires_grad"))
+_OF_STATE = frozenset(
+    (
+        CauseKind.TRAINING_MODE,
+        CauseKind.GRAD_MODE,
+        CauseKind.AUTOCAST,
+        CauseKind.GLOBAL_STATE,
+        CauseKind.DISPATCH_KEYS,
+        CauseKind.REQUIRES_GRAD,
+    )
+)
 """Kinds that a switch around a call changes, for every function that it runs."""
-_OF_RESULTS = frozenset(("break_result", "length"))
+_OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
 """Kinds that the line of a break brings along: its result is guarded on, or what it is collected in."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
@@ -128,8 +147,12 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
 def _telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """Leave out causes that only follow from others: strides follow sizes, and dispatch keys the grad mode."""
     kinds = {cause.kind for cause in causes}
-    follow = {"stride"} if kinds & {"size", "zero_one", "range", "duck_shape"} else set()
-    follow |= {"dispatch_keys", "requires_grad"} if "grad_mode" in kinds else set()
+    follow = (
+        {CauseKind.STRIDE}
+        if kinds & {CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.RANGE, CauseKind.DUCK_SHAPE}
+        else set()
+    )
+    follow |= {CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD} if CauseKind.GRAD_MODE in kinds else set()
     kept = tuple(cause for cause in causes if cause.kind not in follow)
     return kept or causes
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.shapes import Shaped, ShapedTensor
 
@@ -54,7 +54,11 @@ def growth_in(session: Session, recompile: Recompile) -> Growth | None:
 
 def is_switch(session: Session, recompile: Recompile) -> bool:
     """Whether a call came with one token after a prompt, or the other way round, while a cache is kept."""
-    changed = [(at, cause) for cause in recompile.causes if cause.kind in ("zero_one", "size") and (at := sized(cause))]
+    changed = [
+        (at, cause)
+        for cause in recompile.causes
+        if cause.kind in (CauseKind.ZERO_ONE, CauseKind.SIZE) and (at := sized(cause))
+    ]
     single = any(dim >= 1 and "1" in (cause.was, cause.now) for (_, dim), cause in changed)
     return single and has_cache(session, recompile)
 
@@ -84,8 +88,8 @@ def has_cache(session: Session, recompile: Recompile) -> bool:
 def _is_filled(cause: Cause) -> bool:
     """Whether something that an argument holds was empty, and is not: a flag, a tensor or a length."""
     inside = "." in plain_name(cause.subject) or "[" in plain_name(cause.subject)
-    flag = cause.kind == "attribute_value" and {cause.was, cause.now} <= {"True", "False", "missing", "there"}
-    return inside and (flag or cause.kind in ("none", "type"))
+    flag = cause.kind is CauseKind.ATTRIBUTE_VALUE and {cause.was, cause.now} <= {"True", "False", "missing", "there"}
+    return inside and (flag or cause.kind in (CauseKind.NONE, CauseKind.TYPE))
 
 
 def _is_kept(tensor: ShapedTensor) -> bool:

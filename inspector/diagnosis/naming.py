@@ -7,7 +7,7 @@ from pathlib import PurePath
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
 from ctrace.inspector.graphs.attention import answer_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
@@ -32,10 +32,33 @@ _CALLS = (
     "Missing FakeTensor kernel",
 )
 _ORDER = (
-    "training_mode", "grad_mode", "autocast", "global_state", "dtype", "device", "layout", "range", "duck_shape",
-    "zero_one", "size", "none", "type", "length", "key_order", "attribute_value", "argument_value", "global_value",
-    "closure_value", "break_result", "requires_grad", "dispatch_keys", "aliasing", "identity", "stride", "other",
-)  # fmt: skip
+    CauseKind.TRAINING_MODE,
+    CauseKind.GRAD_MODE,
+    CauseKind.AUTOCAST,
+    CauseKind.GLOBAL_STATE,
+    CauseKind.DTYPE,
+    CauseKind.DEVICE,
+    CauseKind.LAYOUT,
+    CauseKind.RANGE,
+    CauseKind.DUCK_SHAPE,
+    CauseKind.ZERO_ONE,
+    CauseKind.SIZE,
+    CauseKind.NONE,
+    CauseKind.TYPE,
+    CauseKind.LENGTH,
+    CauseKind.KEY_ORDER,
+    CauseKind.ATTRIBUTE_VALUE,
+    CauseKind.ARGUMENT_VALUE,
+    CauseKind.GLOBAL_VALUE,
+    CauseKind.CLOSURE_VALUE,
+    CauseKind.BREAK_RESULT,
+    CauseKind.REQUIRES_GRAD,
+    CauseKind.DISPATCH_KEYS,
+    CauseKind.ALIASING,
+    CauseKind.IDENTITY,
+    CauseKind.STRIDE,
+    CauseKind.OTHER,
+)
 """Kinds of causes of recompilations; of several in one recompilation, the first explains the others."""
 
 
@@ -161,7 +184,7 @@ def _why_expected(mine: list[Recompile]) -> str:
 def is_mixed(mine: list[Recompile]) -> bool:
     """Whether submodules were switched one by one: some to training and others to evaluation in the same call."""
     for each in mine:
-        flags = {(cause.was, cause.now) for cause in each.causes if cause.kind == "training_mode"}
+        flags = {(cause.was, cause.now) for cause in each.causes if cause.kind is CauseKind.TRAINING_MODE}
         if len(flags) > 1:
             return True
     return False
@@ -178,16 +201,16 @@ def _leading(cause: Cause, recompile: Recompile) -> tuple[int, int, int]:
 
 
 def _change(cause: Cause, values: list[str]) -> str:
-    if cause.kind == "training_mode":
+    if cause.kind is CauseKind.TRAINING_MODE:
         return "The model was called in training mode and in evaluation mode"
-    if cause.kind == "grad_mode":
+    if cause.kind is CauseKind.GRAD_MODE:
         return "The model was called with gradients on and off"
     took = " → ".join(_short(value) for value in values[:5]) + (" → …" if len(values) > 5 else "")
     return f"{cause.subject} changed" + (f": {took}" if took else "")
 
 
 def _of_submodules(mine: list[Recompile]) -> str:
-    found = [cause.subject for each in mine for cause in each.causes if cause.kind == "training_mode"]
+    found = [cause.subject for each in mine for cause in each.causes if cause.kind is CauseKind.TRAINING_MODE]
     names = [name.removesuffix(".training") for name in dict.fromkeys(found)]
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return f"submodules were switched to training or evaluation one by one: {shown}"

@@ -3,6 +3,7 @@
 import re
 
 from ctrace.inspector.log.events.guards import UnmetGuard
+from ctrace.inspector.model.findings import CauseKind
 
 PARAMETER_HINT = ". Guard failed on a parameter, "
 TENSOR = re.compile(
@@ -16,9 +17,9 @@ WANTED_TENSOR = re.compile(
 )
 
 
-def size_kind(was: str, now: str) -> str:
+def size_kind(was: str, now: str) -> CauseKind:
     """Tell a size that went to or from 0 or 1, which torch compiles apart."""
-    return "zero_one" if {was, now} & {"0", "1"} else "size"
+    return CauseKind.ZERO_ONE if {was, now} & {"0", "1"} else CauseKind.SIZE
 
 
 def type_name(qualified: str) -> str:

@@ -101,11 +101,52 @@ class Skip:
     cost: Cost = Cost()
 
 
+class CauseKind(StrEnum):
+    """What differed in a call that needed a recompilation."""
+
+    SIZE = "size"
+    ZERO_ONE = "zero_one"
+    """A size became 0 or 1, or was one of these before."""
+    RANGE = "range"
+    """A condition on a size or a number had another outcome."""
+    DUCK_SHAPE = "duck_shape"
+    """Two sizes that were equal in the first call differ."""
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    LAYOUT = "layout"
+    REQUIRES_GRAD = "requires_grad"
+    DISPATCH_KEYS = "dispatch_keys"
+    GRAD_MODE = "grad_mode"
+    AUTOCAST = "autocast"
+    GLOBAL_STATE = "global_state"
+    """A setting of torch, such as the number of threads."""
+    TRAINING_MODE = "training_mode"
+    ATTRIBUTE_VALUE = "attribute_value"
+    ARGUMENT_VALUE = "argument_value"
+    GLOBAL_VALUE = "global_value"
+    CLOSURE_VALUE = "closure_value"
+    """A variable of an enclosing function."""
+    BREAK_RESULT = "break_result"
+    """A value that the call at a graph break returned."""
+    LENGTH = "length"
+    KEY_ORDER = "key_order"
+    """The keys of a dict, or their order."""
+    NONE = "none"
+    """None in one call, a value in the other."""
+    TYPE = "type"
+    IDENTITY = "identity"
+    """Another object in the same place."""
+    ALIASING = "aliasing"
+    """Inputs that are one object or share memory in one call only."""
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One guard that a new call did not meet. `kind` is one of design.md's words."""
+    """One guard that a new call did not meet."""
 
-    kind: str
+    kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of
 
 _NUMBERS = frozenset(("int", "float", "bool"))
@@ -19,7 +19,7 @@ _NUMBERS = frozenset(("int", "float", "bool"))
 class Facts:
     """What is known of a cause; what is left out is not known, and then counts as no."""
 
-    kind: str
+    kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None
@@ -54,12 +54,22 @@ def case_of(facts: Facts) -> str:
     return _CASES.get(facts.kind, _plain)(facts)
 
 
-_MANY_VALUES = frozenset(("stride", "dispatch_keys"))
+_MANY_VALUES = frozenset((CauseKind.STRIDE, CauseKind.DISPATCH_KEYS))
 """Kinds where one change (a transpose, inference mode) shows in values that differ from tensor to tensor."""
 _OF_TENSORS = frozenset(
-    ("size", "zero_one", "duck_shape", "stride", "dtype", "device", "layout", "requires_grad", "dispatch_keys")
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+        CauseKind.DEVICE,
+        CauseKind.LAYOUT,
+        CauseKind.REQUIRES_GRAD,
+        CauseKind.DISPATCH_KEYS,
+    )
 )
-_OF_MODES = frozenset(("grad_mode", "autocast", "training_mode"))
+_OF_MODES = frozenset((CauseKind.GRAD_MODE, CauseKind.AUTOCAST, CauseKind.TRAINING_MODE))
 
 
 def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
@@ -157,7 +167,7 @@ def _argument(facts: Facts) -> str:
 def _value(facts: Facts) -> str:
     """Tell the kind of value that was compiled in; flags and strings of globals and closures have no special case."""
     case = _literal(facts.was)
-    return "" if case in ("bool", "str") and facts.kind in ("global_value", "closure_value") else case
+    return "" if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE) else case
 
 
 def _length(facts: Facts) -> str:
@@ -212,25 +222,25 @@ def _other(facts: Facts) -> str:
     return "nan" if facts.guard.startswith("not math.isnan(") else ""
 
 
-_CASES: dict[str, Callable[[Facts], str]] = {
-    "size": _size,
-    "zero_one": _zero_one,
-    "range": _range,
-    "stride": _stride,
-    "requires_grad": _requires_grad,
-    "dispatch_keys": _dispatch_keys,
-    "autocast": _autocast,
-    "global_state": _global_state,
-    "attribute_value": _attribute,
-    "argument_value": _argument,
-    "global_value": _value,
-    "closure_value": _value,
-    "length": _length,
-    "key_order": _key_order,
-    "none": _none,
-    "type": _type,
-    "identity": _identity,
-    "other": _other,
+_CASES: dict[CauseKind, Callable[[Facts], str]] = {
+    CauseKind.SIZE: _size,
+    CauseKind.ZERO_ONE: _zero_one,
+    CauseKind.RANGE: _range,
+    CauseKind.STRIDE: _stride,
+    CauseKind.REQUIRES_GRAD: _requires_grad,
+    CauseKind.DISPATCH_KEYS: _dispatch_keys,
+    CauseKind.AUTOCAST: _autocast,
+    CauseKind.GLOBAL_STATE: _global_state,
+    CauseKind.ATTRIBUTE_VALUE: _attribute,
+    CauseKind.ARGUMENT_VALUE: _argument,
+    CauseKind.GLOBAL_VALUE: _value,
+    CauseKind.CLOSURE_VALUE: _value,
+    CauseKind.LENGTH: _length,
+    CauseKind.KEY_ORDER: _key_order,
+    CauseKind.NONE: _none,
+    CauseKind.TYPE: _type,
+    CauseKind.IDENTITY: _identity,
+    CauseKind.OTHER: _other,
 }
 
 

@@ -10,14 +10,19 @@ from dataclasses import replace
 
 from ctrace.inspector.guards.guard_text import PARAMETER_HINT, TENSOR, size_kind, type_name
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.expressions import expression, value_kind
 from ctrace.inspector.source.names import closure_name, user_name
 
 _TENSOR_KINDS = {
-    "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
-    "dispatch key set": "dispatch_keys", "rank": "size", "layout": "layout",
-}  # fmt: skip
+    "stride": CauseKind.STRIDE,
+    "dtype": CauseKind.DTYPE,
+    "device": CauseKind.DEVICE,
+    "requires_grad": CauseKind.REQUIRES_GRAD,
+    "dispatch key set": CauseKind.DISPATCH_KEYS,
+    "rank": CauseKind.SIZE,
+    "layout": CauseKind.LAYOUT,
+}
 
 
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
@@ -28,9 +33,9 @@ def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
     text = guard.text.strip().partition(PARAMETER_HINT)[0]
     cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)
     cause = replace(cause, subject=closure_name(cause.subject, guard.hint))
-    if cause.kind == "argument_value" and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
-        cause = replace(cause, kind="closure_value")
-    return _object(cause, guard) if cause.kind == "identity" else _other_type(cause)
+    if cause.kind is CauseKind.ARGUMENT_VALUE and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
+        cause = replace(cause, kind=CauseKind.CLOSURE_VALUE)
+    return _object(cause, guard) if cause.kind is CauseKind.IDENTITY else _other_type(cause)
 
 
 def _tensor(text: str) -> Cause | None:
@@ -43,7 +48,7 @@ def _tensor(text: str) -> Cause | None:
     if what == "size":
         return Cause(size_kind(was, now), f"{name}.size({match['index']})", was, now)
     if what == "stride":
-        return Cause("stride", f"{name}.stride({match['index']})", was, now)
+        return Cause(CauseKind.STRIDE, f"{name}.stride({match['index']})", was, now)
     now = now or "?"
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
     if "device index mismatch" in text:
@@ -59,15 +64,21 @@ _DEVICE = "utils_device.CURRENT_DEVICE == "
 def _state(text: str, guard: UnmetGuard) -> Cause | None:
     """Read what is about the state of torch, and about no value of the program."""
     if text.startswith(_MODES):
-        return Cause("global_state", "torch function modes", guard.was, guard.now)
+        return Cause(CauseKind.GLOBAL_STATE, "torch function modes", guard.was, guard.now)
     if text.startswith(_DEVICE):
         was, now = (_unset(each) for each in (text.removeprefix(_DEVICE), guard.now))
-        return Cause("global_state", "default device", was, now)
+        return Cause(CauseKind.GLOBAL_STATE, "default device", was, now)
     match = _GLOBAL_STATE.match(text)
     if match is None:
         return None
     what = match["what"]
-    kind = "autocast" if what.startswith("autocast") else "grad_mode" if what == "grad_mode" else "global_state"
+    kind = (
+        CauseKind.AUTOCAST
+        if what.startswith("autocast")
+        else CauseKind.GRAD_MODE
+        if what == "grad_mode"
+        else CauseKind.GLOBAL_STATE
+    )
     return Cause(kind, what, match["was"], match["now"])
 
 
@@ -88,13 +99,13 @@ _GONE = re.compile(r"Cache line invalidated because (?P<source>.*) got deallocat
 def _entry(text: str, guard: UnmetGuard) -> Cause | None:
     """Read what is about the cache entry as a whole."""
     if match := _GONE.match(text):
-        return Cause("identity", user_name(match["source"]))
+        return Cause(CauseKind.IDENTITY, user_name(match["source"]))
     if text.startswith("Unexpected recompilation"):
-        return Cause("other", "nothing that can be told afterwards")
+        return Cause(CauseKind.OTHER, "nothing that can be told afterwards")
     if not text.startswith(_BACKEND):
         return None
     told = _TORCHS_BACKENDS.search(text)
-    return Cause("other", "backend", *_apart(*(told.groups() if told else (guard.was, guard.now))))
+    return Cause(CauseKind.OTHER, "backend", *_apart(*(told.groups() if told else (guard.was, guard.now))))
 
 
 def _object(cause: Cause, guard: UnmetGuard) -> Cause:
@@ -102,7 +113,7 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
     was, now = _apart(guard.was and type_name(guard.was), cause.now)
     cause = replace(cause, was=was, now=now)
     if now == "None":
-        return replace(cause, kind="none")
+        return replace(cause, kind=CauseKind.NONE)
     match = _MEMBER.match(guard.text)
     if match is None or guard.was is None:
         return cause
@@ -112,7 +123,7 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
         return cause
     other = (guard.now or "").rpartition(".")[0] != owner
     as_value = replace(cause, kind=value_kind(match["source"]))
-    return replace(as_value, kind="type", was=owner, now=_literal(guard.now) or now) if other else as_value
+    return replace(as_value, kind=CauseKind.TYPE, was=owner, now=_literal(guard.now) or now) if other else as_value
 
 
 _MEMBER = re.compile(
@@ -126,7 +137,15 @@ def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
     return was, f"another {now}" if now and was == now else now
 
 
-_VALUES = frozenset(("argument_value", "attribute_value", "global_value", "closure_value", "break_result"))
+_VALUES = frozenset(
+    (
+        CauseKind.ARGUMENT_VALUE,
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.BREAK_RESULT,
+    )
+)
 _LITERALS = (
     ("NoneType", re.compile(r"None")),
     ("bool", re.compile(r"True|False")),
@@ -142,8 +161,8 @@ def _other_type(cause: Cause) -> Cause:
     if cause.kind not in _VALUES or not was or cause.now is None or was == now:
         return cause
     if now == "NoneType":
-        return replace(cause, kind="none")
-    return replace(cause, kind="type", was=was, now=now or type_name(cause.now))
+        return replace(cause, kind=CauseKind.NONE)
+    return replace(cause, kind=CauseKind.TYPE, was=was, now=now or type_name(cause.now))
 
 
 def _literal(text: str | None) -> str:

@@ -11,16 +11,17 @@ from ctrace.inspector.guards.guard_text import check_order, sources_of, tensor_o
 from ctrace.inspector.guards.tree_text import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Advice, Cause, Recompile
+from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
+from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
-from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
 
-_MODES = frozenset(("training_mode", "grad_mode", "autocast"))
-_MADE_ONCE = frozenset(("length", "key_order"))
+_MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
+_MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
 """Kinds of which advice/causes.yaml calls some cases expected: an optimizer's first step, a cache that is filled."""
 _OPEN = "The first change of a value compiles once more, with the value left open."
 
@@ -34,7 +35,7 @@ def why_expected(causes: tuple[Cause, ...]) -> str:
 def _why(cause: Cause) -> str:
     if cause.is_open:
         return cause.expected or _OPEN
-    is_made_on_first_call = (cause.kind == "none" and "." in cause.subject) or _is_missing(cause)
+    is_made_on_first_call = (cause.kind is CauseKind.NONE and "." in cause.subject) or _is_missing(cause)
     if cause.kind in _MODES or cause.kind in _MADE_ONCE or is_made_on_first_call:
         return cause.expected
     return ""
@@ -42,7 +43,7 @@ def _why(cause: Cause) -> str:
 
 def _is_missing(cause: Cause) -> bool:
     """Whether an attribute was not there yet."""
-    return cause.kind == "attribute_value" and cause.was == "missing"
+    return cause.kind is CauseKind.ATTRIBUTE_VALUE and cause.was == "missing"
 
 
 _ALIKE = 3
@@ -123,9 +124,9 @@ def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
-    other = any(kind != "dispatch_keys" for kind, *_ in stand)
+    other = any(kind is not CauseKind.DISPATCH_KEYS for kind, *_ in stand)
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
-    special = sum(cause.kind == "zero_one" and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
     return len(stand), len(stand | follow), other, order, special, -_open_values(raw, entry.id), entry.number
 
 
@@ -158,8 +159,8 @@ def _cause(
 ) -> Cause:
     told = _named(raw, compile_id, place, cause_of(guard, failed.closure))
     fixed = fixing(raw, nearest.id, compile_id, told, guard)
-    by_branch = told.kind == "size" and fixed is not None and fixed.asked is Asked.CONDITION
-    cause = placed(replace(told, kind="range") if by_branch else told, guard, fixed, place, raw)
+    by_branch = told.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
+    cause = placed(replace(told, kind=CauseKind.RANGE) if by_branch else told, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
 
@@ -185,7 +186,7 @@ def _fixed_by(fixed: Fixed | None) -> str:
         return ""
     if fixed.frame is None:
         return "lowered"
-    return "operation" if fixed.asked in (Asked.CHECK, Asked.OPERATION) else ""
+    return "operation" if fixed.kind in (ConditionKind.CHECK, ConditionKind.OPERATION) else ""
 
 
 def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
@@ -203,7 +204,7 @@ def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     """Count causes that are alike beyond the first few: a model cast to another dtype differs in every parameter."""
-    alike: dict[tuple[str, str | None, str | None], list[Cause]] = {}
+    alike: dict[tuple[CauseKind, str | None, str | None], list[Cause]] = {}
     for cause in causes:
         alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
     largest = max(alike.values(), key=len, default=[])
@@ -225,7 +226,16 @@ def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
 
 
 _MAY_OPEN = frozenset(
-    ("size", "zero_one", "stride", "argument_value", "attribute_value", "global_value", "closure_value", "break_result")
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.STRIDE,
+        CauseKind.ARGUMENT_VALUE,
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.BREAK_RESULT,
+    )
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
 
 
@@ -29,37 +29,39 @@ class Prospect:
     why: str
 
 
-_OF_MODULES = frozenset(("attribute_value", "length", "type", "identity", "key_order"))
+_OF_MODULES = frozenset(
+    (CauseKind.ATTRIBUTE_VALUE, CauseKind.LENGTH, CauseKind.TYPE, CauseKind.IDENTITY, CauseKind.KEY_ORDER)
+)
 """Kinds of what modules of one class may differ in."""
-NO_REASON = Cause("other", "torch gives no reason")
+NO_REASON = Cause(CauseKind.OTHER, "torch gives no reason")
 """Stands for the cause of a recompile that has none."""
 _PAIRS = {
-    "training_mode": "there is one graph for train() and one for eval() now",
-    "grad_mode": "there is one graph with gradients and one without now",
-    "autocast": "there is one graph with autocast and one without now",
-    "requires_grad": "there is a graph for each of the two cases now",
-    "none": "there is a graph for None and one for a value now",
-    "duck_shape": "the new graph takes the two sizes as different",
-    "zero_one": "sizes 0 and 1 have one graph each at most",
+    CauseKind.TRAINING_MODE: "there is one graph for train() and one for eval() now",
+    CauseKind.GRAD_MODE: "there is one graph with gradients and one without now",
+    CauseKind.AUTOCAST: "there is one graph with autocast and one without now",
+    CauseKind.REQUIRES_GRAD: "there is a graph for each of the two cases now",
+    CauseKind.NONE: "there is a graph for None and one for a value now",
+    CauseKind.DUCK_SHAPE: "the new graph takes the two sizes as different",
+    CauseKind.ZERO_ONE: "sizes 0 and 1 have one graph each at most",
 }
 _FINITE = {
-    "dtype": "one graph for each dtype",
-    "device": "one graph for each device",
-    "layout": "one graph for each layout",
-    "stride": "one graph for each memory layout",
-    "dispatch_keys": "one graph for each kind of tensor",
-    "type": "one graph for each type",
-    "global_state": "one graph for each setting of torch's",
-    "aliasing": "one graph for each pattern of inputs that share memory",
-    "range": "one graph for each side of the condition",
-    "key_order": "one graph for each order of keys",
+    CauseKind.DTYPE: "one graph for each dtype",
+    CauseKind.DEVICE: "one graph for each device",
+    CauseKind.LAYOUT: "one graph for each layout",
+    CauseKind.STRIDE: "one graph for each memory layout",
+    CauseKind.DISPATCH_KEYS: "one graph for each kind of tensor",
+    CauseKind.TYPE: "one graph for each type",
+    CauseKind.GLOBAL_STATE: "one graph for each setting of torch's",
+    CauseKind.ALIASING: "one graph for each pattern of inputs that share memory",
+    CauseKind.RANGE: "one graph for each side of the condition",
+    CauseKind.KEY_ORDER: "one graph for each order of keys",
 }
 
 
 def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
     """Judge a group of recompiles of one function for one cause."""
     kind = members[0][1].kind
-    if kind == "autocast" and members[0][1].subject.endswith("_dtype"):
+    if kind is CauseKind.AUTOCAST and members[0][1].subject.endswith("_dtype"):
         return Prospect(Outlook.FINITE, "one graph for each dtype of autocast")
     if kind in _PAIRS:
         return Prospect(Outlook.SETTLES, _PAIRS[kind])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.outlook import NO_REASON, Outlook, Prospect, prospect
 
@@ -31,7 +31,7 @@ class RecompileGroup:
     """What else differed in the same recompiles."""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> CauseKind:
         """Give the kind of the cause."""
         return self.cause.kind
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Scenario, Session
 
@@ -43,7 +43,7 @@ def _answer(session: Session, scenario: Scenario) -> str:
 
 
 def _named(cause: Cause) -> str:
-    if cause.kind == "zero_one":
+    if cause.kind is CauseKind.ZERO_ONE:
         return f"{cause.subject} became 0 or 1" if cause.now in ("0", "1") else f"{cause.subject} was 0 or 1 before"
     kind = cause.kind.replace("_", " ")
     return kind if cause.kind == cause.subject else f"{kind} of {cause.subject}"

@@ -4,7 +4,7 @@ import re
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.shapes import Condition
+from ctrace.inspector.model.shapes import Condition, ConditionKind
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import frames_in
@@ -32,11 +32,11 @@ def _needed(raw: Raw, text: str) -> Condition | None:
         return None
     frames = frames_in(traceback["frames"]) if traceback else ()
     if not frames:
-        return Condition(unknown["text"], f"Torch has to know whether {unknown['text']}.", "condition")
+        return Condition(unknown["text"], f"Torch has to know whether {unknown['text']}.", ConditionKind.CONDITION)
     frame = user_frame_or_last(frames, raw.prefixes)
     condition = _condition(raw, frame)
     why = f"Torch has to know whether {condition or unknown['text']}, which depends on data."
-    return Condition(condition or unknown["text"], why, "condition", frame.file, frame.line, condition)
+    return Condition(condition or unknown["text"], why, ConditionKind.CONDITION, frame.file, frame.line, condition)
 
 
 def _condition(raw: Raw, frame: Frame) -> str:

@@ -156,7 +156,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
     return Condition(
         text=fixed.condition,
         why=fixed.why,
-        kind=str(fixed.asked),
+        kind=fixed.kind,
         file=frame.file if frame else None,
         line=frame.line if frame else None,
         source=frame.source if frame else "",

@@ -7,7 +7,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -20,6 +19,7 @@ from ctrace.inspector.log.events.shapes import (
 )
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import resumed
@@ -82,19 +82,6 @@ _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
 """What fixes a symbol is told once, as that."""
 
 
-class Asked(StrEnum):
-    """Who wanted to know, and for what."""
-
-    NUMBER = "number"
-    """The user's code uses the size as a plain number, such as in `range(x.size(0))`."""
-    CONDITION = "condition"
-    """The user's code branches on it."""
-    CHECK = "check"
-    """An operation, or a torch._check, is only valid where the condition holds."""
-    OPERATION = "operation"
-    """An operation does one thing where the condition holds, and another where it does not."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """A condition that holds in all of a graph, with the user's line that made it."""
@@ -107,7 +94,7 @@ class Fixed:
     """The one value that is left; None: more than one is."""
     frame: Frame | None
     """None: no code of the user's was being traced, as in a backend."""
-    asked: Asked
+    kind: ConditionKind
     reason: str
     """Torch's own word, or its own form of the condition."""
     why: str
@@ -144,7 +131,7 @@ class Symbols:
         first: dict[str, ConditionMet] = {}
         for each in found:
             first.setdefault(each.expression, each)
-        ordered = sorted(first.values(), key=lambda each: _asked(each.asked) is not Asked.CONDITION)
+        ordered = sorted(first.values(), key=lambda each: _kind(each.asked) is not ConditionKind.CONDITION)
         return tuple(self._condition(each, source) for each in ordered)
 
     def origin(self, symbol: str) -> Frame | None:
@@ -215,19 +202,19 @@ class Symbols:
         met = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        asked = _asked((met[-1] if met else event).asked)
+        kind = _kind((met[-1] if met else event).asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
-        why = _sentence(asked, frame, subject, condition, event.value)
-        return Fixed(source, condition, event.value, frame, asked, event.reason, why)
+        why = _sentence(kind, frame, subject, condition, event.value)
+        return Fixed(source, condition, event.value, frame, kind, event.reason, why)
 
     def _condition(self, met: ConditionMet, source: str) -> Fixed:
-        asked, frame, words = _asked(met.asked), self._frame(met.stack), self.words(met.expression)
+        kind, frame, words = _kind(met.asked), self._frame(met.stack), self.words(met.expression)
         subject = next((self.names.get(each, each) for each in symbols_in(met.expression)), words)
         _, low, high = bounds_of(met.expression) or ("", None, None)
-        why = _sentence(asked, frame, subject, words, None)
-        return Fixed(source, words, None, frame, asked, met.expression, why, low, high)
+        why = _sentence(kind, frame, subject, words, None)
+        return Fixed(source, words, None, frame, kind, met.expression, why, low, high)
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files
@@ -237,26 +224,26 @@ class Symbols:
         return user_frame_or_last(frames, self._raw.prefixes) if frames else None
 
 
-def _asked(functions: tuple[str, ...]) -> Asked:
+def _kind(functions: tuple[str, ...]) -> ConditionKind:
     """Tell by torch's functions on the way (2.11 and 2.13, fx/experimental/sym_node.py and symbolic_shapes.py).
 
     `guard_scalar` is Dynamo's own question on behalf of the user's code (_dynamo/variables/tensor.py).
     """
     names = set(functions)
     if "guard_scalar" in names:
-        return Asked.CONDITION if "guard_bool" in names else Asked.NUMBER
-    return Asked.CHECK if "expect_true" in names else Asked.OPERATION
+        return ConditionKind.CONDITION if "guard_bool" in names else ConditionKind.NUMBER
+    return ConditionKind.CHECK if "expect_true" in names else ConditionKind.OPERATION
 
 
-def _sentence(asked: Asked, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
+def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
     if frame is None:
         return f"The graph was compiled for {condition}, after your code had been traced."
     code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
-    if asked is Asked.NUMBER:
+    if kind is ConditionKind.NUMBER:
         return f"{code} uses {subject} as a plain number, so torch compiled {value or condition} in."
-    if asked is Asked.CONDITION:
+    if kind is ConditionKind.CONDITION:
         only = f"; no other value than {value} takes it" if value else ""
         return f"The graph holds the branch that {code} takes where {condition}{only}."
-    if asked is Asked.CHECK:
+    if kind is ConditionKind.CHECK:
         return f"{code} is only valid where {condition}."
     return f"An operation in {code} depends on whether {condition}, and torch compiled it for that."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALISED, DimKind.ZERO_ONE))
 """Kinds that hold for one size only."""
@@ -197,7 +197,7 @@ def why(sized: Sized) -> str:
 
 def telling(dim: Dimension) -> tuple[Condition, ...]:
     """Give the conditions on a dimension that the user's own code made, or that an operation is only valid for."""
-    return tuple(each for each in dim.conditions if each.kind != "operation")
+    return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
 
 
 def is_dull(each: SizedTensor) -> bool:

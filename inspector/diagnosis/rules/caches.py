@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, pl
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2
@@ -33,7 +33,7 @@ def _growth(scene: Scene, cause: RootCause) -> Growth | None:
 
 
 def _fixed_size(scene: Scene, growth: Growth, has_switch: bool) -> str:
-    is_one = any(each.kind == "size" and each.is_open for each in _size_causes(scene))
+    is_one = any(each.kind is CauseKind.SIZE and each.is_open for each in _size_causes(scene))
     cost = "one more graph, which then takes all lengths" if is_one else "a graph for each length"
     how = (
         'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
@@ -62,7 +62,7 @@ def _change(scene: Scene, cause: RootCause) -> str:
 def growing_lists(scene: Scene) -> Iterator[Candidate]:
     """Offer one tensor of fixed size in place of a list that gets longer in each call."""
     for cause in scene.causes:
-        lengths = [each for each in scene.guards(cause) if each.kind == "length" and _grows(each.was, each.now)]
+        lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
         if len(lengths) < _LEAST or len({each.subject for each in lengths}) > 1:
             continue
         place = f"{at(cause)}: " if at(cause) else ""

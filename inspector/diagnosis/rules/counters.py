@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
@@ -45,7 +45,7 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
 
 def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
     for cause in scene.causes:
-        guards = [each for each in scene.guards(cause) if each.kind == "attribute_value"]
+        guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
             yield cause, counting[0]

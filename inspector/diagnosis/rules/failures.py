@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.shapes import Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
 from ctrace.inspector.model.trial import LineEdit, Trial
 
 _VIOLATION = "ConstraintViolationError"
@@ -83,7 +83,7 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
         why = "which is fixed after your code was traced" if dim.fixed else "which cannot take every size"
         return f"{drop[:1].upper()}{drop[1:]}, {why}."
     place, code = f"{_base(fixed.file or '')}:{fixed.line}", f"`{fixed.source}`" if fixed.source else "the line"
-    if fixed.kind == "number":
+    if fixed.kind is ConditionKind.NUMBER:
         return f"{place}: {code} needs this size as a Python number: {drop}, or take that out of the line."
     if dim.kind is DimKind.SPECIALISED:
         return f"{place}: {code} allows {dim.size} only: {drop}. To keep it, the line has to take {size}."

@@ -36,7 +36,7 @@ def _known(scene: Scene, cause: RootCause) -> str:
         if skip.fix and skip.break_index is None:
             return skip.fix
     for guard in scene.guards(cause):
-        if guard.fix and guard.kind == cause.kind and not guard.subject.startswith(_INTERNAL):
+        if guard.fix and str(guard.kind) == cause.kind and not guard.subject.startswith(_INTERNAL):
             return guard.fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:

@@ -7,12 +7,12 @@ from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
 _SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
-_VALUES = ("argument_value", "global_value", "closure_value")
+_VALUES = (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
 _BOOLEAN = frozenset(("True", "False"))
 
 
@@ -32,7 +32,9 @@ def switched_state(scene: Scene) -> Iterator[Candidate]:
 
 
 def _switched(scene: Scene, cause: RootCause) -> str:
-    found = [each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind == "training_mode"]
+    found = [
+        each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind is CauseKind.TRAINING_MODE
+    ]
     names = list(dict.fromkeys(found))
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
@@ -41,7 +43,9 @@ def flags(scene: Scene) -> Iterator[Candidate]:
     """Say that each value of a boolean argument is a graph, which is right where both are wanted."""
     for cause in scene.causes:
         guards = [
-            each for each in scene.guards(cause) if each.kind in ("argument_value", "global_value", "closure_value")
+            each
+            for each in scene.guards(cause)
+            if each.kind in (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
         ]
         if not guards or cause.expected or not all({each.was, each.now} <= _BOOLEAN for each in guards):
             continue
@@ -90,7 +94,7 @@ def _is_optional(guard: Cause) -> bool:
     values = {guard.was or "", guard.now or ""}
     is_none = any(value in ("None", "NoneType") or "NoneType" in value for value in values)
     is_other = any("Tensor" in value or "tensor" in value or value in ("not None",) for value in values)
-    return guard.kind in ("none", "type") and is_none and (is_other or guard.kind == "none")
+    return guard.kind in (CauseKind.NONE, CauseKind.TYPE) and is_none and (is_other or guard.kind is CauseKind.NONE)
 
 
 def _keywords(scene: Scene, compilation: str) -> list[str]:
@@ -102,7 +106,7 @@ def _keywords(scene: Scene, compilation: str) -> list[str]:
 def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
     """Offer a clone where one tensor stands for two inputs in some calls only."""
     for cause in scene.causes:
-        guard = next((each for each in scene.guards(cause) if each.kind == "aliasing"), None)
+        guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)
         match = _SAME.fullmatch(guard.subject) if guard is not None else None
         if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
             continue

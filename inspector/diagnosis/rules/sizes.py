@@ -8,9 +8,9 @@ from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.model.shapes import Dimension, DimKind
+from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind
 from ctrace.inspector.model.trial import Marked, Trial
 from ctrace.inspector.shapes.marks import marks
 from ctrace.inspector.shapes.view import by_function
@@ -18,7 +18,7 @@ from ctrace.inspector.source.text import parsed
 from ctrace.inspector.words.counting import count
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
-_SHAPES = frozenset(("size", "zero_one", "duck_shape", "stride", "range"))
+_SHAPES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))
 _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+|\[[\d, ]+\])\)")
 _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
@@ -26,7 +26,9 @@ _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
     """Name the loop over a size that is unrolled for each, which no mark helps with."""
     for cause in scene.causes:
-        fixed = next((each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind == "number"), None)
+        fixed = next(
+            (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
+        )
         if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
@@ -66,7 +68,7 @@ def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
 
 
 def _took(scene: Scene, cause: RootCause) -> str:
-    guards = [each for each in scene.guards(cause) if each.kind == "size"]
+    guards = [each for each in scene.guards(cause) if each.kind is CauseKind.SIZE]
     values = dict.fromkeys(value for each in guards for value in (each.was, each.now) if value)
     return ", ".join(list(values)[:5])
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.findings import BreakKind, Cause, Cost, Limit, Recompile, Skip
+from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
 from ctrace.inspector.model.passes import Attention, Why
 from ctrace.inspector.model.session import (
     Compilation,
@@ -123,7 +123,7 @@ class TestNextSteps:
         assert next_steps(partial(breaks=(ITEM,), failure=failure))[0] == "check the name"
 
     def test_expected_recompiles_need_nothing(self):
-        cause = Cause("size", "x.size(0)", "4", "8", fix="Mark it dynamic.")
+        cause = Cause(CauseKind.SIZE, "x.size(0)", "4", "8", fix="Mark it dynamic.")
         recompile = Recompile("0/1", "forward", MODEL, 8, expected=True, causes=(cause,))
         session = partial(recompiles=(recompile,))
         assert next_steps(session) == ("Nothing to fix.",)

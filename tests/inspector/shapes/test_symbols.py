@@ -4,7 +4,8 @@ import pytest
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.model.shapes import ConditionKind
+from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from tests.support import sizes
 from tests.support.helpers import DATA, MODEL, PROJECT, SITE, Log
 
@@ -44,25 +45,25 @@ def _looped() -> Log:
 class TestConstant:
     def test_line_value_and_reason(self) -> None:
         found = _found(_looped())
-        assert (found.condition, found.value, found.asked) == ("x.size(0) == 8", "8", Asked.NUMBER)
+        assert (found.condition, found.value, found.kind) == ("x.size(0) == 8", "8", ConditionKind.NUMBER)
         assert found.frame is not None
         assert (found.frame.file, found.frame.line, found.frame.function) == (MODEL, 12, "forward")
         assert found.reason == "range_refined_to_singleton"
         assert found.why == f"`{LOOP[3]}` uses x.size(0) as a plain number, so torch compiled 8 in."
 
     @pytest.mark.parametrize(
-        ("asked", "kind", "said"),
+        ("functions", "kind", "sentence"),
         [
-            (sizes.BRANCH, Asked.CONDITION, "no other value than 8 takes it"),
-            (sizes.CHECK, Asked.CHECK, "is only valid where x.size(0) == 8"),
-            (sizes.OPERATION, Asked.OPERATION, "depends on whether x.size(0) == 8"),
+            (sizes.BRANCH, ConditionKind.CONDITION, "no other value than 8 takes it"),
+            (sizes.CHECK, ConditionKind.CHECK, "is only valid where x.size(0) == 8"),
+            (sizes.OPERATION, ConditionKind.OPERATION, "depends on whether x.size(0) == 8"),
         ],
     )
-    def test_who_asked(self, asked: tuple[str, ...], kind: Asked, said: str) -> None:
-        log = sizes.condition(_started(), "0/1", "Eq(s77, 8)", asked)
-        found = _found(sizes.fixed(log, "0/1", "s77", "8", [X], asked=asked))
-        assert found.asked is kind
-        assert said in found.why
+    def test_what_needed_it(self, functions: tuple[str, ...], kind: ConditionKind, sentence: str) -> None:
+        log = sizes.condition(_started(), "0/1", "Eq(s77, 8)", functions)
+        found = _found(sizes.fixed(log, "0/1", "s77", "8", [X], asked=functions))
+        assert found.kind is kind
+        assert sentence in found.why
 
     def test_the_innermost_line_of_the_user_counts(self) -> None:
         library: sizes.Line = (f"{SITE}/transformers/modeling.py", 90, "forward", "h.view(n, -1)")
