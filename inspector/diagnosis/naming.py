@@ -1,4 +1,4 @@
-"""Say what a root cause is: its kind, a title in the user's terms, and the place."""
+"""Describe a root cause: its kind, a title in the user's terms, and the place."""
 
 import re
 from dataclasses import replace
@@ -66,7 +66,7 @@ _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),
 
 
 def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCause:
-    """Describe a cause by its leading finding; id and cost are for the caller."""
+    """Describe a cause by its leading finding; the caller adds id and cost."""
     match lead.what:
         case Finding.FAILURE:
             return _failure(session)
@@ -91,8 +91,8 @@ def _made(kind: RootKind, title: str, file: str | None, line: int | None, functi
 def _failure(session: Session) -> RootCause:
     failure = session.failure
     assert failure is not None
-    told = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
-    return _made(RootKind.FAILURE, told, failure.file, failure.line, None)
+    title = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    return _made(RootKind.FAILURE, title, failure.file, failure.line, None)
 
 
 def _danger(each: Danger) -> RootCause:
@@ -110,7 +110,7 @@ def _break(each: Break) -> RootCause:
 
 
 def _training_step(breaks: list[Break]) -> RootCause | None:
-    """Describe the breaks of a compiled training step; None: they are none."""
+    """Describe the breaks of a compiled training step; None: it is none."""
     if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
         return None
     first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
@@ -169,13 +169,13 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
         placed.line or recompile.line,
         recompile.function,
     )
-    said = next((text for each in mine if (text := other_reason(each)) is not None), None)
-    detail = f"torch reports: {said}" if said is not None else ""
+    reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
+    detail = f"torch reports: {reason}" if reason is not None else ""
     return replace(cause, why=leading.reason, expected=expected, detail=detail)
 
 
 def _why_expected(mine: list[Recompile]) -> str:
-    """Say why recompilations are normal; switching single submodules is not, for each mix of flags is a graph."""
+    """Return why recompilations are normal; switching single submodules is not: each mix of flags costs a graph."""
     if not all(each.expected for each in mine) or is_mixed(mine):
         return ""
     return next((each.why_expected for each in mine if each.why_expected), "")
@@ -191,7 +191,7 @@ def is_mixed(mine: list[Recompile]) -> bool:
 
 
 def _readable(reason: str) -> str:
-    """Write torch's check of a whole tensor in words; what it compares is not what the user wrote."""
+    """Replace torch's text of a check on a whole tensor by words."""
     return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
 
 
@@ -217,7 +217,7 @@ def _of_submodules(mine: list[Recompile]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Begin a text with a capital, unless it begins with a name such as `torch._dynamo.graph_break`."""
+    """Capitalize a text, unless it starts with a name such as `torch._dynamo.graph_break`."""
     return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
 
 
@@ -238,5 +238,5 @@ def _attention(each: Attention) -> RootCause:
 
 
 def at(cause: RootCause) -> str:
-    """Write `file.py:12`, or nothing where the place is not known."""
+    """Return `file.py:12`; empty: the place is not known."""
     return f"{PurePath(cause.file).name}:{cause.line}" if cause.file and cause.line else ""

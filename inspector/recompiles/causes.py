@@ -1,7 +1,7 @@
-"""From an unmet guard, as torch words it, to a cause: kind, subject in the user's names, expected and actual value.
+"""From torch's text of a failed guard to a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
-actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py reads.
+actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py parses.
 """
 
 import re
@@ -26,9 +26,9 @@ _TENSOR_KINDS = {
 
 
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
-    """Classify one unmet guard as our recompile hook wrote it; which line made it is for the caller to say.
+    """Classify one failed guard that our recompile hook recorded; the caller adds the line.
 
-    `closure` holds the names that the function takes from an enclosing one.
+    `closure` has the names that the function takes from an enclosing one.
     """
     text = guard.text.strip().partition(PARAMETER_HINT)[0]
     cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)
@@ -43,7 +43,7 @@ def _tensor(text: str) -> Cause | None:
     if match is None:
         return None
     name, what, was, now = user_name(match["name"]), match["what"], match["was"], match["now"]
-    if what == "requires_grad" and now is None:  # "expected requires_grad=0", and nothing of the other
+    if what == "requires_grad" and now is None:  # torch says only "expected requires_grad=0"
         was, now = ("True", "False") if was.endswith("=1") else ("False", "True")
     if what == "size":
         return Cause(size_kind(was, now), f"{name}.size({match['index']})", was, now)
@@ -62,7 +62,7 @@ _DEVICE = "utils_device.CURRENT_DEVICE == "
 
 
 def _state(text: str, guard: UnmetGuard) -> Cause | None:
-    """Read what is about the state of torch, and about no value of the program."""
+    """Parse a guard on torch's global state."""
     if text.startswith(_MODES):
         return Cause(CauseKind.GLOBAL_STATE, "torch function modes", guard.was, guard.now)
     if text.startswith(_DEVICE):
@@ -83,7 +83,7 @@ def _state(text: str, guard: UnmetGuard) -> Cause | None:
 
 
 def _unset(device: str | None) -> str | None:
-    """Name a default device, from torch's `device(type='cuda', index=0)` too."""
+    """Write a default device, also from torch's `device(type='cuda', index=0)`."""
     parts = re.findall(r"type='(\w+)'|index=(\d+)", device or "")
     named = ":".join(kind or index for kind, index in parts)
     return named or ("not set" if device == "None" else device)
@@ -97,19 +97,19 @@ _GONE = re.compile(r"Cache line invalidated because (?P<source>.*) got deallocat
 
 
 def _entry(text: str, guard: UnmetGuard) -> Cause | None:
-    """Read what is about the cache entry as a whole."""
+    """Parse a reason about the cache entry as a whole."""
     if match := _GONE.match(text):
         return Cause(CauseKind.IDENTITY, user_name(match["source"]))
     if text.startswith("Unexpected recompilation"):
         return Cause(CauseKind.OTHER, "nothing that can be told afterwards")
     if not text.startswith(_BACKEND):
         return None
-    told = _TORCHS_BACKENDS.search(text)
-    return Cause(CauseKind.OTHER, "backend", *_apart(*(told.groups() if told else (guard.was, guard.now))))
+    backends = _TORCHS_BACKENDS.search(text)
+    return Cause(CauseKind.OTHER, "backend", *_apart(*(backends.groups() if backends else (guard.was, guard.now))))
 
 
 def _object(cause: Cause, guard: UnmetGuard) -> Cause:
-    """Tell one object from another; an enum's member counts as the value that it stands for."""
+    """Refine a cause about an object's identity; an enum member counts as a value."""
     was, now = _apart(guard.was and type_name(guard.was), cause.now)
     cause = replace(cause, was=was, now=now)
     if now == "None":
@@ -129,11 +129,11 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
 _MEMBER = re.compile(
     r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:(?:class|enum) '(?P<type>[^']*)'|(?P<member>[\w.]+): .*)>"
 )
-"""2.11 writes the member itself behind `type=`, as Python shows it: `<Mode.FAST: 1>`."""
+"""2.11 writes the repr of the member after `type=`: `<Mode.FAST: 1>`."""
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
-    """Say that two objects which are called the same are two."""
+    """Distinguish two objects with the same name."""
     return was, f"another {now}" if now and was == now else now
 
 
@@ -156,7 +156,7 @@ _LITERALS = (
 
 
 def _other_type(cause: Cause) -> Cause:
-    """Tell a value of another type from another value: a number cannot become a float, a tensor or None."""
+    """Report a change of type as such: an int that became a float, a tensor or None."""
     was, now = _literal(cause.was), _literal(cause.now)
     if cause.kind not in _VALUES or not was or cause.now is None or was == now:
         return cause
@@ -166,5 +166,5 @@ def _other_type(cause: Cause) -> Cause:
 
 
 def _literal(text: str | None) -> str:
-    """Name the type of a value as Python writes it; empty for any other."""
+    """Return the type of a Python literal; empty for any other text."""
     return next((name for name, pattern in _LITERALS if pattern.fullmatch(text or "")), "")

@@ -1,4 +1,4 @@
-"""Guards that are Python expressions, read as causes: `L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`."""
+"""Classify guards that are Python expressions: `L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`."""
 
 import re
 
@@ -13,7 +13,7 @@ _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (
 
 
 def expression(text: str, now: str | None) -> Cause:
-    """Classify an expression that does not hold; `now` is the value of what it is about, where it is known."""
+    """Classify an expression that is false; `now` is the current value, if known."""
     readers = (_bounds, _container, _attribute, _check, _comparison)
     return next((cause for read in readers if (cause := read(text, now))), None) or Cause(
         CauseKind.OTHER, user_name(text)
@@ -21,7 +21,7 @@ def expression(text: str, now: str | None) -> Cause:
 
 
 def _bounds(text: str, now: str | None) -> Cause | None:
-    """Read `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch itself sets 0 and 1 apart, other bounds come from a condition."""
+    """Parse `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch excludes 0 and 1, other bounds come from a condition."""
     match = _BOUNDS.match(text)
     if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
         return None
@@ -39,7 +39,7 @@ def _bound_words(low: str | None, high: str | None) -> str:
 
 
 _EMPTY = re.compile(r"not (?P<container>[^\s()]+|[LG]\[\S*\(dict\.keys\([^()]*\)\)\[\d+\]\S*)$")
-"""Guard `SEQUENCE_LENGTH` of a container without items; every other `not` is that of a call."""
+"""Guard `SEQUENCE_LENGTH` of an empty container; any other `not` belongs to a call."""
 _KEY_AT = re.compile(r"list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\] == (?P<was>.+)$")
 _CONTAINS = re.compile(r"(?P<no>not )?___dict_contains\((?P<key>.+), (?P<dict>[LG]\[.*)\)$")
 _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+)\)$")
@@ -70,7 +70,7 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "mark_unbacked",
     "_dynamo_static_indices": "mark_static",
 }
-"""Attributes by which torch remembers that a dimension was marked (_dynamo/guards.py, 2.11 to 2.13)."""
+"""Attributes in which torch stores marks of dimensions (_dynamo/guards.py, 2.11 to 2.13)."""
 _MARKED = re.compile(
     r"\(\(?(?:getattr\()?(?P<object>[LG]\[.*?)(?:, '|\.)(?P<name>_dynamo_\w+).*\.issubset\((?P<was>\{.*?\})\)"
 )
@@ -79,12 +79,12 @@ _LAST_KEY = re.compile(r"(?P<dict>.+)\[(?P<key>'[^']*')\]$")
 
 
 def _attribute(text: str, now: str | None) -> Cause | None:
-    """Read whether something is there."""
+    """Parse a guard on whether an attribute, a key or a mark exists."""
     if text.startswith(_NO_VALUE):
         source = text.removeprefix(_NO_VALUE)
-        held = _LAST_KEY.match(source)
-        if held and held["dict"] not in ("L", "G"):
-            return _membership(CauseKind.KEY_ORDER, held["key"], held["dict"], absent=False)
+        item = _LAST_KEY.match(source)
+        if item and item["dict"] not in ("L", "G"):
+            return _membership(CauseKind.KEY_ORDER, item["key"], item["dict"], absent=False)
         return Cause(CauseKind.ATTRIBUTE_VALUE, user_name(source), "there", "missing")
     if match := _MARKED.match(text):
         return Cause(CauseKind.OTHER, _mark(match), match["was"], "other dimensions")
@@ -107,7 +107,7 @@ _CHECK = re.compile(
     r"___check_(?P<what>type_id|obj_id)\((?P<source>.+?)(?:, \d+)?\)(?:, type=(?:<\w+ '(?P<type>[^']*)'>|.*))?$",
     re.DOTALL,
 )
-"""Behind `type=` 2.13 writes a class, 2.11 the object itself (guards.py:2105)."""
+"""After `type=`, 2.13 writes a class, 2.11 the object itself (guards.py:2105)."""
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(?P<yes>.*?)\], non_overlapping=\[(?P<no>.*?)\]\)$")
 _NAN = re.compile(r"not math\.isnan\((?P<source>.*)\)$")
 
@@ -187,7 +187,7 @@ def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
 
 
 def value_kind(source: str) -> CauseKind:
-    """Tell by torch's name for a value where the program has it from."""
+    """Classify a value by torch's name for it, which shows where it comes from."""
     for sign, kind in _SOURCES:
         if sign.search(source):
             return kind
@@ -199,7 +199,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def _size_comparison_kind(subject: str, was: str) -> CauseKind:
-    """Tell the size that torch compiled in from a condition of the user's, such as `(x.size(0) % 8) == 0`."""
+    """Distinguish a specialized size from a condition, such as `(x.size(0) % 8) == 0`."""
     if not _ONE_SIZE.search(subject):
         return CauseKind.RANGE
     if was.isdecimal():

@@ -52,7 +52,7 @@ class TestGroups:
 
     def test_a_recompile_that_nobody_explains(self):
         (group,) = groups(Session(recompiles=(again(1),)))
-        assert (group.kind, group.subject) == ("other", "torch gives no reason")
+        assert (group.kind, group.subject) == ("other", "torch logs no reason")
 
     def test_causes_of_one_recompile_name_each_other(self):
         found = groups(Session(recompiles=(again(1, STEP, DTYPE), again(2, STEP, SIZE))))

@@ -36,7 +36,7 @@ def test_graphs_without_code_are_named() -> None:
     assert [graph.id for graph in not_emitted(NOT_ALL)] == ["1/0"]
     assert "No code was emitted of graph 1/0" in target_sentence(NOT_ALL)
     assert not_emitted(EMITTED) == ()
-    assert next_steps(NOT_ALL) == ("Read the problems: no code was emitted for h100 of graph 1/0.",)
+    assert next_steps(NOT_ALL) == ("Read the problems: no code was generated for h100 of graph 1/0.",)
 
 
 def test_choices_by_kind() -> None:
