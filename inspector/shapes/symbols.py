@@ -1,6 +1,6 @@
-"""Why a size is not free: where the user's code fixed it to one value, or put a condition on it.
+"""Why a size is not dynamic: the user's line that specialized on it, or that put a condition on it.
 
-Conditions on sizes, from sympy's words to the user's: `Eq(Mod(s77, 2), 0)` is `x.size(0) % 2 == 0`.
+Writes sympy's conditions in the user's names: `Eq(Mod(s77, 2), 0)` is `x.size(0) % 2 == 0`.
 """
 
 import ast
@@ -40,7 +40,7 @@ def in_words(expression: str, names: Mapping[str, str]) -> str:
 
 
 def symbols_in(expression: str) -> tuple[str, ...]:
-    """Give the symbols of a condition, each once."""
+    """Return the symbols of a condition, each once."""
     return tuple(dict.fromkeys(_SYMBOL.findall(expression)))
 
 
@@ -119,12 +119,12 @@ class Symbols:
         return next(made, None) or self._symbol_seen(source)
 
     def fixed(self, source: str) -> Fixed | None:
-        """Find what fixed it to one value; where that was another one, which it must equal, go on to that."""
+        """Find what specialized it to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
         return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
 
     def conditions(self, source: str) -> tuple[Fixed, ...]:
-        """Give the conditions on it, those that the user's own branches made first, each with its first place."""
+        """Return the conditions on it, those of the user's branches first, each with its first place."""
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
@@ -144,7 +144,7 @@ class Symbols:
         return in_words(expression, self.names)
 
     def made(self) -> Iterator[SymbolMade]:
-        """Give what became a symbol, in torch's order."""
+        """Return what became a symbol, in torch's order."""
         return (each for each in self._events if isinstance(each, SymbolMade))
 
     def _first_sources(self) -> dict[str, str]:
@@ -189,7 +189,7 @@ class Symbols:
             if found is not None:
                 equal = self._condition(met, source)
                 where = f" (line {equal.frame.line})" if equal.frame else ""
-                return replace(found, why=f"It must be so that {equal.condition}{where}. {found.why}")
+                return replace(found, why=f"It has to be true that {equal.condition}{where}. {found.why}")
         return None
 
     def _fixed_itself(self, symbol: str) -> SymbolFixed | None:
@@ -237,13 +237,13 @@ def _kind(functions: tuple[str, ...]) -> ConditionKind:
 
 def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
     if frame is None:
-        return f"The graph was compiled for {condition}, after your code had been traced."
+        return f"Specialized to {value or condition} after tracing, while torch compiled the graph (`{condition}`)."
     code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
     if kind is ConditionKind.NUMBER:
-        return f"{code} uses {subject} as a plain number, so torch compiled {value or condition} in."
+        return f"{code} uses {subject} as a plain number, so torch specialized on {value or condition}."
     if kind is ConditionKind.CONDITION:
-        only = f"; no other value than {value} takes it" if value else ""
-        return f"The graph holds the branch that {code} takes where {condition}{only}."
+        only = f"; only {value} takes it" if value else ""
+        return f"The graph contains the branch that {code} takes if {condition}{only}."
     if kind is ConditionKind.CHECK:
-        return f"{code} is only valid where {condition}."
-    return f"An operation in {code} depends on whether {condition}, and torch compiled it for that."
+        return f"{code} is only valid if {condition}."
+    return f"An operation in {code} depends on whether {condition}, and torch specialized on that."

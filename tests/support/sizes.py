@@ -109,7 +109,7 @@ BRANCHED = Condition(
     "x.size(0) > 3", "The graph holds the branch.", ConditionKind.CONDITION, MODEL, 10, "if x.shape[0] > 3:"
 )
 LOOPED = Condition(
-    "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch compiled 8 in.",
+    "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch specialized on 8.",
     "number", MODEL, 12, "for i in range(x.shape[0]):", "8",
 )  # fmt: skip
 

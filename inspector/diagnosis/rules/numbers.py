@@ -1,4 +1,4 @@
-"""Numbers that are known before the call, and reach compiled code as arrays or tensors: NumPy's, and buffers."""
+"""Numbers that are known before the call but reach compiled code as NumPy arrays or tensors in buffers."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sized
@@ -27,7 +27,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer Python's own function where NumPy's gives an array that Dynamo takes for a tensor."""
+    """Offer Python's function instead of NumPy's, whose array Dynamo treats as a tensor."""
     for cause in scene.causes:
         for file in dict.fromkeys(each.file for each in scene.breaks(cause)):
             lines = [each.line for each in scene.breaks(cause) if each.file == file]
@@ -49,7 +49,7 @@ def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> t
     change = f"use Python's {python}() for {name}()"
     said = (
         f"{_place(file, first)}: {change} in `{shortened(source_of(text, first))}`{more}"
-        f"{in_library(file)}: NumPy gives an array, which Dynamo takes for a tensor."
+        f"{in_library(file)}: NumPy returns an array, which Dynamo treats as a tensor."
     )
     return said, f"{change}{more} at {_place(file, first)}"
 
@@ -84,7 +84,7 @@ def _numpy_names(text: str) -> set[str]:
 
 
 def integer_buffers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep integers that never change as Python numbers where they are kept in buffers."""
+    """Offer Python numbers for constant integers that are kept in buffers."""
     found: dict[tuple[str, str], list[RootCause]] = {}
     for cause in scene.causes:
         for file, line in _places(scene, cause):

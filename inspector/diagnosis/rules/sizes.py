@@ -24,7 +24,7 @@ _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
 def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
-    """Name the loop over a size that is unrolled for each, which no mark helps with."""
+    """Name the loop over a size that Dynamo unrolls; no mark helps with it."""
     for cause in scene.causes:
         fixed = next(
             (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
@@ -36,10 +36,8 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
         pad = f"pad {plain_name(guard.subject)} to a few lengths"
         own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
-        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is a library's"
-        text = (
-            f"{place}{how}: it is unrolled, once for each length ({_took(scene, cause)}), so mark_dynamic would raise."
-        )
+        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is library code"
+        text = f"{place}{how}: Dynamo unrolls it for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         yield Candidate(text, (cause.id,), worth=70)
 
 
@@ -55,7 +53,7 @@ def _is_loop(scene: Scene, dim: Dimension) -> bool:
 
 
 def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
-    """Yield the dimensions of a cause's compilations that what was compiled made constant."""
+    """Yield the dimensions on which a cause's compilations are specialized."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
@@ -74,7 +72,7 @@ def _took(scene: Scene, cause: RootCause) -> str:
 
 
 def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
-    """Name the conditions that leave a size open for a few values only, where marking was seen not to help."""
+    """Name the conditions that limit a graph to few sizes, if a trial showed that marking does not help."""
     if not marking_was_refuted(scene):
         return
     for cause in scene.causes:
@@ -86,7 +84,7 @@ def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
         where = f" (first in {re.split(r'[/]', first.file or '')[-1]}:{first.line})" if first is not None else ""
         conditions = f"{count(len(dim.conditions), 'condition')} on {plain_name(guard.subject)}{where}"
         text = (
-            f"Pad to a few lengths: {conditions} make a graph hold for few sizes ({_took(scene, cause)}); "
+            f"Pad to a few lengths: {conditions} limit a graph to few sizes ({_took(scene, cause)}); "
             "mark_dynamic was tried and does not help."
         )
         yield Candidate(text, (cause.id,), worth=45)
@@ -100,7 +98,7 @@ def marking_was_refuted(scene: Scene) -> bool:
 
 
 def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
-    """Yield the dimensions of a cause's compilations that stayed open."""
+    """Yield the dimensions that stayed dynamic in a cause's compilations."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
@@ -186,7 +184,7 @@ def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)
     listed = next((mark.line for mark in shown if mark.line.startswith(_LISTED)), "")
     if listed and not offered:
-        text = "Compile with dynamic=True, or leave just these sizes open in the environment"
+        text = "Compile with dynamic=True, or make just these sizes dynamic in the environment"
         yield Candidate(f"{text}: {listed}.", ids, Trial(dynamic=True), worth=58, only_checked=True)
 
 

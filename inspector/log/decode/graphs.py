@@ -1,4 +1,4 @@
-"""Type the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
+"""Decode the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
@@ -22,7 +22,7 @@ STAGES = {
 
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
-    """Type Dynamo's own graph, which counts as one whatever becomes of it."""
+    """Decode Dynamo's own graph, which counts as one whatever becomes of it."""
     told = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {name: tuple(map(str, size)) for name, size in told.items()}
     text = entry.payload
@@ -31,12 +31,12 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
-    """Type a graph at one of the later stages; those that belong to no compilation are of torch.export."""
+    """Decode a graph at one of the later stages; those that belong to no compilation are of torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
 
 
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
-    """Type what AOTAutograd knows of mutated inputs and aliased outputs."""
+    """Decode what AOTAutograd knows of mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)

@@ -1,4 +1,4 @@
-"""What a log says of kernels that were built and launched; `decode_built.py` types it."""
+"""What a log says of kernels that were built and launched; `decode/` makes these."""
 
 from dataclasses import dataclass
 

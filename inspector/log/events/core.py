@@ -1,4 +1,4 @@
-"""What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode.py` makes them."""
+"""What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode/` makes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -29,7 +29,7 @@ def test_which_gpu() -> None:
     assert target_sentence(EMITTED) == (
         "Code emitted for h100 (NVIDIA H100 80GB HBM3, sm_90): nothing was run on it, the program ran on cpu."
     )
-    assert "Kernels were emitted for h100" in next_steps(EMITTED)[0]
+    assert "Kernels were generated for h100" in next_steps(EMITTED)[0]
 
 
 def test_graphs_without_code_are_named() -> None:
