@@ -156,10 +156,10 @@ class Function:
     file: str
     line: int
     graphs: int = 0
-    """Graphs of its own, those of its resume functions among them; a function inlined into another has none."""
+    """Its graphs, including those of its resume functions; a function inlined into another has none."""
     coverage: Coverage = Coverage()
     compiled_for_itself: bool = False
-    """Whether Dynamo compiles it directly, and not inside another function of this list."""
+    """Whether Dynamo was called on it directly, and not inside another function of this list."""
 
 
 @dataclass(frozen=True, slots=True)

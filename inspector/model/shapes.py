@@ -35,7 +35,7 @@ class Policy(StrEnum):
     ALL_DYNAMIC = "all_dynamic"
     """torch.compile(dynamic=True)."""
     AUTOMATIC = "automatic"
-    """It varied, so that torch took it as dynamic by itself."""
+    """It varied, so torch made it dynamic automatically."""
     MARKED_STATIC = "marked_static"
     MARKED_DYNAMIC = "marked_dynamic"
     """mark_dynamic: the user demands it, and it is an error if it cannot be."""

@@ -151,10 +151,10 @@ def _gone(failed: GuardsFailed | None) -> list[Cause]:
 def _cause(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
 ) -> Cause:
-    told = _named(raw, compile_id, place, cause_of(guard, failed.closure))
-    fixed = fixing(raw, nearest.id, compile_id, told, guard)
-    by_branch = told.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
-    cause = placed(replace(told, kind=CauseKind.RANGE) if by_branch else told, guard, fixed, place, raw)
+    named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
+    fixed = fixing(raw, nearest.id, compile_id, named, guard)
+    by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
+    cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
 

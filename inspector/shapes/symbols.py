@@ -79,7 +79,7 @@ class _Python(ast.NodeTransformer):
 
 
 _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
-"""What fixes a symbol is told once, as that."""
+"""A condition that specializes a symbol; reported as such, and not as a condition again."""
 
 
 @dataclass(frozen=True, slots=True)

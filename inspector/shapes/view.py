@@ -45,7 +45,7 @@ class Sized:
 
     @property
     def one_graph_each(self) -> bool:
-        """Whether every size needed a graph of its own."""
+        """Whether every size needed a separate graph."""
         return self.free_in is None and len(self.took) > 1
 
 
@@ -228,7 +228,7 @@ def _violations(shaped: Shaped) -> Iterator[str]:
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     causes = (dim.fixed,) if dim.fixed else telling(dim)
-    told = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
+    reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     held = [
         f"{dim_name(other, one)} ({other.role})"
         for other in shaped.tensors
@@ -236,7 +236,7 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
     also = f" Static and {dim.size} too: {', '.join(held[:3])}." if held else ""
-    return f"{told}{also}"
+    return f"{reasons}{also}"
 
 
 def _line(condition: Condition) -> str:

@@ -33,9 +33,9 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     test = _without_number(text, branch.test)
     chosen = f"{name}{torch}.where({test}, {one}, {other})"
     edits = line_edits(each.file, text, [(branch.test, "True"), (place, chosen)])
-    text_ = f"{at_break(each)}: replace the branch by `{chosen}`."
+    advice = f"{at_break(each)}: replace the branch by `{chosen}`."
     if edits:
-        yield Candidate(text_, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
 
 
 def _if_at(text: str, line: int) -> ast.If | None:

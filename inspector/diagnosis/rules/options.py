@@ -23,11 +23,11 @@ def optional_statements(scene: Scene) -> Iterator[Candidate]:
             edits = line_edits(each.file, text, [(branch.test, "False")]) if branch is not None and option else ()
             if edits:
                 change = f"pass {option} to the model or its config"
-                said = (
+                advice = (
                     f"{at_break(each)}: {change} if you do not need it: `{each.source}` of {package} then does not run."
                 )
                 trial = Trial(edits=edits)
-                yield Candidate(said, (cause.id,), trial, worth=74, only_checked=True, short=change)
+                yield Candidate(advice, (cause.id,), trial, worth=74, only_checked=True, short=change)
                 break
 
 

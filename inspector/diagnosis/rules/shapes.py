@@ -26,8 +26,8 @@ def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
     for cause in found[:1]:
         ids = tuple(each.id for each in found)
-        said = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
-        yield Candidate(said, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
+        advice = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
+        yield Candidate(advice, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
     of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
         words = f"{_mask(scene, cause)}{_patch(scene, cause)}"

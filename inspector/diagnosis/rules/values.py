@@ -42,16 +42,18 @@ def kept_numbers(scene: Scene) -> Iterator[Candidate]:
         text = scene.session.listings[each.file]
         tensor = source_of(text, call[1])
         if _collects(statement):
-            said = (
+            advice = (
                 f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
                 "reads it on the host and changes the container, which compiled code guards on."
             )
             edits = line_edits(each.file, text, [(statement, "pass")])
         else:
             kept = _detached(text, call[1])
-            said = f"{at_break(each)}: store the tensor, `{kept}`, and convert it to a number after the compiled call."
+            advice = (
+                f"{at_break(each)}: store the tensor, `{kept}`, and convert it to a number after the compiled call."
+            )
             edits = line_edits(each.file, text, [(call[0], kept)])
-        yield Candidate(said, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
 
 
 def used_numbers(scene: Scene) -> Iterator[Candidate]:
@@ -63,9 +65,9 @@ def used_numbers(scene: Scene) -> Iterator[Candidate]:
         text = scene.session.listings[each.file]
         edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
         tensor = source_of(text, call[1])
-        said = f"{at_break(each)}: compute with the tensor, `{tensor}`: nothing here needs the number."
+        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: nothing here needs the number."
         if edits:
-            yield Candidate(said, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
 
 
 def branched_numbers(scene: Scene) -> Iterator[Candidate]:
@@ -88,12 +90,12 @@ def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterato
         return
     edits = line_edits(each.file, text, [(call[0], "False")])
     asked = shortened(source_of(text, call[0]))
-    said = (
+    advice = (
         f"{at_break(each)}: replace `{asked}` by False if none of your calls needs the other case ({package}: patch "
         f"it from your code): Python branches on it at line {line}. Else keep the break."
     )
     if edits:
-        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
 
 
 def _asks_all(tensor: ast.expr) -> bool:
@@ -151,11 +153,11 @@ def slices(scene: Scene) -> Iterator[Candidate]:
         for each in filter(_is_number, scene.breaks(cause)):
             bound = _tensor_bound(scene, each)
             if bound:
-                said = (
+                advice = (
                     f"{at_break(each)}: mask instead of slicing: `{bound}` is a tensor, so the slice's size depends "
                     f"on data. Keep all positions, and mask with torch.arange(size) < {bound}."
                 )
-                yield Candidate(said, (cause.id,))
+                yield Candidate(advice, (cause.id,))
                 break
 
 

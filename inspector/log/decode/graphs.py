@@ -23,8 +23,8 @@ STAGES = {
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
     """Decode Dynamo's own graph, which counts as one whatever becomes of it."""
-    told = Fields(entry.data, entry.kind).maybe_lists("sizes")
-    sizes = {name: tuple(map(str, size)) for name, size in told.items()}
+    sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
+    sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
     text = entry.payload
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
     return ev.GraphMade(compile_id, None, None, printed=traced)

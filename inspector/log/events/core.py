@@ -73,7 +73,7 @@ class ScenarioDone:
 
 @dataclass(frozen=True, slots=True)
 class TrialDone:
-    """A piece of advice was tried, in a run of its own."""
+    """A piece of advice was tried, in a separate run."""
 
     tried: Tried
 
