@@ -139,7 +139,7 @@ def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None
 def test_a_fast_run_says_what_it_left_out() -> None:
     session = Session(environment=Environment(fast=True))
     shown = " ".join(_screen(session, 80).split())
-    assert "fast: graphs were not lowered; kernels, fusion, attention, backward graphs and sizes" in shown
+    assert "Fast run: graphs were not lowered, so kernels, fusion, attention, backward graphs and sizes" in shown
 
 
 def test_words_of_the_inside_are_not_used() -> None:
