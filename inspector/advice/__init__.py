@@ -1,9 +1,9 @@
-"""What to do about a break, a skip or a cause, as data: one YAML file each, one entry a key.
+"""What to do about a break, a skip or a cause, as data: one YAML file for each, one entry per key.
 
 `breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
-user's code is a print, whatever torch calls it); `skips.yaml` has the rules by which Dynamo leaves a function alone;
-`causes.yaml` has the kinds of causes of recompiles, such as `size`, and their special cases, such as `size/parameter`;
-`fusion.yaml` has why two nodes did not become one kernel, each entry with the pattern of torch's own reason.
+user's code is a print, whatever torch calls it). `skips.yaml` has the rules by which Dynamo skips a function.
+`causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
+`size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason.
 """
 
 import re
@@ -25,17 +25,17 @@ class Entry:
     why: str
     fix: str = ""
     it: str = "it"
-    """What to call the expression where its text is not known."""
+    """The name of the expression if its text is not known."""
     before: str = ""
     after: str = ""
     switch: str = ""
     risk: str = ""
     shows: str = ""
-    """What says more about a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
+    """The detail to add for a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
     expected: str = ""
-    """Why a cause of a recompile is normal, where it is."""
+    """Why a cause of a recompilation is normal, if it is."""
     pattern: str = ""
-    """Regular expression for the beginning of torch's own reason, where there is one."""
+    """Regular expression for the beginning of torch's reason; empty: torch logs none."""
 
     def about(self, expression: str) -> "Entry":
         """Name the user's expression."""
@@ -44,7 +44,7 @@ class Entry:
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 
     def calling(self, method: str) -> "Entry":
-        """Name the method of a logger in the switch; without one, a switch that has to name it is left out."""
+        """Insert a logger's method into the switch; without a method, drop a switch that needs one."""
         if "{method}" not in self.switch:
             return self
         switch, risk = (self.switch.replace("{method}", method), self.risk) if method else ("", "")
@@ -58,7 +58,7 @@ def entries(table: str) -> dict[str, Entry]:
 
 
 def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
-    """Find the entry for gb ids and a kind of construct, the more special one first."""
+    """Find the entry for gb ids and a kind of construct, the most specific one first."""
     known = entries("breaks")
     ids = tuple(gb)
     keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
@@ -66,20 +66,20 @@ def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
 
 
 def advice_on_cause(kind: str, case: str) -> Entry:
-    """Find the entry for a cause: that of the special case, else of the kind, else of all others."""
+    """Find the entry for a cause: for its special case, its kind, or `other`."""
     known = entries("causes")
     keys = (f"{kind}/{case}", kind, "other")
     return next(known[key] for key in keys if key in known)
 
 
 def advice_on_refusal(reason: str) -> str:
-    """Find the key of the entry for torch's reason not to fuse two nodes: the first whose pattern fits."""
+    """Return the key of the first entry whose pattern matches torch's reason not to fuse two nodes."""
     known = entries("fusion").items()
     return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")
 
 
 def _load(table: str) -> dict[str, dict[str, str]]:
-    import yaml  # only when there is something to advise on: a healthy model's screen does not wait for it
+    import yaml  # here, so that the screen of a healthy model does not wait for the import
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     data: dict[str, dict[str, str]] = yaml.load((_FOLDER / f"{table}.yaml").read_text(encoding="utf-8"), loader)

@@ -1,7 +1,7 @@
-"""What each break and skip costs: aten ops that stay in eager because of it, and graphs that are there only for it.
+"""What each break and skip costs: aten ops that run eagerly because of it, and the graphs that it adds.
 
-An op left in eager belongs to the innermost frame that led to it and stands where a break is, or in a function that was
-left in eager. A graph beyond the first belongs to the break at whose line its function was called, or resumed.
+An eager op counts for the innermost frame on its stack that is at a break or in a skipped function. Each graph after
+the first counts for the break at the line where its function was called or resumed.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _Line = tuple[str, int]
 
 @dataclass
 class _Owners:
-    """Who is to blame for what happens at a line, or in a function: the index of a break, or of a skip."""
+    """Which break or skip, by index, is responsible for a line or a function."""
 
     codes: Codes
     breaks_at: dict[_Line, int] = field(default_factory=dict)
@@ -29,14 +29,14 @@ class _Owners:
 
 
 @dataclass
-class _Bill:
-    """What was counted so far, by index."""
+class _Tally:
+    """Counts so far, by index of the break or skip."""
 
     breaks: Counter[int] = field(default_factory=Counter)
     skips: Counter[int] = field(default_factory=Counter)
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
-        """Charge the innermost frame that has an owner; what none has is nobody's."""
+        """Count for the owner of the innermost frame that has one."""
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -53,9 +53,9 @@ class _Bill:
 def with_costs(
     raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
 ) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
-    """Put its cost on each break and skip; ops are None where no eager run was counted."""
+    """Add the cost to each break and skip; `ops` is None if no eager run was counted."""
     owners = _owners(raw, codes, reports, skips)
-    ops, graphs = _Bill(), _Bill()
+    ops, graphs = _Tally(), _Tally()
     for counted in raw.ops:
         for left in counted.stacks:
             ops.add(owners, left.stack, left.ops)
@@ -87,7 +87,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
 
 
 def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
-    """Give the frames of a report from the function that was being compiled inwards: its callers broke nothing."""
+    """Return a report's frames from the compiled function inwards: its callers broke nothing."""
     place = place_of(raw, report.compilation)
     root = codes.key(Frame(place.file, place.begins, place.function))
     frames = report.parsed.frames
@@ -96,10 +96,10 @@ def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
 
 
 def _added_graphs(raw: Raw, codes: Codes) -> Iterable[tuple[Frame, ...]]:
-    """Give, for each graph that is there only because of a break or skip, the stack of whoever called its function.
+    """Yield the callers' stack for each graph that exists only because of a break or skip.
 
-    Without any, all that one call runs would be one graph: the first that it leads to is not counted. Nor is a graph
-    that a recompile made.
+    Without breaks and skips, one call would run one graph, so the first graph of a call does not count. Nor do graphs
+    of recompilations.
     """
     seen: set[str] = set()
     entered: set[Key] = set()

@@ -1,4 +1,4 @@
-"""The functions of a run, how many graphs each got, and how many of its ops they hold."""
+"""The functions of a run: how many graphs each has, and how many of its ops are in graphs."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -27,14 +27,14 @@ class _Place:
 
 
 def coverage_of(counted: OpsCounted) -> Coverage:
-    """Say how many ops of one eager call are not left in eager when it is compiled."""
+    """Return how many ops of one eager call are in graphs when it is compiled."""
     if counted.left is None:
         return Coverage(counted.eager)
     return Coverage(counted.eager, max(counted.eager - counted.left, 0))
 
 
 def total(coverages: list[Coverage]) -> Coverage:
-    """Add up over the scenarios that were measured; where none was, the sum is not known."""
+    """Sum over the measured scenarios; unknown if there are none."""
     measured = [each for each in coverages if each.ops is not None]
     if not measured:
         return Coverage()
@@ -44,13 +44,13 @@ def total(coverages: list[Coverage]) -> Coverage:
 
 
 def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
-    """Put its coverage on each scenario that was counted."""
+    """Add the coverage to each measured scenario."""
     counted = {each.scenario: coverage_of(each) for each in raw.ops}
     return tuple(replace(each, coverage=counted.get(each.name, Coverage())) for each in scenarios)
 
 
 def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
-    """List the functions of code that is not torch's: those that Dynamo met, and those whose ops were counted."""
+    """List the functions outside of torch that Dynamo saw or whose ops were counted."""
     ops, left = _eager_ops(raw), _left_ops(raw, codes)
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
     roots = _roots(raw, codes)
@@ -73,7 +73,7 @@ def _coverage(ops: int, left: int) -> Coverage:
 
 
 def _places(raw: Raw) -> list[_Place]:
-    """Find each function once, by its code where we have seen it: compiled, left alone, or counted."""
+    """List each function once: those that were compiled, skipped or counted."""
     places = [_Place(each.file, each.name, each.line) for counted in raw.ops for each in counted.functions]
     places += [_Place(each.file, each.qualname, each.line) for each in raw.left if resumed(each.name)[1] is None]
     for compile_id in raw.seen:
@@ -98,7 +98,7 @@ def _eager_ops(raw: Raw) -> Counter[Key]:
 
 
 def _left_ops(raw: Raw, codes: Codes) -> Counter[Key]:
-    """Count by innermost function."""
+    """Count eager ops by innermost function."""
     left: Counter[Key] = Counter()
     for counted in raw.ops:
         for each in counted.stacks:

@@ -1,4 +1,4 @@
-"""Breaks of a run: torch's many reports folded into sites, each with its reason and what to do."""
+"""Breaks of a run: torch's reports grouped by site, each with a reason and a fix."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
 _CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
 _LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
 """How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
-_ASKED_FOR = "GB0025"
+_EXPLICIT = "GB0025"
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One of torch's reports of a break: the compilation that met it, and what it says."""
+    """One of torch's reports of a break, and the compilation that broke."""
 
     compilation: str
     parsed: ParsedBreak
@@ -30,7 +30,7 @@ class Report:
 
 
 def reports_of(raw: Raw) -> tuple[Report, ...]:
-    """Read all reports, and number their sites in the order in which they were first met."""
+    """Parse all reports, and number their sites by first occurrence."""
     sites: dict[_SiteKey, int] = {}
     reports = []
     for reported in raw.breaks:
@@ -42,7 +42,7 @@ def reports_of(raw: Raw) -> tuple[Report, ...]:
 
 
 def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
-    """Fold the reports of each site into one break."""
+    """Combine the reports of each site into one break."""
     sites: dict[int, list[Report]] = {}
     for report in reports:
         sites.setdefault(report.site, []).append(report)
@@ -84,24 +84,24 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 
 
 def logger_method(called: str) -> str:
-    """Return the method of a logger that Dynamo did not trace; empty: it is no logger's."""
+    """Return the logger method that Dynamo did not trace; empty: it is not a logger's."""
     match = _LOGGER.match(called)
     return match["name"] if match is not None else ""
 
 
 def _case(parsed: ParsedBreak, owner: Owner) -> str:
-    """Name the special case that torch's words or the owner of the code make."""
-    return triton_case(parsed) or ("foreign" if _ASKED_FOR in parsed.gb and owner is not Owner.USER else "")
+    """Return the special case, by torch's text or the owner of the code."""
+    return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
 
 
 def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
-    """Take over an entry's code, and its switch where that does something for this call."""
+    """Return an entry's code, and its switch if that helps with this call."""
     fitting = known.calling(logger_method(parsed.context))
     return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
 
 
 def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
-    """Find the user's code that broke; where torch gives no columns (2.11), what it says of the call helps."""
+    """Find the user's code that broke; torch 2.11 logs no columns, so use the callee that it names."""
     text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
     name = (callee["builtin"] or callee["method"]) if callee else ""
@@ -110,7 +110,7 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
 
 
 def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
-    """Leave out whoever started the program, down to the first of the user's frames, and torch's on the way."""
+    """Drop the frames before the user's first one (they start the program), and torch's frames in between."""
     owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
     last = len(frames) - 1
     ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
@@ -121,13 +121,12 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
 
 
 def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> str:
-    """Say why: our own words where there are some, with what torch says about this very case; else torch's."""
+    """Return our explanation with torch's detail for this case, or torch's explanation if we have none."""
     if known is None:
         return parsed.explanation or parsed.title
     why = known.about(construct.expression).why
     if parsed.is_disabled:
-        _, _, told = parsed.explanation.partition("(reason: ")
-        author = told.removesuffix(")")
+        author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why
     detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
     return f"{why} Torch says: {detail}" if detail else why
@@ -150,14 +149,14 @@ _PHRASES = {
     "must return constant": "triton_heuristics",
     "Unexpected argument type": "triton_argument",
 }
-"""What torch says, to the case in advice/breaks.yaml; the first that fits."""
+"""Phrases in torch's explanation, and their case in advice/breaks.yaml; the first match counts."""
 _LAUNCHER = re.compile(r"[/\\]triton[/\\]runtime[/\\]jit\.py$")
 
 
 def triton_case(parsed: ParsedBreak) -> str:
-    """Name the case of a break, as in `GB0361/triton_hooks`; empty: it is not about a Triton kernel.
+    """Return the case of a break, as in `GB0361/triton_hooks`; empty: it is not about a Triton kernel.
 
-    Dynamo is in Triton's own launcher only where it does not take a kernel for one: torch finds no device for it.
+    Dynamo traces into Triton's launcher only if it does not recognize the kernel: torch finds no device for it.
     """
     if _LIMIT in parsed.gb:
         return next((case for phrase, case in _PHRASES.items() if phrase in parsed.explanation), "")

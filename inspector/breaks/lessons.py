@@ -1,4 +1,4 @@
-"""What ctrace knows about a kind of break, skip or cause of a recompile, with no run at all."""
+"""What ctrace knows about a kind of break, skip or cause of a recompilation, without a run."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A kind of break or skip: our advice, its special cases, and torch's own text."""
+    """A kind of break or skip: our advice, its special cases, and torch's text."""
 
     name: str
     entry: Entry | None
@@ -23,21 +23,21 @@ class Lesson:
 
 
 def lesson(name: str) -> Lesson:
-    """Look up a gb id (`GB0170`, `gb170`, `170`) or the name of a situation (`loop`, `print`).
+    """Look up a gb id (`GB0170`, `gb170`, `170`) or a situation (`loop`, `print`).
 
     Raises:
-        TargetError: neither ctrace nor the torch that is installed knows it.
+        TargetError: neither ctrace nor the installed torch knows it.
     """
     match = _GB.fullmatch(name.strip())
     key = f"GB{int(match[1]):04}" if match else name.strip().lower().replace(" ", "_")
     breaks, skips = entries("breaks"), entries("skips")
     entry = breaks.get(key) or skips.get(key)
-    told = registered(key) if match else None
-    if entry is None and told is None:
+    torch = registered(key) if match else None
+    if entry is None and torch is None:
         raise _unknown(name, key)
     named = entry.about("").calling("warning") if entry else None
     cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
-    return Lesson(key, named, tuple(cases), told)
+    return Lesson(key, named, tuple(cases), torch)
 
 
 def _unknown(name: str, key: str) -> TargetError:
@@ -45,7 +45,7 @@ def _unknown(name: str, key: str) -> TargetError:
     near = difflib.get_close_matches(key, [*known, *registered_ids()], 1)
     situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
     todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
-    return TargetError(f"{name} is no kind of graph break that is known", todo)
+    return TargetError(f"{name}: no such kind of graph break", todo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +77,4 @@ def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
     near = cases or difflib.get_close_matches(key, known, 1)
     kinds = ", ".join(sorted(each for each in known if "/" not in each))
     todo = f"did you mean {' or '.join(near)}?" if near else f"name one of: {kinds}"
-    return TargetError(f"{name} is no kind of cause of a recompile", todo)
+    return TargetError(f"{name}: no such cause of a recompilation", todo)

@@ -1,6 +1,6 @@
-"""Torch's own text on each kind of graph break: the registry that it ships, read without importing torch.
+"""Torch's text on each kind of graph break, read from the registry that it ships, without importing torch.
 
-Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entries, the newest first.
+Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entries, newest first.
 """
 
 import json
@@ -24,7 +24,7 @@ class Registered:
 
 
 def registered(gb: str) -> Registered | None:
-    """Look a gb id up; None where torch is not installed or has no such id."""
+    """Look up a gb id; None: torch is not installed or has no such id."""
     found = _registry().get(gb)
     if not found:
         return None
@@ -34,7 +34,7 @@ def registered(gb: str) -> Registered | None:
 
 
 def registered_ids() -> tuple[str, ...]:
-    """List the gb ids of the torch that is installed."""
+    """List the gb ids of the installed torch."""
     return tuple(_registry())
 
 
@@ -42,7 +42,7 @@ def registered_ids() -> tuple[str, ...]:
 def _registry() -> dict[str, list[dict[str, str]]]:
     try:
         spec = find_spec("torch")
-    except ValueError:  # there is a torch in sys.modules that was never imported from anywhere
+    except ValueError:  # sys.modules has a torch without a spec
         spec = None
     if spec is None or spec.origin is None:
         return {}
@@ -55,12 +55,12 @@ def _registry() -> dict[str, list[dict[str, str]]]:
 
 
 def _clean(text: str) -> str:
-    """Fold white space, and put an ellipsis for what torch fills in when it happens."""
+    """Collapse white space, and write an ellipsis for fields that torch fills in at run time."""
     return " ".join(_FIELD.sub("…", text).replace('"', "").replace("\\", "").split())
 
 
 def _joined(hints: list[str]) -> tuple[str, ...]:
-    """Put together the pieces of a hint that the registry keeps apart: all but the last end in a blank."""
+    """Join the pieces into which the registry splits a hint: all but the last end in a blank."""
     whole = [""]
     for hint in hints:
         whole[-1] += hint

@@ -1,4 +1,4 @@
-"""Functions of the user's that were left in eager, each with the break or the rule that caused it."""
+"""The user's functions that run eagerly, each with the break or the rule that caused it."""
 
 from collections.abc import Iterator
 
@@ -14,17 +14,17 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
 _ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
-"""Rules that leave tensor work in eager."""
+"""Rules that always leave tensor operations in eager."""
 _HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"))
-"""Rules that take nothing away, unless the function is the one that was to be compiled, or runs tensor operations."""
+"""Rules that matter only if the function was to be compiled itself, or runs tensor operations."""
 _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
-"""What to say of a function of these rules that runs tensor operations all the same."""
+"""The rule to report instead if such a function runs tensor operations."""
 
 
 def skips_of(
     raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> tuple[Skip, ...]:
-    """Find the user's functions that Dynamo gave up or left alone; a failure that ended the run is not one of them."""
+    """Find the user's functions that Dynamo gave up or skipped, except for a failure that ended the run."""
     skips: dict[tuple[str, str, int], Skip] = {}
     for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, codes, failure)):
         skips.setdefault((skip.function, skip.file, skip.line), skip)
@@ -34,7 +34,7 @@ def skips_of(
 def _given_up(
     raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> Iterator[Skip]:
-    """Go through the compilations that failed."""
+    """Yield functions whose compilation failed."""
     failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
     for compile_id in failed:
         measured, start = raw.metrics[compile_id], raw.starts.get(compile_id)
@@ -50,7 +50,7 @@ def _given_up(
 
 
 def _is_same(failure: Failure, measured: Measured) -> bool:
-    """Whether a compilation failed with what ended the run; Dynamo wraps errors of its own (convert_frame.py, 2.11)."""
+    """Whether a compilation failed with the error that ended the run; Dynamo wraps errors (convert_frame.py, 2.11)."""
     return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
 
 
@@ -73,7 +73,7 @@ def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -
 
 
 def _frame_in(skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
-    """Find the line at which a function stood when something that it called, or itself, broke."""
+    """Find the line of a function that was running when it or a callee broke."""
     mine = (frame for frame in frames if (frame.file, frame.function) == (skip.file, skip.function))
     return next((frame for frame in mine if frame.line >= skip.line), None)
 
@@ -86,19 +86,19 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
 
 
 def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
-    """A failure without a break report: it was suppressed, or it was raised and the program caught it."""
+    """Describe a failure without a break report: it was suppressed, or the program caught it."""
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     rule = "failed" if suppressed or not raw.environment.get("ctrace") else "raised"
     first = (measured.fail_reason or "").strip().partition("\n")
-    told = " ".join(f"{first[0]} {first[2]}".split()) or "torch gives no reason"
+    reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
     known = entries("skips")[rule]
-    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {told}", None, rule, known.fix)
+    return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {reason}", None, rule, known.fix)
 
 
 def _left_alone(raw: Raw, codes: Codes, failure: Failure | None) -> Iterator[Skip]:
-    """Go through the functions that Dynamo did not try, most of which leave no entry of torch's own.
+    """Yield functions that Dynamo did not try; torch logs no entry for most of them.
 
-    With `fullgraph`, torch may raise for one (2.13) or go on in eager all the same (2.11).
+    With `fullgraph`, torch may raise for one (2.13) or continue in eager (2.11).
     """
     busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     for left in raw.left:

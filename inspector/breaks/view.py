@@ -8,7 +8,7 @@ from ctrace.inspector.model.session import Function, Session, Verdict
 
 @dataclass(frozen=True, slots=True)
 class RankedBreak:
-    """A break with all that it costs, the functions that were left in eager because of it included."""
+    """A break with its whole cost, including functions that run eagerly because of it."""
 
     at: Break
     cost: Cost
@@ -16,7 +16,7 @@ class RankedBreak:
 
 
 def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
-    """Order breaks by the ops that they leave in eager, then the graphs they add, then how often they happened."""
+    """Sort breaks by the ops that they leave in eager, then by the graphs that they add, then by frequency."""
     found = [_with_skips(session, index) for index in range(len(session.breaks))]
     mine = [each for each in found if owner is None or each.at.owner is owner]
     return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
@@ -31,13 +31,13 @@ def _with_skips(session: Session, index: int) -> RankedBreak:
 
 
 def lonely_skips(session: Session) -> tuple[Skip, ...]:
-    """Give the functions that were left in eager by a rule, and not because of a break, the costliest first."""
+    """Return the functions that Dynamo skipped by a rule and not because of a break, costliest first."""
     alone = (skip for skip in session.skips if skip.break_index is None)
     return tuple(sorted(alone, key=lambda skip: -(skip.cost.ops or 0)))
 
 
 def never_compiled(session: Session) -> tuple[Function, ...]:
-    """Give the functions that were to be compiled and never got a graph, while others did."""
+    """Return the functions that were to be compiled and have no graph, in a run where others have one."""
     if session.verdict is not Verdict.PARTIAL:
         return ()
     return tuple(
@@ -46,7 +46,7 @@ def never_compiled(session: Session) -> tuple[Function, ...]:
 
 
 def _is_named(function: Function, session: Session) -> bool:
-    """Whether a break or a skip is in the function: others, such as frames of a library, were only passed through."""
+    """Whether a break or a skip is in the function; others, such as library frames, are only on the way."""
     mine = function.file, function.name.rpartition(".")[2]
     lines = [each.line for each in session.skips if (each.file, each.function) == mine]
     frames = (frame for each in session.breaks for path in each.paths for frame in path)
@@ -55,13 +55,13 @@ def _is_named(function: Function, session: Session) -> bool:
 
 
 def by_ops_left(session: Session) -> tuple[Function, ...]:
-    """Order functions by the ops of theirs that stay in eager; those with none are left out."""
+    """Sort functions by their ops that run eagerly; leave out functions without any."""
     found = [each for each in session.functions if _left(each)]
     return tuple(sorted(found, key=lambda each: -_left(each)))
 
 
 def unclaimed_ops(session: Session) -> int:
-    """Count the ops in eager that no break and no skip accounts for; 0 where nothing was measured."""
+    """Count the eager ops that no break and no skip explains; 0 if nothing was measured."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
     if ops is None or compiled is None:
         return 0

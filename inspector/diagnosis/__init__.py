@@ -1,6 +1,5 @@
-"""From findings to a diagnosis: root causes, each with all of its symptoms, and advice that holds in this run.
+"""From findings to a diagnosis: root causes, each with all of its symptoms, and advice that is true for this run.
 
-`model.py` has the nouns. `causes.py` groups the findings of a Session by what the user can change, `naming.py` says
-what each is. `trial.py` is what can be tried, `candidates.py` what is worth trying or saying, `advise.py` the order.
-Nothing here imports torch: a trial runs as a capture of its own.
+`causes.py` groups the findings of a Session by what the user can change, and `naming.py` describes each group. `rules/`
+offers advice, and `advise.py` chooses from it. Nothing here imports torch: a trial runs as a separate capture.
 """

@@ -1,6 +1,6 @@
-"""From root causes to advice: what is worth trying, and which of the candidates hold.
+"""From root causes to advice: which candidates to try, and which of them help.
 
-Several changes at once, where no single one of them gets rid of all causes: one may help only with another.
+Try several changes together if no single one removes all causes: one may help only with another.
 """
 
 import time
@@ -20,7 +20,7 @@ _LEAST = 2
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Offer the most promising change for each cause, all in one trial; those whose own trial raised are left out."""
+    """Offer the most promising change for each cause, all in one trial; skip those whose trial raised."""
     parts = list(_parts(scene, candidates))
     if len(parts) < _LEAST:
         return
@@ -54,7 +54,7 @@ def _parts(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]
 
 
 def _includes(whole: Trial, part: Trial) -> bool:
-    """Whether a trial sets all that another one does, which changes nothing but settings."""
+    """Whether a trial has all settings of another one that changes only settings."""
     return bool(part.settings) and set(part.settings) <= set(whole.settings) and not (part.edits or part.ignored)
 
 
@@ -79,13 +79,13 @@ def diagnose(session: Session) -> Diagnosis:
     scene = _scene(session)
     judged = [_judged(each, scene) for each in _candidates(scene)]
     advice = tuple(_ordered(judged, scene.causes))
-    # A run that raised counted too little to say what was saved.
+    # The counts of a run that raised are too low to say what was saved.
     causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
     return Diagnosis(causes, advice)
 
 
 def planned(session: Session) -> tuple[Candidate, ...]:
-    """Return the candidates that are worth a trial before any was made, what promises most first; each trial once."""
+    """Return the candidates to try before any trial has run, most promising first; each trial once."""
     found: dict[Trial, Candidate] = {}
     for each in sorted(_candidates(_scene(session)), key=lambda candidate: -candidate.worth):
         if each.trial is not None:
@@ -94,9 +94,9 @@ def planned(session: Session) -> tuple[Candidate, ...]:
 
 
 def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
-    """Try what is worth it, at most three candidates; yield what each counted.
+    """Try at most three candidates; yield what each counted.
 
-    What was tried may open or close the next: causes that a trial removed need no other, and rules see its outcome.
+    A trial affects the choice of the next: causes that it removed need no other trial, and rules see its outcome.
     """
     done: list[Tried] = []
     while len(done) < MOST_TRIALS:
@@ -109,7 +109,7 @@ def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
 
 
 def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
-    """Return the candidate that is most worth a trial."""
+    """Return the most promising candidate to try next."""
     candidates = _candidates(scene)
     judged = [_judged(each, scene) for each in candidates]
     solved = {id_ for each in judged for id_ in each.gone}
@@ -124,7 +124,7 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
 
 
 def counts(session: Session) -> Counts:
-    """Count what a trial is judged by."""
+    """Return the counts by which to judge a trial."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
     coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
     return Counts(len(session.graphs), len(session.breaks), len(session.recompiles), coverage)
@@ -135,7 +135,7 @@ def _scene(session: Session) -> Scene:
 
 
 def _candidates(scene: Scene) -> list[Candidate]:
-    """Return what the rules offer, and once something was tried, all of it together."""
+    """Return what the rules offer; after a first trial, also their combination."""
     found = [each for rule in RULES for each in rule(scene)]
     return [*found, *(combined(scene, found) if scene.session.trials else ())]
 
@@ -162,7 +162,7 @@ class _Judged:
     holds: bool | None
     effect: Effect | None
     gone: tuple[str, ...] = ()
-    """Ids of the causes of which its trial left nothing."""
+    """Ids of the causes that its trial removed."""
 
 
 def _judged(candidate: Candidate, scene: Scene) -> _Judged:
@@ -173,7 +173,7 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
         return _Judged(candidate, False, None)
     effect = Effect(counts(scene.session), tried.counts)
     if scene.session.failure is not None:
-        # A run that raised counts too little: what no longer raises is better, whatever it counts.
+        # The counts of a run that raised are too low: a run that no longer raises is better, whatever it counts.
         return _Judged(candidate, True, effect)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
     if not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
@@ -182,14 +182,14 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
 
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
-    """Whether a break only went to another line: no graph and no recompilation is saved by that."""
+    """Whether a break only moved to another line: that saves no graph and no recompilation."""
     before = {f"{each.file}:{each.line}" for each in scene.session.breaks}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
     return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
 
 
 def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
-    """Whether a trial left nothing of a cause: the trial decides what a change is good for, not who offered it."""
+    """Whether a trial removed a cause; this decides which causes a change fixes, not the rule that offered it."""
     assert tried.counts is not None
     whats = {each.what for each in cause.symptoms}
     if not whats <= {Finding.BREAK, Finding.SKIP, Finding.RECOMPILE} or whats == {Finding.SKIP}:
@@ -199,7 +199,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
 
 
 def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[Suggestion]:
-    """Keep one suggestion for each cause: that which was seen to help most, else the first that was not refuted."""
+    """Keep one suggestion for each cause: the one whose trial helped most, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(causes)}
     covered: set[str] = set()
     made: list[Suggestion] = []
@@ -215,7 +215,7 @@ def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[S
 
 
 def _gain(each: _Judged | Suggestion) -> int:
-    """Count what a trial saved; 0: it was not tried, or did not help."""
+    """Return how much a trial saved; 0: it did not run, or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
     return max(each.effect.gain, 1) if holds and each.effect is not None else 0
 
@@ -226,7 +226,7 @@ def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]
 
 
 def _with_saved_graphs(causes: tuple[RootCause, ...], advice: tuple[Suggestion, ...]) -> tuple[RootCause, ...]:
-    """Put the graphs that a trial saved on the one cause that it was about."""
+    """Add the graphs that a trial saved to the cost of its cause, if it is about one."""
     saved = {
         each.causes[0]: max(each.effect.before.graphs - each.effect.after.graphs, 0)
         for each in advice

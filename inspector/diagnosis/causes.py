@@ -1,6 +1,6 @@
 """Group the findings of a Session by root cause: what the user can change, with all the symptoms it led to.
 
-Findings are nodes; what shows that two of them have one reason joins them. Each finding ends up in exactly one cause.
+Evidence that two findings have the same cause joins them. Each finding ends up in exactly one cause.
 """
 
 import hashlib
@@ -9,20 +9,39 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, told_of_generation
+from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, Owner, Recompile
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.model.session import Session
 
-_SHAPES = frozenset(("size", "zero_one", "range", "duck_shape", "stride", "length", "argument_value"))
-"""Kinds of causes that one change of an input's size brings along."""
-_OF_STATE = frozenset(("training_mode", "grad_mode", "autocast", "global_state", "dispatch_keys", "requires_grad"))
-"""Kinds that a switch around a call changes, for every function that it runs."""
-_OF_RESULTS = frozenset(("break_result", "length"))
-"""Kinds that the line of a break brings along: its result is guarded on, or what it is collected in."""
+_SHAPES = frozenset(
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.RANGE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.LENGTH,
+        CauseKind.ARGUMENT_VALUE,
+    )
+)
+"""Kinds of causes that follow from one change of an input's size."""
+_OF_STATE = frozenset(
+    (
+        CauseKind.TRAINING_MODE,
+        CauseKind.GRAD_MODE,
+        CauseKind.AUTOCAST,
+        CauseKind.GLOBAL_STATE,
+        CauseKind.DISPATCH_KEYS,
+        CauseKind.REQUIRES_GRAD,
+    )
+)
+"""Kinds that one switch around a call changes for every function that runs in it."""
+_OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
+"""Kinds that follow from a break at the same line: guards on its result, or on the container that collects it."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
 
@@ -51,7 +70,7 @@ def _findings(session: Session) -> Iterator[Symptom]:
 
 
 class _Groups:
-    """Findings joined into groups; each begins as a group of one."""
+    """Findings joined into groups; each starts as a group of one."""
 
     def __init__(self, findings: Iterable[Symptom]) -> None:
         self._parent = {each: each for each in findings}
@@ -73,7 +92,7 @@ class _Groups:
 
 
 def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
-    """Yield pairs of findings that have one reason."""
+    """Yield pairs of findings with the same cause."""
     for index, skip in enumerate(session.skips):
         if skip.break_index is not None:
             yield Symptom(Finding.BREAK, skip.break_index), Symptom(Finding.SKIP, index)
@@ -89,7 +108,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
 
 
 def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[Symptom, Symptom]]:
-    """Join all findings that share a key; `keys` has those of each finding, in the order of the findings."""
+    """Join all findings that share a key; `keys` has the keys of each finding, in the order of the findings."""
     first: dict[Hashable, int] = {}
     for index, mine in enumerate(keys):
         for key in mine:
@@ -97,7 +116,7 @@ def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[
 
 
 def _break_keys(each: Break) -> Iterator[Hashable]:
-    """Yield what breaks of one reason share: the statement; or, in code that is not the user's, what stopped there."""
+    """Yield what breaks with the same cause share: the statement or, outside of the user's code, the failed call."""
     yield "line", each.file, each.line, each.source
     if each.expression:
         yield "expression", each.gb, each.file, each.expression
@@ -111,7 +130,7 @@ def _break_keys(each: Break) -> Iterator[Hashable]:
 
 
 def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
-    """Yield what recompilations of one reason share: the switched state, or the change of one call's inputs."""
+    """Yield what recompilations with the same cause share: the switched state, or the change of a call's inputs."""
     for cause in _telling(each.causes):
         if cause.kind in _OF_STATE:
             yield "state", cause.kind
@@ -126,16 +145,20 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
 
 
 def _telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Leave out causes that only follow from others: strides follow sizes, and dispatch keys the grad mode."""
+    """Drop causes that only follow from others: strides follow from sizes, dispatch keys from the grad mode."""
     kinds = {cause.kind for cause in causes}
-    follow = {"stride"} if kinds & {"size", "zero_one", "range", "duck_shape"} else set()
-    follow |= {"dispatch_keys", "requires_grad"} if "grad_mode" in kinds else set()
+    follow = (
+        {CauseKind.STRIDE}
+        if kinds & {CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.RANGE, CauseKind.DUCK_SHAPE}
+        else set()
+    )
+    follow |= {CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD} if CauseKind.GRAD_MODE in kinds else set()
     kept = tuple(cause for cause in causes if cause.kind not in follow)
     return kept or causes
 
 
 def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
-    """Join what one growing cache brings along: single tokens after a prompt, and each length that costs a graph."""
+    """Join the effects of one growing cache: single tokens after a prompt, and each length that costs a graph."""
     first: dict[str, int] = {}
     for index, each in enumerate(session.recompiles):
         if is_switch(session, each) or growth_in(session, each) is not None:
@@ -144,7 +167,7 @@ def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
 
 
 def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
-    """Join a recompilation to the break whose result changed, or was collected where it broke."""
+    """Join a recompilation to the break at the line where its value comes from."""
     lines: dict[tuple[str, int], int] = {}
     for index, each in enumerate(session.breaks):
         lines.setdefault((each.file, each.line), index)
@@ -168,10 +191,10 @@ def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
 def _cause(members: list[Symptom], session: Session) -> RootCause:
     """Describe a group by its leading finding: the failure, then a wrong result, then the costliest break."""
     ordered = sorted(members, key=lambda each: _lead(each, session))
-    described_ = described(ordered[0], ordered, session)
+    cause = described(ordered[0], ordered, session)
     if ordered[0].what is Finding.RECOMPILE:
-        described_ = told_of_generation(described_, [session.recompiles[each.index] for each in ordered], session)
-    return replace(described_, symptoms=tuple(sorted(members, key=_place)), cost=_cost(members, session))
+        cause = titled_by_generation(cause, [session.recompiles[each.index] for each in ordered], session)
+    return replace(cause, symptoms=tuple(sorted(members, key=_place)), cost=_cost(members, session))
 
 
 def _place(each: Symptom) -> tuple[int, int]:
@@ -179,7 +202,7 @@ def _place(each: Symptom) -> tuple[int, int]:
 
 
 def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
-    """Order findings by what explains the others: a print comes before the number that is made for it."""
+    """Sort findings by what explains the others: a print comes before the number that it needs."""
     ops, writes = 0, False
     if each.what is Finding.BREAK:
         found = session.breaks[each.index]
@@ -188,7 +211,7 @@ def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
 
 
 def _cost(members: list[Symptom], session: Session) -> RootCost:
-    """Add up what a group costs; graphs that breaks add are known only by trying, so they are left open here."""
+    """Sum the cost of a group, without the graphs that breaks add: only a trial shows those."""
     seconds = {each.id: each.seconds for each in session.compilations}
     breaks = [session.breaks[each.index].cost for each in members if each.what is Finding.BREAK]
     skips = [session.skips[each.index].cost for each in members if each.what is Finding.SKIP]
@@ -203,7 +226,7 @@ def _cost(members: list[Symptom], session: Session) -> RootCost:
 
 
 def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, int]:
-    """Order causes: what fails or is wrong, then by cost; what is expected or wanted comes last."""
+    """Sort causes: failures and wrong results, then by cost; expected causes come last."""
     kinds = {each.what for each in cause.symptoms}
     if Finding.FAILURE in kinds:
         level = 0
@@ -217,13 +240,13 @@ def _urgency(cause: RootCause, session: Session) -> tuple[int, int, int, float, 
 
 
 def _cuts(cause: RootCause, session: Session) -> int:
-    """Estimate the graphs that a cause is behind, for the order alone."""
+    """Estimate the graphs that a cause adds, for sorting only."""
     graphs = sum(session.breaks[each.index].cost.graphs for each in cause.symptoms if each.what is Finding.BREAK)
     return graphs + sum(each.what is Finding.RECOMPILE for each in cause.symptoms)
 
 
 def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause, ...]:
-    """Number causes by content: the same code gives the same ids in every run."""
+    """Derive ids from content: the same code has the same ids in every run."""
     seen: defaultdict[str, int] = defaultdict(int)
     named = []
     for cause in causes:

@@ -1,17 +1,17 @@
-"""Generation with a cache, told by the sizes that compilations saw: a prompt, then single tokens, and what grows."""
+"""Recognize generation with a cache by the sizes that compilations saw: a prompt, then single tokens, growing sizes."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.shapes import Shaped, ShapedTensor
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dim>\d+)\)")
 _ARGUMENT = re.compile(r"^(?:L\['(?:kwargs|args)'\]\[(?P<wrapped>[^]]+)\]|L\['(?P<name>\w+)'\])(?P<rest>.*)$")
-"""A tensor that a function gets, or what is reached from an argument; torch wraps some functions with `kwargs`."""
+"""A tensor argument, or a value reached through an argument; torch wraps some functions with `kwargs`."""
 _EXTRA = re.compile(r"(?:kwargs|args)\[(?:'(\w+)'|(\d+))\]")
 
 
@@ -27,18 +27,18 @@ class Growth:
 
 
 def plain_name(subject: str) -> str:
-    """Name what a wrapper calls `kwargs['mask']` as its caller does."""
+    """Use the caller's name for what a wrapper calls `kwargs['mask']`."""
     return _EXTRA.sub(lambda match: match[1] or f"argument {match[2]}", subject)
 
 
 def sized(cause: Cause) -> tuple[str, int] | None:
-    """Return the tensor and the dimension that a cause is about; None: it is not about a size."""
+    """Return the tensor and the dimension of a cause; None: it is not about a size."""
     match = _SIZE.fullmatch(cause.subject)
     return (match["tensor"], int(match["dim"])) if match else None
 
 
 def growth_in(session: Session, recompile: Recompile) -> Growth | None:
-    """Return what grew like a cache does: a tensor that is kept, or several by one, while single tokens come in."""
+    """Return the growth of a cache: a kept tensor that grew, or several that grew by one, while tokens are single."""
     before, now = _pair(session, recompile)
     if before is None or now is None:
         return None
@@ -53,14 +53,18 @@ def growth_in(session: Session, recompile: Recompile) -> Growth | None:
 
 
 def is_switch(session: Session, recompile: Recompile) -> bool:
-    """Whether a call came with one token after a prompt, or the other way round, while a cache is kept."""
-    changed = [(at, cause) for cause in recompile.causes if cause.kind in ("zero_one", "size") and (at := sized(cause))]
+    """Whether a call has one token after a prompt, or the reverse, while a cache is kept."""
+    changed = [
+        (at, cause)
+        for cause in recompile.causes
+        if cause.kind in (CauseKind.ZERO_ONE, CauseKind.SIZE) and (at := sized(cause))
+    ]
     single = any(dim >= 1 and "1" in (cause.was, cause.now) for (_, dim), cause in changed)
     return single and has_cache(session, recompile)
 
 
-def told_of_generation(cause: RootCause, mine: list[Recompile], session: Session) -> RootCause:
-    """Title a cause that is prefill and decode, which is normal, or a cache that grows, which is not."""
+def titled_by_generation(cause: RootCause, mine: list[Recompile], session: Session) -> RootCause:
+    """Set the title for prefill and decode, which is normal, or for a growing cache, which is not."""
     grown = next((found for each in mine if (found := growth_in(session, each)) is not None), None)
     if grown is not None:
         return replace(
@@ -82,10 +86,10 @@ def has_cache(session: Session, recompile: Recompile) -> bool:
 
 
 def _is_filled(cause: Cause) -> bool:
-    """Whether something that an argument holds was empty, and is not: a flag, a tensor or a length."""
+    """Whether something inside an argument changed from empty to filled: a flag, a tensor or a length."""
     inside = "." in plain_name(cause.subject) or "[" in plain_name(cause.subject)
-    flag = cause.kind == "attribute_value" and {cause.was, cause.now} <= {"True", "False", "missing", "there"}
-    return inside and (flag or cause.kind in ("none", "type"))
+    flag = cause.kind is CauseKind.ATTRIBUTE_VALUE and {cause.was, cause.now} <= {"True", "False", "missing", "there"}
+    return inside and (flag or cause.kind in (CauseKind.NONE, CauseKind.TYPE))
 
 
 def _is_kept(tensor: ShapedTensor) -> bool:
@@ -113,7 +117,7 @@ def _grown(before: Shaped, now: Shaped) -> Iterator[tuple[ShapedTensor, str, str
 
 
 def _takes_single_tokens(now: Shaped, grown: set[str]) -> bool:
-    """Whether an input that did not grow has one position: a token, or what was computed of one."""
+    """Whether an input that did not grow has one position: a token, or a value computed from one."""
     inputs = (each for each in now.tensors if each.role == "input" and each.source not in grown and not _is_kept(each))
     plain = (each for each in inputs if not each.source.endswith("._base"))
     return any(dim.size == "1" and (dim.index or 0) >= 1 for each in plain for dim in each.dims)

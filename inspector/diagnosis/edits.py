@@ -1,4 +1,4 @@
-"""Replace pieces of source text line by line, as trials do: no line is added or lost, so that line numbers hold."""
+"""Replace pieces of source text line by line, for trials: the number of lines stays, so line numbers stay valid."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -8,13 +8,13 @@ from ctrace.inspector.source.text import parsed
 
 _LONG = 60
 Change = tuple[ast.stmt | ast.expr, str]
-"""A piece of the source, and what stands there instead."""
+"""A piece of the source, and its replacement."""
 
 
 def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = "") -> tuple[LineEdit, ...]:
-    """Return the edits that make all the changes; empty: they overlap, or the module they need cannot be imported.
+    """Return the edits for all changes; empty: they overlap, or there is no place to import the module they need.
 
-    A piece on several lines leaves empty ones. `needs` names a module that the new text uses, such as `math`.
+    A piece on several lines leaves empty lines. `needs` is a module that the new text uses, such as `math`.
     """
     lines = text.split("\n")
     edited = dict(enumerate(lines, 1))
@@ -39,18 +39,18 @@ def source_of(text: str, node: ast.AST) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut the text of an expression that is too long for a sentence."""
+    """Shorten an expression that is too long for a sentence."""
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
 def is_disjoint(first: Iterable[LineEdit], second: Iterable[LineEdit]) -> bool:
-    """Whether two changes can be made together: they edit no line that both know."""
+    """Whether two changes can be combined: they edit different lines."""
     lines = {(edit.file, edit.line) for edit in first}
     return not any((edit.file, edit.line) in lines for edit in second)
 
 
 def qualified_name(text: str, line: int) -> str:
-    """Name the function or method that a line lies in: `Experts.forward`; empty: it lies in none."""
+    """Return the function or method around a line, such as `Experts.forward`; empty: none."""
     tree = parsed(text)
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
@@ -59,7 +59,7 @@ def qualified_name(text: str, line: int) -> str:
 
 
 def functions_at(text: str, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the functions that a line lies in, outermost first."""
+    """Return the functions around a line, outermost first."""
     tree = parsed(text)
     nodes = ast.walk(tree) if tree is not None else iter(())
     return [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and covers(node, line)]
@@ -86,7 +86,7 @@ def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
 
 
 def _replace(lines: dict[int, str], node: ast.stmt | ast.expr, new: str) -> None:
-    """Columns of `ast` count utf-8 bytes. What stands behind a piece of several lines moves up to its first one."""
+    """Replace a node's text; columns of `ast` are utf-8 bytes, and text after a multi-line node moves up."""
     (first, begin), (last, end) = _begin(node), _end(node)
     before, behind = lines[first].encode()[:begin].decode(), lines[last].encode()[end:].decode()
     for number in range(first, last + 1):

@@ -9,7 +9,7 @@ _PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>
 
 @lru_cache(maxsize=64)
 def package_of(file: str) -> str:
-    """Name the package that a file belongs to, with its version where it is installed here; empty: none."""
+    """Return the package of a file, with its version if it is installed here; empty: none."""
     match = _PACKAGE.match(file)
     if match is None:
         return ""
@@ -19,6 +19,6 @@ def package_of(file: str) -> str:
 
 
 def in_library(file: str) -> str:
-    """Say how to change a line of a package, in brackets; empty: it is the user's own file."""
+    """Say, in parentheses, how to change a line of a package; empty: it is the user's file."""
     package = package_of(file)
     return f" ({package}: patch it from your code, or report it there)" if package else ""

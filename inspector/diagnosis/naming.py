@@ -1,4 +1,4 @@
-"""Say what a root cause is: its kind, a title in the user's terms, and the place."""
+"""Describe a root cause: its kind, a title in the user's terms, and the place."""
 
 import re
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import PurePath
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
 from ctrace.inspector.graphs.attention import answer_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
@@ -32,10 +32,33 @@ _CALLS = (
     "Missing FakeTensor kernel",
 )
 _ORDER = (
-    "training_mode", "grad_mode", "autocast", "global_state", "dtype", "device", "layout", "range", "duck_shape",
-    "zero_one", "size", "none", "type", "length", "key_order", "attribute_value", "argument_value", "global_value",
-    "closure_value", "break_result", "requires_grad", "dispatch_keys", "aliasing", "identity", "stride", "other",
-)  # fmt: skip
+    CauseKind.TRAINING_MODE,
+    CauseKind.GRAD_MODE,
+    CauseKind.AUTOCAST,
+    CauseKind.GLOBAL_STATE,
+    CauseKind.DTYPE,
+    CauseKind.DEVICE,
+    CauseKind.LAYOUT,
+    CauseKind.RANGE,
+    CauseKind.DUCK_SHAPE,
+    CauseKind.ZERO_ONE,
+    CauseKind.SIZE,
+    CauseKind.NONE,
+    CauseKind.TYPE,
+    CauseKind.LENGTH,
+    CauseKind.KEY_ORDER,
+    CauseKind.ATTRIBUTE_VALUE,
+    CauseKind.ARGUMENT_VALUE,
+    CauseKind.GLOBAL_VALUE,
+    CauseKind.CLOSURE_VALUE,
+    CauseKind.BREAK_RESULT,
+    CauseKind.REQUIRES_GRAD,
+    CauseKind.DISPATCH_KEYS,
+    CauseKind.ALIASING,
+    CauseKind.IDENTITY,
+    CauseKind.STRIDE,
+    CauseKind.OTHER,
+)
 """Kinds of causes of recompilations; of several in one recompilation, the first explains the others."""
 
 
@@ -43,7 +66,7 @@ _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),
 
 
 def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCause:
-    """Describe a cause by its leading finding; id and cost are for the caller."""
+    """Describe a cause by its leading finding; the caller adds id and cost."""
     match lead.what:
         case Finding.FAILURE:
             return _failure(session)
@@ -68,8 +91,8 @@ def _made(kind: RootKind, title: str, file: str | None, line: int | None, functi
 def _failure(session: Session) -> RootCause:
     failure = session.failure
     assert failure is not None
-    told = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
-    return _made(RootKind.FAILURE, told, failure.file, failure.line, None)
+    title = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    return _made(RootKind.FAILURE, title, failure.file, failure.line, None)
 
 
 def _danger(each: Danger) -> RootCause:
@@ -87,7 +110,7 @@ def _break(each: Break) -> RootCause:
 
 
 def _training_step(breaks: list[Break]) -> RootCause | None:
-    """Describe the breaks of a compiled training step; None: they are none."""
+    """Describe the breaks of a compiled training step; None: it is none."""
     if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
         return None
     first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
@@ -146,13 +169,13 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
         placed.line or recompile.line,
         recompile.function,
     )
-    said = next((text for each in mine if (text := other_reason(each)) is not None), None)
-    detail = f"torch reports: {said}" if said is not None else ""
+    reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
+    detail = f"torch reports: {reason}" if reason is not None else ""
     return replace(cause, why=leading.reason, expected=expected, detail=detail)
 
 
 def _why_expected(mine: list[Recompile]) -> str:
-    """Say why recompilations are normal; switching single submodules is not, for each mix of flags is a graph."""
+    """Return why recompilations are normal; switching single submodules is not: each mix of flags costs a graph."""
     if not all(each.expected for each in mine) or is_mixed(mine):
         return ""
     return next((each.why_expected for each in mine if each.why_expected), "")
@@ -161,14 +184,14 @@ def _why_expected(mine: list[Recompile]) -> str:
 def is_mixed(mine: list[Recompile]) -> bool:
     """Whether submodules were switched one by one: some to training and others to evaluation in the same call."""
     for each in mine:
-        flags = {(cause.was, cause.now) for cause in each.causes if cause.kind == "training_mode"}
+        flags = {(cause.was, cause.now) for cause in each.causes if cause.kind is CauseKind.TRAINING_MODE}
         if len(flags) > 1:
             return True
     return False
 
 
 def _readable(reason: str) -> str:
-    """Write torch's check of a whole tensor in words; what it compares is not what the user wrote."""
+    """Replace torch's text of a check on a whole tensor by words."""
     return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
 
 
@@ -178,23 +201,23 @@ def _leading(cause: Cause, recompile: Recompile) -> tuple[int, int, int]:
 
 
 def _change(cause: Cause, values: list[str]) -> str:
-    if cause.kind == "training_mode":
+    if cause.kind is CauseKind.TRAINING_MODE:
         return "The model was called in training mode and in evaluation mode"
-    if cause.kind == "grad_mode":
+    if cause.kind is CauseKind.GRAD_MODE:
         return "The model was called with gradients on and off"
     took = " → ".join(_short(value) for value in values[:5]) + (" → …" if len(values) > 5 else "")
     return f"{cause.subject} changed" + (f": {took}" if took else "")
 
 
 def _of_submodules(mine: list[Recompile]) -> str:
-    found = [cause.subject for each in mine for cause in each.causes if cause.kind == "training_mode"]
+    found = [cause.subject for each in mine for cause in each.causes if cause.kind is CauseKind.TRAINING_MODE]
     names = [name.removesuffix(".training") for name in dict.fromkeys(found)]
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     return f"submodules were switched to training or evaluation one by one: {shown}"
 
 
 def _sentence(text: str) -> str:
-    """Begin a text with a capital, unless it begins with a name such as `torch._dynamo.graph_break`."""
+    """Capitalize a text, unless it starts with a name such as `torch._dynamo.graph_break`."""
     return f"{text[:1].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
 
 
@@ -215,5 +238,5 @@ def _attention(each: Attention) -> RootCause:
 
 
 def at(cause: RootCause) -> str:
-    """Write `file.py:12`, or nothing where the place is not known."""
+    """Return `file.py:12`; empty: the place is not known."""
     return f"{PurePath(cause.file).name}:{cause.line}" if cause.file and cause.line else ""

@@ -1,8 +1,9 @@
-"""Torch's wording of guards on tensors, and what may be learned from the text of any guard alone."""
+"""Torch's wording of guards, and what the text of a guard alone tells."""
 
 import re
 
 from ctrace.inspector.log.events.guards import UnmetGuard
+from ctrace.inspector.model.findings import CauseKind
 
 PARAMETER_HINT = ". Guard failed on a parameter, "
 TENSOR = re.compile(
@@ -16,13 +17,13 @@ WANTED_TENSOR = re.compile(
 )
 
 
-def size_kind(was: str, now: str) -> str:
-    """Tell a size that went to or from 0 or 1, which torch compiles apart."""
-    return "zero_one" if {was, now} & {"0", "1"} else "size"
+def size_kind(was: str, now: str) -> CauseKind:
+    """Return `zero_one` for a size that changed to or from 0 or 1, on which torch specializes."""
+    return CauseKind.ZERO_ONE if {was, now} & {"0", "1"} else CauseKind.SIZE
 
 
 def type_name(qualified: str) -> str:
-    """Name a type as a program would: `list`, not `builtins.list`."""
+    """Write a type as a program does: `list`, not `builtins.list`."""
     return qualified.removeprefix("builtins.").removeprefix("__main__.")
 
 
@@ -32,7 +33,7 @@ _NUMBER = re.compile(rf"(?:-?[\d.]+ <=? )?(?P<source>{_NAME})(?: (?:==|!=|<=?|>=
 
 
 def sources_of(text: str) -> tuple[str, ...]:
-    """Name what torch might have left open, as torch does: `L['x'].size()[0]` or `L['n']`; empty: neither of them."""
+    """Return torch's names for the sizes or the number in a guard, `L['x'].size()[0]` or `L['n']`; empty: none."""
     match = TENSOR.match(text)
     if match is not None:
         index = match["index"]
@@ -44,13 +45,13 @@ def sources_of(text: str) -> tuple[str, ...]:
 
 
 def tensor_of(text: str) -> str | None:
-    """Give torch's name for the tensor that a guard is about."""
+    """Return torch's name for the tensor that a guard checks."""
     match = TENSOR.match(text)
     return match["name"] if match else None
 
 
 def check_order(guard: UnmetGuard) -> int:
-    """Say how late torch checks what this guard is about: a tensor's properties in their order, all else at the end."""
+    """Return the position of a guard in torch's checks of a tensor; other guards come last."""
     if WANTED_TENSOR.match(guard.text):
         return 0
     match = TENSOR.match(guard.text)

@@ -1,4 +1,4 @@
-"""What a tensor has to be for a graph to fit, read from its guard, and what its strides mean."""
+"""What a guard requires of a tensor, and what its strides mean."""
 
 import re
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ _CHECKED = re.compile(
     r"stride=\[(?P<stride>[^\]]*)\]\)"
 )
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
-_HELD = re.compile(r"\b_(?:parameters|buffers)\b")
+_PARAMETERS = re.compile(r"\b_(?:parameters|buffers)\b")
 Numbers = tuple[int | None, ...]
-"""Sizes or strides; None for one that may vary."""
+"""Sizes or strides; None: may vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorGuard:
-    """All that is checked of a tensor."""
+    """Everything that a guard checks of a tensor."""
 
     guard: Guard
     name: str
     type: str
     dtype: str
     device: str
-    """Type of device and its number; the number is None on a device of which there is one."""
+    """Device type and index; a device that exists once has no index."""
     requires_grad: bool
     dispatch_keys: tuple[str, ...]
     sizes: Numbers
@@ -38,11 +38,11 @@ class TensorGuard:
     @property
     def is_parameter(self) -> bool:
         """Whether it is a parameter or a buffer of a module."""
-        return self.type == "Parameter" or _HELD.search(self.guard.source) is not None
+        return self.type == "Parameter" or _PARAMETERS.search(self.guard.source) is not None
 
 
 def tensor_guards(guards: Iterable[Guard]) -> tuple[TensorGuard, ...]:
-    """Read the guards on tensors; one in a form that is not known is left out here and still among the others."""
+    """Parse the guards on tensors; leave out those in an unknown form."""
     found = ((guard, _CHECKED.match(guard.code)) for guard in guards if guard.kind == "TENSOR_MATCH")
     return tuple(_read(guard, match) for guard, match in found if match is not None)
 
@@ -77,18 +77,18 @@ def _numbers(text: str) -> Numbers:
 
 
 def meaning(sizes: Numbers, strides: Numbers) -> str:
-    """Say in words what strides mean for these sizes."""
+    """Describe in words what strides mean for these sizes."""
     if len(sizes) != len(strides) or not sizes:
-        return "no strides are checked" if sizes else "a single value"
+        return "strides not checked" if sizes else "a single value"
     expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
     if expanded:
         return f"expanded: dimension {_listed(expanded)} repeats the same memory"
     order = sorted(range(len(sizes)), key=lambda index: (-_wide(strides[index]), index))
     gap = _gap(sizes, strides, order)
     if gap is not None:
-        return f"not dense: dimension {gap} steps over memory of a larger tensor, as a slice does"
+        return f"not dense: dimension {gap} skips memory of a larger tensor, as in a slice"
     if varying := [index for index, stride in enumerate(strides) if stride is None]:
-        return f"dimension {_listed(varying)} may vary, within the relations that are checked last"
+        return f"dimension {_listed(varying)} may vary, within the relations that torch checks last"
     if order == sorted(order) or _only_ones_move(sizes, order):
         return "contiguous"
     if len(sizes) in (4, 5) and order == [0, *range(2, len(sizes)), 1]:
@@ -101,9 +101,9 @@ def _wide(stride: int | None) -> float:
 
 
 def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
-    """Find a dimension whose stride is not the memory that the dimensions inside of it take.
+    """Find a dimension whose stride differs from the memory that its inner dimensions take.
 
-    One with a fixed stride around one whose size may vary is such a dimension. A size of 0 counts as 1, as in torch.
+    A dimension with a fixed stride around one whose size may vary counts too. A size of 0 counts as 1, as in torch.
     """
     step: int | None = 1
     inner_varies = False

@@ -18,13 +18,13 @@ _NODE = re.compile(
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
 _COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
 _DEEPEST = 150
-"""Nodes on the way to a guard; a module within a module takes three. A tree that is walked must have some limit."""
-_NOT_SAID: tuple[Frame, ...] = (Frame("", 0, ""),)
+"""The deepest level to parse. A module inside a module takes three; recursion over the tree needs a limit."""
+_UNKNOWN: tuple[Frame, ...] = (Frame("", 0, ""),)
 _LATENCY = re.compile(r"Guard latency = (?P<us>\d+(?:\.\d+)?) us")
 
 
 def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
-    """Make a tree of torch's text; `prefixes` says whose code a file is."""
+    """Parse torch's text into a tree; `prefixes` says who owns a file."""
     top = _Open("L", "")
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
@@ -50,10 +50,12 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
         elif guard := _GUARD.fullmatch(rest):
             _climb(stack, depth)
             owner = stack[-1][1]
-            made_at = next(stacks, _NOT_SAID)
-            if guard["code"] is not None:  # else only named again: a guard on several values hangs on each of them
+            made_at = next(stacks, _UNKNOWN)
+            if (
+                guard["code"] is not None
+            ):  # without code it is a repetition: torch prints a guard on several values at each of them
                 made = _guard(guard["kind"], guard["code"], owner.source)
-                if made_at is not _NOT_SAID:
+                if made_at is not _UNKNOWN:
                     made = replace(made, place=users(made_at))
                 _keep(made, owner.guards if depth else epilogue)
         else:
@@ -62,7 +64,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
 
 
 def count(text: str) -> int:
-    """Count the guards of a printed tree without reading it."""
+    """Count the guards of a printed tree without parsing it."""
     kinds: list[str] = [match["kind"] for match in _ANY.finditer(text)]
     marks = sum(kind == before == _MARKS for kind, before in pairwise(kinds))
     return len(kinds) - marks
@@ -73,14 +75,14 @@ _ANY = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z_0-9]+): ", re.MULTILINE)
 
 
 def latency_of(text: str) -> float | None:
-    """Give what torch measured of one check, in microseconds."""
+    """Return the time that torch measured for one check, in microseconds."""
     found = _LATENCY.search(text)
     return float(found["us"]) if found else None
 
 
 @dataclass
 class _Open:
-    """A node that is still being read."""
+    """A node that is not complete yet."""
 
     source: str
     type: str
@@ -98,7 +100,7 @@ def _climb(stack: list[tuple[int, _Open]], depth: int) -> None:
 
 
 def _user_frame(stack: tuple[Frame, ...], prefixes: Mapping[str, str]) -> Frame | None:
-    """Take the innermost frame of the user's code, else of a library's; torch's own lines tell nothing."""
+    """Return the innermost frame of the user's code, or of a library's; torch's frames do not help."""
     by_owner = {owner_of(frame.file, prefixes): frame for frame in stack}
     return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
 
@@ -107,7 +109,7 @@ _MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 
 def _keep(guard: Guard, guards: list[Guard]) -> None:
-    """Add a guard; the one on marks of dimensions is printed as a line for each kind of mark."""
+    """Append a guard; merge the lines that torch prints for the guard on marks, one for each kind of mark."""
     last = guards[-1] if guards else None
     if last is not None and guard.kind == last.kind == _MARKS and guard.source == last.source:
         guards[-1] = replace(last, code=f"{last.code} and {guard.code}")
@@ -122,26 +124,26 @@ def _guard(kind: str, text: str, source: str) -> Guard:
 
 
 def read_comment(comment: str) -> tuple[Frame | None, str]:
-    """Read `SOURCE  # FILE:LINE in NAME (HINT: ...)`: place and hint; torch cuts the beginning off file names.
+    """Parse `SOURCE  # FILE:LINE in NAME (HINT: ...)` into place and hint; torch shortens file names at the front.
 
-    Without the source it is a place in torch itself (`get_verbose_code_part`, _dynamo/guards.py:805, 2.13).
+    Without the source, the place is in torch itself (`get_verbose_code_part`, _dynamo/guards.py:805, 2.13).
     """
-    source, told, where = comment.rpartition("  # ")
+    source, separator, where = comment.rpartition("  # ")
     match = _COMMENT.search(where)
     if match is None:
         return None, ""
-    place = Frame(match["file"], int(match["line"]), match["name"], source.strip()) if told else None
+    place = Frame(match["file"], int(match["line"]), match["name"], source.strip()) if separator else None
     return place, match["hint"] or ""
 
 
 def completed(frame: Frame, files: Iterable[str]) -> Frame:
-    """Find the one known file that ends as torch's shortened name does."""
+    """Complete torch's shortened file name if exactly one known file ends with it."""
     ends = [file for file in dict.fromkeys(files) if file.endswith(frame.file)]
     return replace(frame, file=ends[0]) if len(ends) == 1 else frame
 
 
 def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTree:
-    """Replace the place of every guard, such as to complete file names that torch cut."""
+    """Apply `complete` to the place of every guard, for instance to complete shortened file names."""
     return replace(tree, root=_with(tree.root, complete), epilogue=tuple(_moved(g, complete) for g in tree.epilogue))
 
 

@@ -1,4 +1,4 @@
-"""Guards of a run: which, about what, made by which line, and what they cost."""
+"""Guards of a run: what they check, which line made them, and what they cost."""
 
 import re
 from collections import Counter
@@ -21,12 +21,12 @@ GLOBALS = "globals"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A compilation that has guards, and how many."""
+    """A compilation with guards, and their number."""
 
     compilation: Compilation
     number: int
     latency: float | None
-    """Microseconds that torch measured of one check, once, with cold caches."""
+    """Microseconds for one check, which torch measured once, with cold caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +42,27 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which guards are asked for; empty: all of them."""
+    """A filter for guards; empty: all of them."""
 
     name: str = ""
-    """Part of a name of the user's, such as `self.fc`."""
+    """Part of a name in the user's code, such as `self.fc`."""
     kind: str = ""
-    """Part of torch's word for the kind, in any case."""
+    """Part of torch's name for the kind, upper or lower case."""
     line: str = ""
     """`file.py:12`, or `12`."""
 
     def takes(self, guard: Guard) -> bool:
-        """Whether a guard is asked for."""
+        """Whether a guard matches."""
         named = self.name in about(guard) or self.name in guard.code
         return named and self.kind.upper() in guard.kind and (not self.line or _is_at(guard.place, self.line))
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Whether this filters anything."""
         return bool(self.name or self.kind or self.line)
 
 
 def heads(session: Session) -> tuple[Head, ...]:
-    """List the compilations that have guards, those with most first."""
+    """List the compilations with guards, most guards first."""
     found = [
         Head(each, count(printed.text), latency_of(printed.text))
         for each in session.compilations
@@ -72,10 +72,10 @@ def heads(session: Session) -> tuple[Head, ...]:
 
 
 def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
-    """Keep the compilations with a guard that is asked for.
+    """Keep the compilations with a guard that matches.
 
     Raises:
-        TargetError: no guard of theirs meets what is asked for.
+        TargetError: no guard matches.
     """
     if not choice:
         return tuple(found)
@@ -91,16 +91,16 @@ def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
         "line": [f"{PurePath(at.file).name}:{at.line}" for guard in guards if (at := guard.place)],
     }
     for option, names in known.items():
-        asked = getattr(choice, option)
-        if asked and not any(map(Choice(**{option: asked}).takes, guards)):
-            todo = suggestion(asked.upper() if option == "kind" else asked, names)
-            raise SelectionError(option, f"{asked}: no guard of this run is about it", todo)
+        wanted = getattr(choice, option)
+        if wanted and not any(map(Choice(**{option: wanted}).takes, guards)):
+            todo = suggestion(wanted.upper() if option == "kind" else wanted, names)
+            raise SelectionError(option, f"{wanted}: no guard of this run matches", todo)
     if not any(map(choice.takes, guards)):
-        raise TargetError("no guard of this run meets all that is asked for", "leave one of --name, --kind, --line out")
+        raise TargetError("no guard of this run matches all filters", "drop one of --name, --kind, --line")
 
 
 def guarded(session: Session, head: Head) -> Guarded:
-    """Read the guards of a compilation."""
+    """Parse the guards of a compilation."""
     printed = session.guards[head.compilation.id]
     tree = parse(printed, session.environment.prefixes)
     if printed.stacks is None:
@@ -115,7 +115,7 @@ def _files(session: Session) -> tuple[str, ...]:
 
 
 def about(guard: Guard) -> str:
-    """Name what a guard is about as the user would."""
+    """Return what a guard checks, in the user's names."""
     return user_name(guard.source) if guard.source else ""
 
 
@@ -127,7 +127,7 @@ def _is_at(place: Frame | None, line: str) -> bool:
 
 
 def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, ...]], ...]:
-    """Group guards by the user's line that made them, most first; None: torch made them for itself."""
+    """Group guards by the user's line that made them, most first; None: no line of the user's."""
     groups: dict[tuple[str, int] | None, list[Guard]] = {}
     for guard in guards:
         key = None if guard.place is None else (guard.place.file, guard.place.line)
@@ -143,14 +143,14 @@ def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Guards about an object and what hangs on it."""
+    """Guards on an object and on everything reached through it."""
 
     name: str
-    """One step of the way, such as `self`, `.fc` or `[0..11]`."""
+    """One step, such as `self`, `.fc` or `[0..11]`."""
     number: int
     branches: tuple["Branch", ...] = ()
     times: int = 1
-    """How many objects are alike and shown as one; `number` is that of each."""
+    """How many identical objects this branch stands for; `number` counts the guards of each."""
 
 
 _STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")
@@ -158,7 +158,7 @@ _ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
 
 
 def by_object(guards: Iterable[Guard]) -> tuple[Branch, ...]:
-    """Arrange guards by the objects that they are about, most first; layers that are alike are one branch."""
+    """Group guards by the objects that they check, most first; identical layers are one branch."""
     top = _Count()
     for guard in guards:
         top.add(_way(guard))
@@ -176,7 +176,7 @@ def _way(guard: Guard) -> list[str]:
 
 
 class _Count:
-    """A branch that is still growing."""
+    """A branch under construction."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -193,7 +193,7 @@ class _Count:
 
 
 def _folded(branches: list[Branch]) -> list[Branch]:
-    """Make one branch of items of a list with the same guards, as the layers of a model are."""
+    """Merge list items with the same guards, such as the layers of a model, into one branch."""
     alike: dict[object, list[Branch]] = {}
     for branch in branches:
         key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
@@ -214,7 +214,7 @@ def _one_of(members: list[Branch]) -> Branch:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A plain value that a graph holds as a constant."""
+    """A plain value on which a graph is specialized."""
 
     guard: Guard
     subject: str
@@ -222,7 +222,7 @@ class Constant:
 
 
 def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
-    """List the plain values that code reads, those that the user's reads first: a change of one compiles again."""
+    """List the values on which a graph is specialized, those that the user's code reads first."""
     found = []
     for guard in guards:
         subject, compared, value = guard.code.partition(" == ")
@@ -232,7 +232,7 @@ def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Con
 
 
 def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
-    """Put the user's own lines first, and plain names before expressions."""
+    """Sort the user's lines first, and plain names before expressions."""
     place = constant.guard.place
     return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
 

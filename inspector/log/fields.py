@@ -25,35 +25,35 @@ class Fields:
         self._what = what
 
     def text(self, name: str) -> str:
-        """Give a string."""
+        """Return a string."""
         return str(self._get(name, str))
 
     def maybe_text(self, name: str) -> str | None:
-        """Give a string, or None for null and for a missing field."""
+        """Return a string, or None for null and for a missing field."""
         return None if self._data.get(name) is None else self.text(name)
 
     def integer(self, name: str) -> int:
-        """Give a whole number."""
+        """Return a whole number."""
         return int(self._get(name, int))
 
     def maybe_integer(self, name: str) -> int | None:
-        """Give a whole number, or None for null and for a missing field."""
+        """Return a whole number, or None for null and for a missing field."""
         return None if self._data.get(name) is None else self.integer(name)
 
     def maybe_number(self, name: str) -> float | None:
-        """Give a number, or None for null and for a missing field."""
+        """Return a number, or None for null and for a missing field."""
         return None if self._data.get(name) is None else float(self._get(name, int | float))
 
     def number(self, name: str) -> float:
-        """Give a number."""
+        """Return a number."""
         return float(self._get(name, int | float))
 
     def flag(self, name: str) -> bool:
-        """Give a truth value."""
+        """Return a truth value."""
         return bool(self._get(name, bool))
 
     def maybe_flag(self, name: str) -> bool:
-        """Give a truth value; a missing field is false."""
+        """Return a truth value; a missing field is false."""
         return self.has(name) and self.flag(name)
 
     def is_null(self, name: str) -> bool:
@@ -65,19 +65,19 @@ class Fields:
         return name in self._data
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Give whole numbers."""
+        """Return whole numbers."""
         return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
 
     def object(self, name: str) -> "Fields":
-        """Give an object."""
+        """Return an object."""
         return Fields(self._data[name], f"{self._what}: {name}")
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give strings."""
+        """Return strings."""
         return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))
 
     def maybe_texts(self, name: str) -> tuple[str, ...]:
-        """Give strings; a missing field has none."""
+        """Return strings; a missing field has none."""
         return self.texts(name) if name in self._data else ()
 
     def maybe_places(self, name: str) -> tuple[str, ...]:
@@ -89,50 +89,50 @@ class Fields:
         return found
 
     def maybe_counts(self, name: str) -> dict[str, int]:
-        """Give a table of whole numbers; a missing field is empty."""
+        """Return a table of whole numbers; a missing field is empty."""
         return self._table(name, int) if name in self._data else {}
 
     def maybe_numbers(self, name: str) -> dict[str, float]:
-        """Give a table of numbers; a missing field is empty."""
+        """Return a table of numbers; a missing field is empty."""
         return self._table(name, int | float) if name in self._data else {}
 
     def table(self, name: str) -> dict[str, str]:
-        """Give a table of strings."""
+        """Return a table of strings."""
         return self._table(name, str)
 
     def maybe_table(self, name: str) -> dict[str, str]:
-        """Give a table of strings; a missing field is empty."""
+        """Return a table of strings; a missing field is empty."""
         return self.table(name) if name in self._data else {}
 
     def objects(self, name: str) -> tuple["Fields", ...]:
-        """Give objects."""
+        """Return objects."""
         return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
 
     def maybe_objects(self, name: str) -> tuple["Fields", ...]:
-        """Give objects; a missing field has none."""
+        """Return objects; a missing field has none."""
         return self.objects(name) if name in self._data else ()
 
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
-        """Give a table of lists of whatever they hold; a missing field is empty."""
+        """Return a table of lists of whatever they hold; a missing field is empty."""
         return self._table(name, list) if name in self._data else {}
 
     def maybe_list(self, name: str) -> list[Any]:
-        """Give a list of whatever it holds; a missing field is empty."""
+        """Return a list of whatever it holds; a missing field is empty."""
         return list(self._get(name, list)) if name in self._data else []
 
     def numbers(self, name: str) -> tuple[list[int], ...]:
-        """Give lists of whole numbers."""
+        """Return lists of whole numbers."""
         rows = self.rows(name)
         for number in (number for row in rows for number in row):
             _checked(number, int, f"a number of {name}")
         return rows
 
     def rows(self, name: str) -> tuple[list[Any], ...]:
-        """Give lists of whatever they hold."""
+        """Return lists of whatever they hold."""
         return tuple(self._items(name, lambda item: _checked(item, list, f"an item of {name}")))
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Give pairs of strings."""
+        """Return pairs of strings."""
 
         def pair(item: Any) -> tuple[str, str]:
             first, second = _checked(item, list, f"an item of {name}")

@@ -1,4 +1,4 @@
-"""Gather the events of a log, in its own words; `build.py` makes a Session of them."""
+"""Collect the events of a log, in the log's terms; `session/build.py` makes a Session of them."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLower
 
 @dataclass
 class Raw:
-    """Everything read so far, still in the words of the log."""
+    """Everything read so far, in the log's terms."""
 
     environment: dict[str, Any] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
@@ -109,12 +109,12 @@ class Raw:
     _call: ev.CallBegan | None = None
     """The call under way, or the last."""
     _generation: int = 1
-    """One more after each torch._dynamo.reset(), which lets compile ids begin anew."""
+    """Counts up with each torch._dynamo.reset(), which restarts compile ids."""
     _started: set[str] = field(default_factory=set)
     """Compile ids of this generation."""
 
     def add(self, item: Entry | Broken) -> ev.Event | None:
-        """Take in one entry; give its event, for those who follow a log as it grows."""
+        """Add one entry; return its event, for readers that follow a growing log."""
         self.records += 1
         if item.is_last:
             self.stops_at = item.number
@@ -280,7 +280,7 @@ class Raw:
         kept.append(printed)
 
     def _forget(self, compile_id: str) -> None:
-        """Drop what an attempt said that Dynamo gave up, or starts over."""
+        """Drop the data of an attempt that Dynamo abandoned or restarts."""
         self.symbols.pop(compile_id, None)
         self.printed.pop(compile_id, None)
         self.aliases.pop(compile_id, None)

@@ -1,20 +1,20 @@
-"""By which rule compiled results were held against eager ones: words that the capture writes and the reader knows."""
+"""The rule by which compiled results were compared with eager ones; the capture writes it, the reader parses it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """How it was decided whether a compiled result is wrong."""
+    """How ctrace decided whether a compiled result is wrong."""
 
     DIRECT = "direct"
-    """Held against eager itself: they agree within what the dtype lets any two calls differ, or cannot be alike."""
+    """Compared with eager: they agree within the dtype's rounding, or differ beyond doubt."""
     EXPERIMENT = "experiment"
-    """With old state put back, eager gives what compiled code gave."""
+    """With the old state restored, eager returns what compiled code returned."""
     REFERENCE = "reference"
-    """Held, as eager was, against the same call in float64."""
+    """Compared, like eager, with the same call in float64."""
     TOLERANCE = "tolerance"
-    """Held against eager with the tolerances of the coarsest dtype in the call: there is no float64 reference."""
+    """Compared with eager, with the tolerances of the call's coarsest dtype: there is no float64 reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Comparison:
 
     rule: Rule
     eager_error: float | None = None
-    """By the measure that compiled code does worst in; None: there was no reference."""
+    """In the measure in which compiled code is worst; None: there was no reference."""
     compiled_error: float | None = None
     no_reference: str = ""
-    """Why there was none, where one was needed."""
+    """Why there was none although one was needed."""

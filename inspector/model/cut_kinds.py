@@ -1,19 +1,19 @@
-"""What shows that a log does not hold all that happened."""
+"""Evidence that a log is incomplete."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 NO_END_MARK = "no end mark: cannot tell whether the job finished"
-"""What is said of a log that torch alone wrote: it ends the same way whether or not the job did."""
+"""The remark on a log that torch alone wrote: it looks the same whether or not the job finished."""
 
 
 class CutKind(StrEnum):
-    """What shows that something is missing."""
+    """The kind of evidence."""
 
     COMPILATION = "compilation"
-    """A compilation, or a phase of it, that began and did not end."""
+    """A compilation, or a phase of it, that started and did not finish."""
     RUN = "run"
-    """A capture that did not come to its end."""
+    """A capture that did not finish."""
     LINE = "line"
     """A log that stops in the middle of a line."""
     RECORD = "record"
@@ -26,7 +26,7 @@ class CutKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """One piece of evidence that a log does not hold all that happened."""
+    """One piece of evidence that a log is incomplete."""
 
     kind: CutKind
     what: str

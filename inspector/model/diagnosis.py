@@ -1,4 +1,4 @@
-"""What a diagnosis consists of: root causes with their symptoms, and advice with the effect that was measured."""
+"""A diagnosis: root causes with their symptoms, and advice with its measured effect."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,7 +27,7 @@ class RootKind(StrEnum):
     OUTPUT = "output"
     """Printing, logging, warnings, clocks."""
     DISABLED = "disabled"
-    """The author of a function keeps torch.compile away from it."""
+    """The author of a function excludes it from compilation."""
     UNSUPPORTED_CALL = "unsupported_call"
     """A call that Dynamo cannot trace: C extensions, skipped functions, custom ops without a fake kernel."""
     UNSUPPORTED_PYTHON = "unsupported_python"
@@ -37,7 +37,7 @@ class RootKind(StrEnum):
     TRAINING_STEP = "training_step"
     """A function that runs backward or an optimizer is compiled as a whole."""
     NOT_TRACED = "not_traced"
-    """A function that Dynamo left alone by a rule."""
+    """A function that Dynamo skipped by a rule."""
     SIZE = "size"
     ZERO_ONE = "zero_one"
     RANGE = "range"
@@ -64,7 +64,7 @@ class RootKind(StrEnum):
     IDENTITY = "identity"
     ALIASING = "aliasing"
     WRONG_RESULT = "wrong_result"
-    """Compiled code gives other results than eager."""
+    """Compiled code and eager return different results."""
     ATTENTION = "attention"
     """An attention that did not become one fused op."""
     FAILURE = "failure"
@@ -89,12 +89,12 @@ class RootCost:
     ops: int | None = None
     """Aten ops that run eagerly because of it."""
     seconds: float | None = None
-    """Time spent compiling because of it; a second counts for one cause only."""
+    """Compile time because of it; each second counts for one cause only."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """Something that the user can change, with all that it led to."""
+    """Something that the user can change, with all findings that follow from it."""
 
     id: str
     """Stable between runs of the same code."""
@@ -110,9 +110,9 @@ class RootCause:
     """The user's line, without indentation."""
     why: str = ""
     expected: str = ""
-    """Why nothing needs to change, where that is so."""
+    """Why nothing needs to change, if nothing does."""
     detail: str = ""
-    """Torch's own reason for a recompilation, where that is about another cache entry than the nearest."""
+    """Torch's reason for a recompilation, if it is about another cache entry than the nearest."""
 
 
 _SAME_COVERAGE = 0.5
@@ -121,7 +121,7 @@ _SAME_COVERAGE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a run counted."""
+    """The counts of a run."""
 
     graphs: int
     breaks: int
@@ -131,7 +131,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """Add up what there should be less of."""
+        """Sum what should become less."""
         return self.graphs + self.breaks + self.recompiles
 
 
@@ -144,15 +144,15 @@ class Effect:
 
     @property
     def gain(self) -> int:
-        """Count the graphs, breaks and recompilations that are gone; below 0: there are more."""
+        """Return how many graphs, breaks and recompilations are gone; negative: there are more."""
         return self.before.total - self.after.total
 
     @property
     def helps(self) -> bool:
-        """Whether there is less of graphs, breaks and recompilations, or more is compiled; with no new break.
+        """Whether there are fewer graphs, breaks and recompilations, or more is compiled, without a new break.
 
-        A setting that takes a break away may lead to a recompilation in its place, which is the lesser evil. Where
-        nothing was compiled, the first graphs are what was wanted.
+        A setting that removes a break may cause a recompilation instead, which is the lesser evil. If nothing was
+        compiled before, the first graphs are an improvement.
         """
         if self.after.breaks > self.before.breaks or self._covers(less=True):
             return False
@@ -161,7 +161,7 @@ class Effect:
 
     @property
     def saves(self) -> bool:
-        """Whether a graph or a recompilation is gone, or more is compiled; one break less at a line is not enough."""
+        """Whether a graph or a recompilation is gone, or more is compiled; removing a break alone is not enough."""
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
         return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 
@@ -179,12 +179,12 @@ class Suggestion:
 
     text: str
     causes: tuple[str, ...] = ()
-    """Ids of the root causes that it is about."""
+    """Ids of its root causes."""
     checked: bool | None = None
     """Whether a trial showed that it helps (True) or that it does not (False); None: it was not tried."""
     effect: Effect | None = None
     general: bool = False
-    """Whether it is advice on the kind of finding, and nothing in this run says that it applies."""
+    """Whether it is advice on the kind of finding, without evidence in this run."""
 
 
 @dataclass(frozen=True, slots=True)

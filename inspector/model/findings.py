@@ -1,4 +1,4 @@
-"""What a run found: breaks, functions left in eager, recompiles and silent dangers; plain frozen dataclasses."""
+"""What a run found: breaks, functions that run eagerly, recompilations and silent dangers; frozen dataclasses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,11 +25,11 @@ class Frame:
     function: str
     source: str = ""
     span: tuple[int, int] | None = None
-    """First column and the one after the last, in `source`, of what ran there; None: all of it, or not known."""
+    """Columns of `source` that ran there, end exclusive; None: all of it, or not known."""
 
 
 class BreakKind(StrEnum):
-    """Why there is a break: torch could not go on, or the author asked it not to."""
+    """Why there is a break: torch could not continue, or the author disabled compilation."""
 
     BREAK = "break"
     DISABLED = "disabled"
@@ -37,7 +37,7 @@ class BreakKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a break or a skip costs: aten ops left in eager (None: not measured), and graphs that it adds."""
+    """What a break or a skip costs: aten ops that run eagerly (None: not measured), and graphs that it adds."""
 
     ops: int | None = None
     graphs: int = 0
@@ -45,7 +45,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to change: code before and after, and a switch of torch's that helps, with what it risks."""
+    """What to change: code before and after, and a torch setting that helps, with its risk."""
 
     before: str = ""
     after: str = ""
@@ -55,7 +55,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A site where a function was cut: gb ids, innermost line of the user's code, owner of the innermost frame."""
+    """A site of a graph break: gb ids, innermost line of the user's code, owner of the innermost frame."""
 
     gb: tuple[str, ...]
     kind: BreakKind
@@ -72,22 +72,22 @@ class Break:
     span: tuple[int, int] | None = None
     """Columns of `source` that broke; see `Frame.span`."""
     expression: str = ""
-    """The user's code that broke, shortened; empty where the source is not known."""
+    """The user's code that broke, shortened; empty: the source is not known."""
     advice: Advice = Advice()
     cost: Cost = Cost()
     construct: str = ""
     """What the user wrote there: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
     title: str = ""
-    """The break in a few words; torch's own where ctrace has none."""
+    """The break in a few words; torch's title if ctrace has none."""
     torch_hint: bool = False
-    """Whether `fix` is torch's own first hint, for want of an entry of ours."""
+    """Whether `fix` is torch's first hint, because ctrace has no entry."""
     called: str = ""
-    """What Dynamo could not call or trace, as torch names it."""
+    """What Dynamo could not call or trace, in torch's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A function that was left in eager altogether, or the rest of one after a break."""
+    """A function that runs eagerly, as a whole or after a break."""
 
     function: str
     file: str
@@ -101,33 +101,74 @@ class Skip:
     cost: Cost = Cost()
 
 
+class CauseKind(StrEnum):
+    """What differed in a call that needed a recompilation."""
+
+    SIZE = "size"
+    ZERO_ONE = "zero_one"
+    """A size became 0 or 1, or was one of these before."""
+    RANGE = "range"
+    """A condition on a size or a number had another outcome."""
+    DUCK_SHAPE = "duck_shape"
+    """Two sizes that were equal in the first call differ."""
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    LAYOUT = "layout"
+    REQUIRES_GRAD = "requires_grad"
+    DISPATCH_KEYS = "dispatch_keys"
+    GRAD_MODE = "grad_mode"
+    AUTOCAST = "autocast"
+    GLOBAL_STATE = "global_state"
+    """A setting of torch, such as the number of threads."""
+    TRAINING_MODE = "training_mode"
+    ATTRIBUTE_VALUE = "attribute_value"
+    ARGUMENT_VALUE = "argument_value"
+    GLOBAL_VALUE = "global_value"
+    CLOSURE_VALUE = "closure_value"
+    """A variable of an enclosing function."""
+    BREAK_RESULT = "break_result"
+    """A value that the call at a graph break returned."""
+    LENGTH = "length"
+    KEY_ORDER = "key_order"
+    """The keys of a dict, or their order."""
+    NONE = "none"
+    """None in one call, a value in the other."""
+    TYPE = "type"
+    IDENTITY = "identity"
+    """Another object in the same place."""
+    ALIASING = "aliasing"
+    """Inputs that are one object or share memory in one call only."""
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One guard that a new call did not meet. `kind` is one of design.md's words."""
+    """One guard that failed for a new call."""
 
-    kind: str
+    kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None
     line: int | None = None
-    """Where the user's code fixed the value."""
+    """Where the user's code specialized on the value."""
     fix: str = ""
     file: str | None = None
     """The file of `line`."""
     others: int = 0
-    """How many more guards were unmet in the same way, such as the dtype of every parameter."""
+    """How many more guards failed in the same way, such as the dtype of every parameter."""
     is_open: bool = False
-    """Whether the new graph leaves the value open, so that others fit it too."""
+    """Whether the value is dynamic in the new graph."""
     reason: str = ""
-    """What torch does about it, in plain words."""
+    """Why torch recompiles, in plain words."""
     expected: str = ""
-    """Why it is normal, where it is."""
+    """Why it is normal, if it is."""
     advice: Advice = Advice()
 
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """A compilation beyond a function's first, and why it was needed."""
+    """A compilation after a function's first, and its causes."""
 
     compilation: str
     function: str
@@ -139,11 +180,11 @@ class Recompile:
     """Torch's own words."""
     why_expected: str = ""
     nearest: str | None = None
-    """The cache entry that the causes are seen from."""
+    """The cache entry with which the causes compare the call."""
     distances: Mapping[str, int] = field(default_factory=dict)
-    """How many guards of each cache entry the call did not meet."""
+    """How many guards of each cache entry failed."""
     scenario: str | None = None
-    """The scenario that was being called; None for a program."""
+    """The scenario of the call; None for a program."""
     call: int | None = None
     """Which call of the scenario, from 0."""
 
@@ -158,12 +199,12 @@ class CacheUse:
     frame: str = ""
     """Dynamo's number of the code object."""
     refused: bool = False
-    """Whether a call found it full."""
+    """Whether the cache was full for a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Recompile limits: whether one was hit, and how near each function is."""
+    """Recompile limits: whether one was hit, and how close each function is."""
 
     hit: bool = False
     functions: tuple[CacheUse, ...] = ()
@@ -171,7 +212,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Danger:
-    """A compiled call that gave other results than eager, and unguarded state that experiments proved to be why."""
+    """A compiled call whose results differ from eager, and the unguarded state that experiments proved to be why."""
 
     scenario: str
     call: int
@@ -186,7 +227,7 @@ class Danger:
     """The value that compiled code still uses."""
     now: str | None = None
     file: str | None = None
-    """Where it is read, or where a function that came or went is defined."""
+    """Where the state is read, or where an added or removed function is defined."""
     line: int | None = None
     proven: bool = False
     why: str = ""

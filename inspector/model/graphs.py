@@ -1,4 +1,4 @@
-"""Graphs as torch printed them into the log: text, which `graphs/` reads when somebody asks for it."""
+"""Graphs as torch printed them into the log: text, which `graphs/` parses on demand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Printed:
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sizes of nodes by name, as torch says them beside the text; for the stage `dynamo` only."""
     attempt: int = 0
-    """How many times Dynamo had restarted the compilation; a restart is not always said otherwise."""
+    """How many times Dynamo had restarted the compilation; the log does not always show a restart elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class Node:
     nodes: tuple["Node", ...] = ()
 
     def all_guards(self) -> Iterator[Guard]:
-        """Give its own guards and all below it."""
+        """Return its own guards and all below it."""
         yield from self.guards
         for node in self.nodes:
             yield from node.all_guards()
@@ -95,7 +95,7 @@ class GuardTree:
     """Whether our record of places has another number of lines than torch's text; places are torch's comments then."""
 
     def all_guards(self) -> Iterator[Guard]:
-        """Give every guard, in torch's order."""
+        """Return every guard, in torch's order."""
         yield from self.root.all_guards()
         yield from self.epilogue
 

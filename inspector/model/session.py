@@ -1,8 +1,8 @@
-"""What a run holds: plain frozen dataclasses, no behaviour but small look-ups.
+"""Everything that a run showed: plain frozen dataclasses with small look-ups.
 
-`Session` is the root. Everything in it was read from a trace log (`build.py`); nothing in it needs torch.
-Words are those of the field: a *compilation* is one entry of a function's cache (`0/1`), a *graph* is what one
-compilation handed to the backend, a *break* is a place where a function was cut into several graphs.
+`Session` is the root. All of it comes from a trace log (`session/build.py`); nothing needs torch. A *compilation* is
+one entry of a function's cache (`0/1`), a *graph* is what one compilation passed to the backend, a *break* is a place
+that splits a function into several graphs.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from ctrace.inspector.model.user_kernels import UserKernel
 
 
 class Verdict(StrEnum):
-    """Whether `torch.compile` took the model."""
+    """Whether `torch.compile` compiled the model."""
 
     COMPILED = "compiled"
     """Graphs; no break, no skip, no recompile limit hit."""
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
     """Compiling or the program raised."""
     INCOMPLETE = "incomplete"
-    """The run or its log was cut off, so that none of the others can be said."""
+    """The run or its log was cut off, so no other verdict is possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ class Scenario:
     message: str = ""
     """What was raised, where the outcome is not `done`."""
     compared: int | None = None
-    """Calls whose results were held against eager ones; None: not measured, as in a program."""
+    """Calls whose results were compared with eager; None: not measured, as in a program."""
     not_compared: str = ""
     """Why the other calls were not."""
     call_seconds: float | None = None
-    """What a compiled call takes in which nothing is compiled, the least of a few; None: not measured."""
+    """Time of a compiled call without compilation, the minimum of a few; None: not measured."""
     comparison: Comparison | None = None
     """How its results were judged, by the call that took most to decide; None: not compared, or not recorded."""
     training: bool | None = None
@@ -127,7 +127,7 @@ class Compilation:
     file: str
     line: int
     resumes_at: int | None = None
-    """For a resume function, the line it goes on at."""
+    """For a resume function, the line at which it resumes."""
     guards: int | None = None
     bytecode: Bytecode | None = None
     attempts: int = 1
@@ -156,10 +156,10 @@ class Function:
     file: str
     line: int
     graphs: int = 0
-    """Graphs of its own, those of its resume functions among them; a function inlined into another has none."""
+    """Its graphs, including those of its resume functions; a function inlined into another has none."""
     coverage: Coverage = Coverage()
     compiled_for_itself: bool = False
-    """Whether Dynamo was asked about it first, and not on the way through another function of this list."""
+    """Whether Dynamo was called on it directly, and not inside another function of this list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +216,13 @@ class Session:
     gpu: Gpu | None = None
     """The GPU that kernels ran on, or with `--target` the one that they were emitted for."""
     undecided: tuple[Undecided, ...] = ()
-    """Choices that only the device can tell (`--target`)."""
+    """Choices that only a run on the device can make (`--target`)."""
     asked: tuple[DeviceQuestion, ...] = ()
     """Where the program asked what the device is (`--target`)."""
-    """What they ran on."""
     time: Time = Time()
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
-    """Evidence that the log does not hold all that happened."""
+    """Evidence that the log is incomplete."""
     is_endless: bool = False
     """Whether the log has no end mark, as torch writes none: it cannot say whether the job finished."""
     exited: str = ""
@@ -247,7 +246,7 @@ class Session:
 
     @property
     def compared(self) -> int | None:
-        """How many calls were held against eager ones; None: not measured."""
+        """How many calls were compared with eager; None: not measured."""
         compared = [each.compared for each in self.scenarios if each.compared is not None]
         return sum(compared) if compared else None
 

@@ -35,7 +35,7 @@ class Policy(StrEnum):
     ALL_DYNAMIC = "all_dynamic"
     """torch.compile(dynamic=True)."""
     AUTOMATIC = "automatic"
-    """It varied, so that torch took it as dynamic by itself."""
+    """It varied, so torch made it dynamic automatically."""
     MARKED_STATIC = "marked_static"
     MARKED_DYNAMIC = "marked_dynamic"
     """mark_dynamic: the user demands it, and it is an error if it cannot be."""
@@ -48,15 +48,27 @@ class Policy(StrEnum):
     """The log does not say."""
 
 
+class ConditionKind(StrEnum):
+    """What needed a condition on a size."""
+
+    NUMBER = "number"
+    """The user's code uses the size as a plain number, such as in `range(x.size(0))`."""
+    CONDITION = "condition"
+    """The user's code branches on it."""
+    CHECK = "check"
+    """An operation, or a torch._check, is only valid if the condition holds."""
+    OPERATION = "operation"
+    """An operation does something else if the condition does not hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that holds in all of a graph, and the user's line that made it."""
+    """A condition that is true everywhere in a graph, and the user's line that needed it."""
 
     text: str
     """In the user's names, such as `x.size(0) > 3`."""
     why: str
-    kind: str
-    """`number`, `condition`, `check` or `operation`; see symbols.py."""
+    kind: ConditionKind
     file: str | None = None
     line: int | None = None
     source: str = ""

@@ -21,7 +21,7 @@ class Basis(StrEnum):
     """What a statement about a kernel rests on."""
 
     EMITTED = "emitted"
-    """Code that Inductor and Triton made, for a device that they were told of: source, IR, registers."""
+    """Code that Inductor and Triton made, for a given device: source, IR, registers."""
     COMPUTED = "computed"
     """Arithmetic on that: bytes, FLOPs, the limit of occupancy, the least time."""
     MEASURED = "measured"
@@ -71,6 +71,6 @@ class DeviceQuestion:
     asked: str
     """`x.is_cuda`, `torch.cuda.is_available()`."""
     answer: str
-    """What it was told."""
+    """The answer that the program got."""
     as_target: bool
     """Whether it was answered as the GPU would; else as the CPU that the program ran on."""

@@ -1,5 +1,5 @@
-"""Why a function was compiled again: `fold.py` lists recompiles, `causes.py` decides on the cause of each.
+"""Why a function recompiled: `fold.py` lists the recompilations, `causes.py` classifies the causes.
 
-`lines.py` finds the user's line of a cause, `outlook.py` says whether it settles, `view.py` answers questions.
-Start in `causes.py`.
+`lines.py` finds the user's line of a cause, `outlook.py` says whether recompilations will stop, `view.py` answers
+questions. Start in `causes.py`.
 """

@@ -1,7 +1,7 @@
-"""Special cases of causes, where the right fix differs: which entry `kind/case` of advice/causes.yaml fits.
+"""Special cases of causes that need another fix: which entry `kind/case` of advice/causes.yaml applies.
 
-Decided by facts alone: the cause, torch's text of the unmet guard, and what the reader knows of the cache entry. Guard
-texts are those of 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
+The decision uses the cause, torch's text of the failed guard, and facts about the cache entry. Guard texts are those of
+2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of
 
 _NUMBERS = frozenset(("int", "float", "bool"))
@@ -17,56 +17,66 @@ _NUMBERS = frozenset(("int", "float", "bool"))
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a cause; what is left out is not known, and then counts as no."""
+    """Facts about a cause; an unknown fact counts as no."""
 
-    kind: str
+    kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None
     guard: str = ""
-    """Torch's own text, such as `L['self'].step == 1`, without the user's line that it quotes."""
+    """Torch's text, such as `L['self'].step == 1`, without the source line that it quotes."""
     hint: str = ""
-    """What torch advises along with it."""
+    """Torch's hint for it."""
     holder: str = ""
-    """What holds the attribute or container: `module`, `optimizer` or `object`; empty: as torch's words let know."""
+    """What the attribute or container belongs to: `module`, `optimizer` or `object`; empty: decide by torch's text."""
     is_first: bool = False
-    """Whether the call was held against the function's first entry."""
+    """Whether the call is compared with the function's first cache entry."""
     is_fixed: bool = False
-    """Whether the user's code made a constant of a size or number that torch had left open."""
+    """Whether the user's code specialized a dynamic size or number."""
     fixed_by: str = ""
-    """What did: `operation`, or `lowered` where it was after tracing; empty: Python code that needs the number."""
+    """What specialized it: `operation`, or `lowered` after tracing; empty: Python code that needs the number."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
     is_weight: bool = False
-    """Whether it is about a parameter or a buffer."""
+    """Whether it is a parameter or a buffer."""
     is_open: bool = False
-    """Whether the new graph leaves the value open."""
+    """Whether the value is dynamic in the new graph."""
 
     @classmethod
     def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
-        """Take what the cause and torch's words tell."""
-        told = cause.kind, cause.subject, cause.was, cause.now
-        return cls(*told, guard=guard.text, hint=guard.hint, is_open=cause.is_open)
+        """Collect the facts from a cause and torch's text."""
+        change = cause.kind, cause.subject, cause.was, cause.now
+        return cls(*change, guard=guard.text, hint=guard.hint, is_open=cause.is_open)
 
 
 def case_of(facts: Facts) -> str:
-    """Name the special case of a cause; empty where the advice on its kind fits."""
+    """Return the special case of a cause; empty: the advice on its kind applies."""
     return _CASES.get(facts.kind, _plain)(facts)
 
 
-_MANY_VALUES = frozenset(("stride", "dispatch_keys"))
-"""Kinds where one change (a transpose, inference mode) shows in values that differ from tensor to tensor."""
+_MANY_VALUES = frozenset((CauseKind.STRIDE, CauseKind.DISPATCH_KEYS))
+"""Kinds for which one change (a transpose, inference mode) has another value in each tensor."""
 _OF_TENSORS = frozenset(
-    ("size", "zero_one", "duck_shape", "stride", "dtype", "device", "layout", "requires_grad", "dispatch_keys")
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+        CauseKind.DEVICE,
+        CauseKind.LAYOUT,
+        CauseKind.REQUIRES_GRAD,
+        CauseKind.DISPATCH_KEYS,
+    )
 )
-_OF_MODES = frozenset(("grad_mode", "autocast", "training_mode"))
+_OF_MODES = frozenset((CauseKind.GRAD_MODE, CauseKind.AUTOCAST, CauseKind.TRAINING_MODE))
 
 
 def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
-    """Return what unmet guards of one cause have in common.
+    """Return a key that all failed guards of one cause share.
 
     A model cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and inference
-    mode takes several dispatch keys from every tensor: each is one cause. A value counts once for each name.
+    mode removes several dispatch keys from every tensor: each of these is one cause. A value counts once per name.
     """
     cause = cause_of(guard)
     facts = Facts.of(cause, guard)
@@ -117,7 +127,7 @@ def _dispatch_keys(facts: Facts) -> str:
 
 
 _OF_INFERENCE = ("Autograd", "ADInplaceOrView")
-"""Dispatch keys that inference mode takes from a tensor inside, and from one made inside for good."""
+"""Dispatch keys that tensors lack in inference mode; a tensor made there lacks them for good."""
 
 
 def _autocast(facts: Facts) -> str:
@@ -137,7 +147,7 @@ _STATES = {
     "torch function modes": "function_mode",
     "default device": "function_mode",
 }
-"""Beginnings of what GlobalStateGuard and the guards on modes call a setting."""
+"""Prefixes of the names that GlobalStateGuard and the guards on modes use for settings."""
 
 
 def _attribute(facts: Facts) -> str:
@@ -155,9 +165,9 @@ def _argument(facts: Facts) -> str:
 
 
 def _value(facts: Facts) -> str:
-    """Tell the kind of value that was compiled in; flags and strings of globals and closures have no special case."""
+    """Return the type of a specialized value; flags and strings of globals and closures have no special case."""
     case = _literal(facts.was)
-    return "" if case in ("bool", "str") and facts.kind in ("global_value", "closure_value") else case
+    return "" if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE) else case
 
 
 def _length(facts: Facts) -> str:
@@ -193,7 +203,7 @@ def _type(facts: Facts) -> str:
 
 
 _NO_TENSORS = _NUMBERS | {"complex", "str", "list", "tuple", "dict", "ndarray"}
-"""Classes that are no tensors for sure."""
+"""Classes that are certainly not tensors."""
 
 
 def _identity(facts: Facts) -> str:
@@ -212,25 +222,25 @@ def _other(facts: Facts) -> str:
     return "nan" if facts.guard.startswith("not math.isnan(") else ""
 
 
-_CASES: dict[str, Callable[[Facts], str]] = {
-    "size": _size,
-    "zero_one": _zero_one,
-    "range": _range,
-    "stride": _stride,
-    "requires_grad": _requires_grad,
-    "dispatch_keys": _dispatch_keys,
-    "autocast": _autocast,
-    "global_state": _global_state,
-    "attribute_value": _attribute,
-    "argument_value": _argument,
-    "global_value": _value,
-    "closure_value": _value,
-    "length": _length,
-    "key_order": _key_order,
-    "none": _none,
-    "type": _type,
-    "identity": _identity,
-    "other": _other,
+_CASES: dict[CauseKind, Callable[[Facts], str]] = {
+    CauseKind.SIZE: _size,
+    CauseKind.ZERO_ONE: _zero_one,
+    CauseKind.RANGE: _range,
+    CauseKind.STRIDE: _stride,
+    CauseKind.REQUIRES_GRAD: _requires_grad,
+    CauseKind.DISPATCH_KEYS: _dispatch_keys,
+    CauseKind.AUTOCAST: _autocast,
+    CauseKind.GLOBAL_STATE: _global_state,
+    CauseKind.ATTRIBUTE_VALUE: _attribute,
+    CauseKind.ARGUMENT_VALUE: _argument,
+    CauseKind.GLOBAL_VALUE: _value,
+    CauseKind.CLOSURE_VALUE: _value,
+    CauseKind.LENGTH: _length,
+    CauseKind.KEY_ORDER: _key_order,
+    CauseKind.NONE: _none,
+    CauseKind.TYPE: _type,
+    CauseKind.IDENTITY: _identity,
+    CauseKind.OTHER: _other,
 }
 
 
@@ -240,7 +250,7 @@ def _is_weight(facts: Facts) -> bool:
 
 
 def _holder(facts: Facts) -> str:
-    """Say what holds an attribute; torch names it where it gives a hint on an integer or goes through a module."""
+    """Return what an attribute belongs to: torch's text shows optimizers, its hint integers of modules."""
     if facts.holder:
         return facts.holder
     if ".param_groups[" in facts.guard or _STATE in facts.guard:
@@ -249,19 +259,19 @@ def _holder(facts: Facts) -> str:
 
 
 _STATE = ".state[list(dict.keys("
-"""How a guard reads an optimizer's state, whose keys are parameters."""
+"""Part of a guard on an optimizer's state, whose keys are parameters."""
 _MODULE_HINT = "integer attributes of the nn.Module"
-"""Part of torch's hint where an integer of a module is compiled in (2.11 to 2.13, _dynamo/variables/builder.py)."""
+"""Part of torch's hint on a specialized integer of a module (2.11 to 2.13, _dynamo/variables/builder.py)."""
 
 
 def _keys(text: str | None) -> frozenset[str]:
-    """Read `DispatchKeySet(CPU, AutogradCPU)`."""
+    """Parse `DispatchKeySet(CPU, AutogradCPU)`."""
     inside = (text or "").partition("(")[2].rpartition(")")[0]
     return frozenset(filter(None, inside.split(", ")))
 
 
 def _literal(text: str | None) -> str:
-    """Name the type of a value as Python writes it: `int`, `float`, `bool`, `str`; empty for any other."""
+    """Return the type of a Python literal: `int`, `float`, `bool`, `str`; empty for any other text."""
     return next((name for name, pattern in _LITERALS.items() if pattern.fullmatch(text or "")), "")
 
 
@@ -274,7 +284,7 @@ _LITERALS = {
 
 
 def _class_name(text: str | None) -> str:
-    """Name a class without its module, from `<class 'a.B'>` or `a.B`; a number stands for its class."""
+    """Return a class name without its module, from `<class 'a.B'>` or `a.B`; for a literal, its type."""
     text = text or ""
     inner = text.removeprefix("<class '").removesuffix("'>")
     return _literal(text) or inner.rpartition(".")[2]

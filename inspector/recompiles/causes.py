@@ -1,7 +1,7 @@
-"""From an unmet guard, as torch words it, to a cause: kind, subject in the user's names, expected and actual value.
+"""From torch's text of a failed guard to a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
-actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py reads.
+actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py parses.
 """
 
 import re
@@ -10,27 +10,32 @@ from dataclasses import replace
 
 from ctrace.inspector.guards.guard_text import PARAMETER_HINT, TENSOR, size_kind, type_name
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.expressions import expression, value_kind
 from ctrace.inspector.source.names import closure_name, user_name
 
 _TENSOR_KINDS = {
-    "stride": "stride", "dtype": "dtype", "device": "device", "requires_grad": "requires_grad",
-    "dispatch key set": "dispatch_keys", "rank": "size", "layout": "layout",
-}  # fmt: skip
+    "stride": CauseKind.STRIDE,
+    "dtype": CauseKind.DTYPE,
+    "device": CauseKind.DEVICE,
+    "requires_grad": CauseKind.REQUIRES_GRAD,
+    "dispatch key set": CauseKind.DISPATCH_KEYS,
+    "rank": CauseKind.SIZE,
+    "layout": CauseKind.LAYOUT,
+}
 
 
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
-    """Classify one unmet guard as our recompile hook wrote it; which line made it is for the caller to say.
+    """Classify one failed guard that our recompile hook recorded; the caller adds the line.
 
-    `closure` holds the names that the function takes from an enclosing one.
+    `closure` has the names that the function takes from an enclosing one.
     """
     text = guard.text.strip().partition(PARAMETER_HINT)[0]
     cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)
     cause = replace(cause, subject=closure_name(cause.subject, guard.hint))
-    if cause.kind == "argument_value" and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
-        cause = replace(cause, kind="closure_value")
-    return _object(cause, guard) if cause.kind == "identity" else _other_type(cause)
+    if cause.kind is CauseKind.ARGUMENT_VALUE and re.split(r"[.\[]", cause.subject, maxsplit=1)[0] in closure:
+        cause = replace(cause, kind=CauseKind.CLOSURE_VALUE)
+    return _object(cause, guard) if cause.kind is CauseKind.IDENTITY else _other_type(cause)
 
 
 def _tensor(text: str) -> Cause | None:
@@ -38,12 +43,12 @@ def _tensor(text: str) -> Cause | None:
     if match is None:
         return None
     name, what, was, now = user_name(match["name"]), match["what"], match["was"], match["now"]
-    if what == "requires_grad" and now is None:  # "expected requires_grad=0", and nothing of the other
+    if what == "requires_grad" and now is None:  # torch says only "expected requires_grad=0"
         was, now = ("True", "False") if was.endswith("=1") else ("False", "True")
     if what == "size":
         return Cause(size_kind(was, now), f"{name}.size({match['index']})", was, now)
     if what == "stride":
-        return Cause("stride", f"{name}.stride({match['index']})", was, now)
+        return Cause(CauseKind.STRIDE, f"{name}.stride({match['index']})", was, now)
     now = now or "?"
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
     if "device index mismatch" in text:
@@ -57,22 +62,28 @@ _DEVICE = "utils_device.CURRENT_DEVICE == "
 
 
 def _state(text: str, guard: UnmetGuard) -> Cause | None:
-    """Read what is about the state of torch, and about no value of the program."""
+    """Parse a guard on torch's global state."""
     if text.startswith(_MODES):
-        return Cause("global_state", "torch function modes", guard.was, guard.now)
+        return Cause(CauseKind.GLOBAL_STATE, "torch function modes", guard.was, guard.now)
     if text.startswith(_DEVICE):
         was, now = (_unset(each) for each in (text.removeprefix(_DEVICE), guard.now))
-        return Cause("global_state", "default device", was, now)
+        return Cause(CauseKind.GLOBAL_STATE, "default device", was, now)
     match = _GLOBAL_STATE.match(text)
     if match is None:
         return None
     what = match["what"]
-    kind = "autocast" if what.startswith("autocast") else "grad_mode" if what == "grad_mode" else "global_state"
+    kind = (
+        CauseKind.AUTOCAST
+        if what.startswith("autocast")
+        else CauseKind.GRAD_MODE
+        if what == "grad_mode"
+        else CauseKind.GLOBAL_STATE
+    )
     return Cause(kind, what, match["was"], match["now"])
 
 
 def _unset(device: str | None) -> str | None:
-    """Name a default device, from torch's `device(type='cuda', index=0)` too."""
+    """Write a default device, also from torch's `device(type='cuda', index=0)`."""
     parts = re.findall(r"type='(\w+)'|index=(\d+)", device or "")
     named = ":".join(kind or index for kind, index in parts)
     return named or ("not set" if device == "None" else device)
@@ -86,23 +97,23 @@ _GONE = re.compile(r"Cache line invalidated because (?P<source>.*) got deallocat
 
 
 def _entry(text: str, guard: UnmetGuard) -> Cause | None:
-    """Read what is about the cache entry as a whole."""
+    """Parse a reason about the cache entry as a whole."""
     if match := _GONE.match(text):
-        return Cause("identity", user_name(match["source"]))
+        return Cause(CauseKind.IDENTITY, user_name(match["source"]))
     if text.startswith("Unexpected recompilation"):
-        return Cause("other", "nothing that can be told afterwards")
+        return Cause(CauseKind.OTHER, "nothing that can be told afterwards")
     if not text.startswith(_BACKEND):
         return None
-    told = _TORCHS_BACKENDS.search(text)
-    return Cause("other", "backend", *_apart(*(told.groups() if told else (guard.was, guard.now))))
+    backends = _TORCHS_BACKENDS.search(text)
+    return Cause(CauseKind.OTHER, "backend", *_apart(*(backends.groups() if backends else (guard.was, guard.now))))
 
 
 def _object(cause: Cause, guard: UnmetGuard) -> Cause:
-    """Tell one object from another; an enum's member counts as the value that it stands for."""
+    """Refine a cause about an object's identity; an enum member counts as a value."""
     was, now = _apart(guard.was and type_name(guard.was), cause.now)
     cause = replace(cause, was=was, now=now)
     if now == "None":
-        return replace(cause, kind="none")
+        return replace(cause, kind=CauseKind.NONE)
     match = _MEMBER.match(guard.text)
     if match is None or guard.was is None:
         return cause
@@ -112,21 +123,29 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
         return cause
     other = (guard.now or "").rpartition(".")[0] != owner
     as_value = replace(cause, kind=value_kind(match["source"]))
-    return replace(as_value, kind="type", was=owner, now=_literal(guard.now) or now) if other else as_value
+    return replace(as_value, kind=CauseKind.TYPE, was=owner, now=_literal(guard.now) or now) if other else as_value
 
 
 _MEMBER = re.compile(
     r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:(?:class|enum) '(?P<type>[^']*)'|(?P<member>[\w.]+): .*)>"
 )
-"""2.11 writes the member itself behind `type=`, as Python shows it: `<Mode.FAST: 1>`."""
+"""2.11 writes the repr of the member after `type=`: `<Mode.FAST: 1>`."""
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
-    """Say that two objects which are called the same are two."""
+    """Distinguish two objects with the same name."""
     return was, f"another {now}" if now and was == now else now
 
 
-_VALUES = frozenset(("argument_value", "attribute_value", "global_value", "closure_value", "break_result"))
+_VALUES = frozenset(
+    (
+        CauseKind.ARGUMENT_VALUE,
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.BREAK_RESULT,
+    )
+)
 _LITERALS = (
     ("NoneType", re.compile(r"None")),
     ("bool", re.compile(r"True|False")),
@@ -137,15 +156,15 @@ _LITERALS = (
 
 
 def _other_type(cause: Cause) -> Cause:
-    """Tell a value of another type from another value: a number cannot become a float, a tensor or None."""
+    """Report a change of type as such: an int that became a float, a tensor or None."""
     was, now = _literal(cause.was), _literal(cause.now)
     if cause.kind not in _VALUES or not was or cause.now is None or was == now:
         return cause
     if now == "NoneType":
-        return replace(cause, kind="none")
-    return replace(cause, kind="type", was=was, now=now or type_name(cause.now))
+        return replace(cause, kind=CauseKind.NONE)
+    return replace(cause, kind=CauseKind.TYPE, was=was, now=now or type_name(cause.now))
 
 
 def _literal(text: str | None) -> str:
-    """Name the type of a value as Python writes it; empty for any other."""
+    """Return the type of a Python literal; empty for any other text."""
     return next((name for name, pattern in _LITERALS if pattern.fullmatch(text or "")), "")

@@ -1,7 +1,7 @@
-"""Hold the guards that we found unmet against the one that torch itself names first.
+"""Compare the failed guards that we found with the one that torch names first.
 
 Torch's reasons come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first
-unmet guard of an entry and writes `L['x']` as `x`.
+failed guard of an entry and writes `L['x']` as `x`.
 """
 
 import ast
@@ -15,7 +15,7 @@ from ctrace.inspector.log.raw import Raw
 _REASON = re.compile(r"\S+/(?P<entry>\d+): (?P<guard>.*)")
 _LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
 _ONE_CHECK = {"dispatch key set": "device", "layout": "device"}
-"""Torch compares dispatch keys, which also tell device and layout."""
+"""Torch compares dispatch keys, which include device and layout."""
 _MARK = re.compile(r"_dynamo_\w+_indices|_dynamo_shape_ids|_dynamo_unbacked_bounds")
 _SENTENCES = (
     ("GLOBAL_STATE changed: ", "state"),
@@ -26,16 +26,16 @@ _NO_VALUE = ("getattr failed on source ", "KeyError on ")
 
 
 def unexplained(raw: Raw) -> Iterator[str]:
-    """Say of which recompiles torch names a guard first that is not among those that we found unmet."""
+    """Yield a sentence for each recompilation for which torch names a guard that we did not find failed."""
     for compile_id, failed in raw.unmet.items():
-        told = _REASON.match(next(iter(raw.reasons.get(compile_id, ())), ""))
-        if told is None:
+        reason = _REASON.match(next(iter(raw.reasons.get(compile_id, ())), ""))
+        if reason is None:
             continue
-        entry = next((each for each in failed.entries if each.id.rpartition("/")[2] == told["entry"]), None)
-        if entry is not None and not entry.invalid and not _is_found(told["guard"], entry):
+        entry = next((each for each in failed.entries if each.id.rpartition("/")[2] == reason["entry"]), None)
+        if entry is not None and not entry.invalid and not _is_found(reason["guard"], entry):
             yield (
-                f"recompile {compile_id}: torch names `{_code(told['guard'])}` of entry {entry.id} first, and the "
-                f"guards that were asked do not; its causes may be incomplete"
+                f"recompile {compile_id}: torch names `{_code(reason['guard'])}` of entry {entry.id} first, but the "
+                f"guards that ctrace checked do not include it; its causes may be incomplete"
             )
 
 
@@ -46,7 +46,7 @@ def _is_found(guard: str, entry: EntryHeld) -> bool:
 
 
 def _about(guard: str) -> tuple[str, ...] | None:
-    """Say what a guard is about, in the same way for torch's words and ours; None: it is no guard, but an error."""
+    """Return what a guard checks, the same for torch's text and ours; None: the text is an error, not a guard."""
     text = _LOCAL.sub(r"\1", _code(guard))
     if match := TENSOR.match(text):
         return match["name"], _ONE_CHECK.get(match["what"], match["what"]), match["index"] or ""

@@ -1,9 +1,9 @@
-"""Guards that are Python expressions, read as causes: `L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`."""
+"""Classify guards that are Python expressions: `L['self'].step == 1`, `2 <= L['x'].size()[0] <= 10`."""
 
 import re
 
 from ctrace.inspector.guards.guard_text import WANTED_TENSOR, size_kind, type_name
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.source.names import user_name
 
 _BOUNDS = re.compile(
@@ -13,13 +13,15 @@ _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (
 
 
 def expression(text: str, now: str | None) -> Cause:
-    """Classify an expression that does not hold; `now` is the value of what it is about, where it is known."""
+    """Classify an expression that is false; `now` is the current value, if known."""
     readers = (_bounds, _container, _attribute, _check, _comparison)
-    return next((cause for read in readers if (cause := read(text, now))), None) or Cause("other", user_name(text))
+    return next((cause for read in readers if (cause := read(text, now))), None) or Cause(
+        CauseKind.OTHER, user_name(text)
+    )
 
 
 def _bounds(text: str, now: str | None) -> Cause | None:
-    """Read `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch itself sets 0 and 1 apart, other bounds come from a condition."""
+    """Parse `2 <= s`, `s >= 2`, `2 <= s <= 10`: torch excludes 0 and 1, other bounds come from a condition."""
     match = _BOUNDS.match(text)
     if match is None or ((low := match["low"] or match["least"]) is None and match["high"] is None):
         return None
@@ -27,7 +29,7 @@ def _bounds(text: str, now: str | None) -> Cause | None:
     is_size = any(sign in subject for sign in ("size()[", "stride()[", "storage_offset()"))
     apart = is_size and low == "2" and (now in ("0", "1") or (now is None and match["high"] is None))
     bounds = _bound_words(low, match["high"])
-    return Cause("zero_one" if apart else "range", user_name(subject), bounds, now)
+    return Cause(CauseKind.ZERO_ONE if apart else CauseKind.RANGE, user_name(subject), bounds, now)
 
 
 def _bound_words(low: str | None, high: str | None) -> str:
@@ -37,7 +39,7 @@ def _bound_words(low: str | None, high: str | None) -> str:
 
 
 _EMPTY = re.compile(r"not (?P<container>[^\s()]+|[LG]\[\S*\(dict\.keys\([^()]*\)\)\[\d+\]\S*)$")
-"""Guard `SEQUENCE_LENGTH` of a container without items; every other `not` is that of a call."""
+"""Guard `SEQUENCE_LENGTH` of an empty container; any other `not` belongs to a call."""
 _KEY_AT = re.compile(r"list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\] == (?P<was>.+)$")
 _CONTAINS = re.compile(r"(?P<no>not )?___dict_contains\((?P<key>.+), (?P<dict>[LG]\[.*)\)$")
 _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+)\)$")
@@ -46,17 +48,17 @@ _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+
 def _container(text: str, now: str | None) -> Cause | None:
     if match := _EMPTY.match(text):
         length = now if now and now.isdecimal() else "1 or more"
-        return Cause("length", f"len({user_name(match['container'])})", "0", length)
+        return Cause(CauseKind.LENGTH, f"len({user_name(match['container'])})", "0", length)
     if match := _KEY_AT.match(text):
-        return Cause("key_order", user_name(match["dict"]), user_name(match["was"]), now)
+        return Cause(CauseKind.KEY_ORDER, user_name(match["dict"]), user_name(match["was"]), now)
     if match := _CONTAINS.match(text):
-        return _membership("key_order", match["key"], match["dict"], absent=bool(match["no"]))
+        return _membership(CauseKind.KEY_ORDER, match["key"], match["dict"], absent=bool(match["no"]))
     if match := _ITEM.match(text):
-        return _membership("other", match["item"], match["set"], absent=bool(match["no"]))
-    return _compared("length", text, now) if text.startswith("len(") else None
+        return _membership(CauseKind.OTHER, match["item"], match["set"], absent=bool(match["no"]))
+    return _compared(CauseKind.LENGTH, text, now) if text.startswith("len(") else None
 
 
-def _membership(kind: str, item: str, container: str, *, absent: bool) -> Cause:
+def _membership(kind: CauseKind, item: str, container: str, *, absent: bool) -> Cause:
     return Cause(kind, f"{user_name(item)} in {user_name(container)}", str(not absent), str(absent))
 
 
@@ -68,7 +70,7 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "mark_unbacked",
     "_dynamo_static_indices": "mark_static",
 }
-"""Attributes by which torch remembers that a dimension was marked (_dynamo/guards.py, 2.11 to 2.13)."""
+"""Attributes in which torch stores marks of dimensions (_dynamo/guards.py, 2.11 to 2.13)."""
 _MARKED = re.compile(
     r"\(\(?(?:getattr\()?(?P<object>[LG]\[.*?)(?:, '|\.)(?P<name>_dynamo_\w+).*\.issubset\((?P<was>\{.*?\})\)"
 )
@@ -77,23 +79,23 @@ _LAST_KEY = re.compile(r"(?P<dict>.+)\[(?P<key>'[^']*')\]$")
 
 
 def _attribute(text: str, now: str | None) -> Cause | None:
-    """Read whether something is there."""
+    """Parse a guard on whether an attribute, a key or a mark exists."""
     if text.startswith(_NO_VALUE):
         source = text.removeprefix(_NO_VALUE)
-        held = _LAST_KEY.match(source)
-        if held and held["dict"] not in ("L", "G"):
-            return _membership("key_order", held["key"], held["dict"], absent=False)
-        return Cause("attribute_value", user_name(source), "there", "missing")
+        item = _LAST_KEY.match(source)
+        if item and item["dict"] not in ("L", "G"):
+            return _membership(CauseKind.KEY_ORDER, item["key"], item["dict"], absent=False)
+        return Cause(CauseKind.ATTRIBUTE_VALUE, user_name(source), "there", "missing")
     if match := _MARKED.match(text):
-        return Cause("other", _mark(match), match["was"], "other dimensions")
+        return Cause(CauseKind.OTHER, _mark(match), match["was"], "other dimensions")
     match = _HASATTR.match(text)
     if match is None:
         return None
     was_there = (match["is"] != "False") is not bool(match["no"])
     was, now = ("there", "missing") if was_there else ("missing", "there")
     if match["name"] in _MARKS:
-        return Cause("other", _mark(match), was, now)
-    return Cause("attribute_value", f"{user_name(match['object'])}.{match['name']}", was, now)
+        return Cause(CauseKind.OTHER, _mark(match), was, now)
+    return Cause(CauseKind.ATTRIBUTE_VALUE, f"{user_name(match['object'])}.{match['name']}", was, now)
 
 
 def _mark(match: re.Match[str]) -> str:
@@ -105,7 +107,7 @@ _CHECK = re.compile(
     r"___check_(?P<what>type_id|obj_id)\((?P<source>.+?)(?:, \d+)?\)(?:, type=(?:<\w+ '(?P<type>[^']*)'>|.*))?$",
     re.DOTALL,
 )
-"""Behind `type=` 2.13 writes a class, 2.11 the object itself (guards.py:2105)."""
+"""After `type=`, 2.13 writes a class, 2.11 the object itself (guards.py:2105)."""
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(?P<yes>.*?)\], non_overlapping=\[(?P<no>.*?)\]\)$")
 _NAN = re.compile(r"not math\.isnan\((?P<source>.*)\)$")
 
@@ -116,21 +118,28 @@ def _check(text: str, now: str | None) -> Cause | None:
         found = type_name(_CLASS.sub(r"\1", match["found"]))
         is_none = found == "NoneType"
         wanted = match["was"] or "Tensor"
-        return Cause("none" if is_none else "type", user_name(match["name"]), wanted, "None" if is_none else found)
+        return Cause(
+            CauseKind.NONE if is_none else CauseKind.TYPE,
+            user_name(match["name"]),
+            wanted,
+            "None" if is_none else found,
+        )
     if match := _CHECK.match(text):
         subject = user_name(match["source"])
         if match["what"] == "obj_id":
-            return Cause("identity", subject.removesuffix(".__code__"), None, now)
+            return Cause(CauseKind.IDENTITY, subject.removesuffix(".__code__"), None, now)
         was = match["type"] and type_name(match["type"])
-        return Cause("none" if now == "NoneType" else "type", subject, was, "None" if now == "NoneType" else now)
+        return Cause(
+            CauseKind.NONE if now == "NoneType" else CauseKind.TYPE, subject, was, "None" if now == "NoneType" else now
+        )
     if text.startswith(("Duplicate tensor", "check_no_aliasing(")):
-        return Cause("aliasing", user_name(text), None, None)
+        return Cause(CauseKind.ALIASING, user_name(text), None, None)
     if match := _OVERLAP.match(text):
         was = "shared" if match["yes"] else "apart"
         names = [user_name(each) for each in re.split(r", (?=[LG]\[)", match["yes"] or match["no"])]
-        return Cause("aliasing", f"memory of {' and '.join(names)}", was, now)
+        return Cause(CauseKind.ALIASING, f"memory of {' and '.join(names)}", was, now)
     if match := _NAN.match(text):
-        return Cause("other", user_name(match["source"]), "a number", "nan")
+        return Cause(CauseKind.OTHER, user_name(match["source"]), "a number", "nan")
     return None
 
 
@@ -139,19 +148,19 @@ def _comparison(text: str, now: str | None) -> Cause | None:
     return _compared(_comparison_kind(*match.groups()), text, now) if match else None
 
 
-def _compared(kind: str, text: str, now: str | None) -> Cause:
+def _compared(kind: CauseKind, text: str, now: str | None) -> Cause:
     match = _COMPARISON.match(text)
     if match is None:
         return Cause(kind, user_name(text), None, now)
-    if kind == "aliasing":
+    if kind is CauseKind.ALIASING:
         apart = match["op"] in ("is", "==")
         sign = "==" if match["op"] == "==" else "is"
         subject = f"{user_name(match['subject'])} {sign} {user_name(match['was'])}"
         return Cause(kind, subject, str(apart), str(not apart))
-    was = user_name(match["was"]) if kind in ("duck_shape", "range") else match["was"]
-    if kind == "range":
+    was = user_name(match["was"]) if kind in (CauseKind.DUCK_SHAPE, CauseKind.RANGE) else match["was"]
+    if kind is CauseKind.RANGE:
         was = _RANGE_WORDS[match["op"]].format(was)
-    if kind == "none":
+    if kind is CauseKind.NONE:
         now = now and type_name(now)
     return Cause(kind, user_name(match["subject"]), was, now)
 
@@ -161,42 +170,48 @@ _RANGE_WORDS = {
 }  # fmt: skip
 
 
-def _comparison_kind(subject: str, op: str, was: str) -> str:
+def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
     if op.startswith("is"):
-        return "none" if was == "None" else "aliasing" if was.startswith(("L[", "G[")) else "identity"
+        return (
+            CauseKind.NONE
+            if was == "None"
+            else CauseKind.ALIASING
+            if was.startswith(("L[", "G["))
+            else CauseKind.IDENTITY
+        )
     if op[0] in "<>!":
-        return "range"
+        return CauseKind.RANGE
     if "size()[" in subject or "stride()[" in subject:
         return _size_comparison_kind(subject, was)
     return value_kind(subject)
 
 
-def value_kind(source: str) -> str:
-    """Tell by torch's name for a value where the program has it from."""
+def value_kind(source: str) -> CauseKind:
+    """Classify a value by torch's name for it, which shows where it comes from."""
     for sign, kind in _SOURCES:
         if sign.search(source):
             return kind
     inner = _QUOTED.sub("", source.removeprefix("L["))
-    return "attribute_value" if "." in inner else "argument_value"
+    return CauseKind.ATTRIBUTE_VALUE if "." in inner else CauseKind.ARGUMENT_VALUE
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-def _size_comparison_kind(subject: str, was: str) -> str:
-    """Tell the size that torch compiled in from a condition of the user's, such as `(x.size(0) % 8) == 0`."""
+def _size_comparison_kind(subject: str, was: str) -> CauseKind:
+    """Distinguish a specialized size from a condition, such as `(x.size(0) % 8) == 0`."""
     if not _ONE_SIZE.search(subject):
-        return "range"
+        return CauseKind.RANGE
     if was.isdecimal():
         return size_kind(was, "")
-    return "duck_shape" if _ONE_SIZE.search(was) else "range"
+    return CauseKind.DUCK_SHAPE if _ONE_SIZE.search(was) else CauseKind.RANGE
 
 
 _ONE_SIZE = re.compile(r"^(?:[^\s*']|'[^']*')+\.size\(\)\[\d+\]$")
 _SOURCES = (
-    (re.compile(r"\.training$"), "training_mode"),
-    (re.compile(r"\.storage_offset\(\)$"), "aliasing"),
-    (re.compile(r"___stack"), "break_result"),
-    (re.compile(r"__closure__|\.cell_contents"), "closure_value"),
-    (re.compile(r"\bG\["), "global_value"),
+    (re.compile(r"\.training$"), CauseKind.TRAINING_MODE),
+    (re.compile(r"\.storage_offset\(\)$"), CauseKind.ALIASING),
+    (re.compile(r"___stack"), CauseKind.BREAK_RESULT),
+    (re.compile(r"__closure__|\.cell_contents"), CauseKind.CLOSURE_VALUE),
+    (re.compile(r"\bG\["), CauseKind.GLOBAL_VALUE),
 )

@@ -1,7 +1,4 @@
-"""Recompiles of a run, each with its causes seen from the nearest cache entry.
-
-Recompiles that every healthy model meets once, and why.
-"""
+"""Recompilations of a run, each with its causes relative to the nearest cache entry, and why some are normal."""
 
 import re
 from dataclasses import replace
@@ -11,22 +8,23 @@ from ctrace.inspector.guards.guard_text import check_order, sources_of, tensor_o
 from ctrace.inspector.guards.tree_text import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Advice, Cause, Recompile
+from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
+from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
-from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
 
-_MODES = frozenset(("training_mode", "grad_mode", "autocast"))
-_MADE_ONCE = frozenset(("length", "key_order"))
-"""Kinds of which advice/causes.yaml calls some cases expected: an optimizer's first step, a cache that is filled."""
-_OPEN = "The first change of a value compiles once more, with the value left open."
+_MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
+_MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
+"""Kinds with some expected cases in advice/causes.yaml: an optimizer's first step, a cache that is filled."""
+_OPEN = "The first change of a value recompiles once and makes the value dynamic."
 
 
 def why_expected(causes: tuple[Cause, ...]) -> str:
-    """Say why a recompile is normal; empty: it is not, for one of its causes is not."""
+    """Return why a recompilation is normal; empty: at least one of its causes is not."""
     reasons = [_why(cause) for cause in causes]
     return " ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
@@ -34,23 +32,23 @@ def why_expected(causes: tuple[Cause, ...]) -> str:
 def _why(cause: Cause) -> str:
     if cause.is_open:
         return cause.expected or _OPEN
-    is_made_on_first_call = (cause.kind == "none" and "." in cause.subject) or _is_missing(cause)
+    is_made_on_first_call = (cause.kind is CauseKind.NONE and "." in cause.subject) or _is_missing(cause)
     if cause.kind in _MODES or cause.kind in _MADE_ONCE or is_made_on_first_call:
         return cause.expected
     return ""
 
 
 def _is_missing(cause: Cause) -> bool:
-    """Whether an attribute was not there yet."""
-    return cause.kind == "attribute_value" and cause.was == "missing"
+    """Whether an attribute did not exist yet."""
+    return cause.kind is CauseKind.ATTRIBUTE_VALUE and cause.was == "missing"
 
 
 _ALIKE = 3
-"""Causes of one kind with the same values that are listed; the rest is counted."""
+"""How many causes of one kind with the same values to list; the rest is counted."""
 
 
 def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
-    """List every compilation beyond the first of its code object, but not the refused ones."""
+    """List every compilation after the first of its code object, except refused ones."""
     found = []
     earlier: set[str] = set()
     for compile_id in raw.seen:
@@ -88,7 +86,7 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
 
 
 def _of_its_time(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
-    """Number the entries like the compilation itself: after a torch._dynamo.reset(), torch begins anew."""
+    """Number the entries like the compilation: torch restarts its numbers after torch._dynamo.reset()."""
     frame = compile_id.partition("/")[0]
     if failed is None:
         return None
@@ -97,40 +95,37 @@ def _of_its_time(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed |
 
 
 def _named_first(raw: Raw, compile_id: str) -> str | None:
-    """For a log without our hook: the entry that torch names first, which is the newest."""
+    """Return the entry that torch names first, the newest, for a log without our hook."""
     named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
     return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
 
 
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
-    """Return the entry with the fewest causes; on a tie the more general one, then the newer one.
-
-    Entries are newest first.
-    """
+    """Return the entry with the fewest causes; on a tie, the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
 
 def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
-    """Say how far a call is from an entry; one that was compiled for a size of 0 or 1 serves no other size.
+    """Return how far a call is from an entry, as a sort key.
 
-    Guards that follow from others count on a tie: inference mode explains why a tensor lacks dispatch keys, but an
-    entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie an entry that differs in
-    dispatch keys alone is nearer: they say more than that grad mode differs.
+    An entry compiled for a size of 0 or 1 serves no other size. On a tie, guards that follow from others count:
+    inference mode explains missing dispatch keys, but an entry whose tensors lack them too, or whose grad mode agrees,
+    is nearer. On another tie, an entry that differs only in dispatch keys is nearer: they say more than the grad mode.
 
-    Torch itself names only the first unmet guard, and a log of torch's alone has no more: then a call that got further
-    through the checks of a tensor is nearer, as one that differs in strides has the entry's dtype.
+    A log that torch alone wrote names only the first failed guard. There, the call that passes more checks of a tensor
+    is nearer: a call that differs in strides has the entry's dtype.
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
-    other = any(kind != "dispatch_keys" for kind, *_ in stand)
+    other = any(kind is not CauseKind.DISPATCH_KEYS for kind, *_ in stand)
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
-    special = sum(cause.kind == "zero_one" and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
     return len(stand), len(stand | follow), other, order, special, -_open_values(raw, entry.id), entry.number
 
 
 def _open_values(raw: Raw, compile_id: str) -> int:
-    """Count the sizes and numbers that an entry takes as they come."""
+    """Count the dynamic sizes and numbers of an entry."""
     sizes = dynamic_sizes(raw, compile_id).values()
     seen = raw.shapes.get(compile_id)
     numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers) if seen else 0
@@ -141,14 +136,14 @@ def _causes(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
-        told = raw.reasons.get(compile_id, ())[:1]
-        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in told)
+        reasons = raw.reasons.get(compile_id, ())[:1]
+        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in reasons)
     causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
     return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
 
 
 def _gone(failed: GuardsFailed | None) -> list[Cause]:
-    """Tell of entries that torch threw away."""
+    """Return causes for entries that torch discarded."""
     guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
     return [_advised(cause_of(guard), Facts.of(cause_of(guard), guard)) for guard in guards]
 
@@ -156,10 +151,10 @@ def _gone(failed: GuardsFailed | None) -> list[Cause]:
 def _cause(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
 ) -> Cause:
-    told = _named(raw, compile_id, place, cause_of(guard, failed.closure))
-    fixed = fixing(raw, nearest.id, compile_id, told, guard)
-    by_branch = told.kind == "size" and fixed is not None and fixed.asked is Asked.CONDITION
-    cause = placed(replace(told, kind="range") if by_branch else told, guard, fixed, place, raw)
+    named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
+    fixed = fixing(raw, nearest.id, compile_id, named, guard)
+    by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
+    cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
 
@@ -180,12 +175,12 @@ def _facts(
 
 
 def _fixed_by(fixed: Fixed | None) -> str:
-    """Say what fixed a size where it was no Python code: a key of advice/causes.yaml, after `size/`."""
+    """Return what specialized a size, if not Python code: a key of advice/causes.yaml, after `size/`."""
     if fixed is None or fixed.value is None:
         return ""
     if fixed.frame is None:
         return "lowered"
-    return "operation" if fixed.asked in (Asked.CHECK, Asked.OPERATION) else ""
+    return "operation" if fixed.kind in (ConditionKind.CHECK, ConditionKind.OPERATION) else ""
 
 
 def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
@@ -194,7 +189,7 @@ def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
 
 
 def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
-    """Name what a wrapper of torch's takes as the wrapped function does, and what is an optimizer's so."""
+    """Use the wrapped function's names for arguments of torch's wrappers, and `optimizer` in an optimizer's code."""
     made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
     name = argument_name(cause.subject, made.arguments if made else ())
     in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
@@ -202,8 +197,8 @@ def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
 
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
-    """Count causes that are alike beyond the first few: a model cast to another dtype differs in every parameter."""
-    alike: dict[tuple[str, str | None, str | None], list[Cause]] = {}
+    """List the first few similar causes, count the rest: a model cast to another dtype differs in every parameter."""
+    alike: dict[tuple[CauseKind, str | None, str | None], list[Cause]] = {}
     for cause in causes:
         alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
     largest = max(alike.values(), key=len, default=[])
@@ -215,7 +210,7 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
 
 
 def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
-    """Read torch's own sentence, for a log without our hook: `0/0: <guard>   # <source line> (HINT: ...)`."""
+    """Parse torch's sentence in a log without our hook: `0/0: <guard>   # <source line> (HINT: ...)`."""
     code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
     frame, hint = read_comment(comment)
     guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)
@@ -225,21 +220,30 @@ def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
 
 
 _MAY_OPEN = frozenset(
-    ("size", "zero_one", "stride", "argument_value", "attribute_value", "global_value", "closure_value", "break_result")
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.STRIDE,
+        CauseKind.ARGUMENT_VALUE,
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.BREAK_RESULT,
+    )
 )
 
 
 def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
-    """Whether the new compilation has a symbol for a size or number, and kept it.
+    """Whether a size or number is dynamic in the new compilation.
 
-    Torch's own sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so names are compared.
+    Torch's sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so compare the user's names.
     """
     sources = sources_of(guard.text)
     if cause.kind not in _MAY_OPEN or not sources:
         return False
     symbols = Symbols(raw, compile_id)
-    told = user_name(sources[0])
-    source = next((made.source for made in symbols.made() if user_name(made.source) == told), sources[0])
+    name = user_name(sources[0])
+    source = next((made.source for made in symbols.made() if user_name(made.source) == name), sources[0])
     return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
@@ -255,11 +259,11 @@ _CHECKED = re.compile(
 
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
 Sizes = tuple[int | None, ...]
-"""The sizes of a tensor; None for one that may vary."""
+"""The sizes of a tensor; None: dynamic."""
 
 
 def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
-    """Give by source the sizes of each tensor that a compilation guards; None stands for one that may vary."""
+    """Return the sizes of each tensor that a compilation guards, by source."""
     printed = raw.guards.get(compile_id)
     found = _CHECKED.finditer(printed.text) if printed else ()
     return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}

@@ -1,4 +1,4 @@
-"""Which line of the user's code made it matter that a value changed."""
+"""Which line of the user's code specialized on a value that changed."""
 
 import re
 from dataclasses import replace
@@ -6,32 +6,43 @@ from dataclasses import replace
 from ctrace.inspector.guards.guard_text import sources_of
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Cause
-from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.model.shapes import ConditionKind
+from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import user_frame
 
 _BY_FIRST_USE = frozenset(
-    ("size", "zero_one", "duck_shape", "stride", "dtype", "device", "layout", "dispatch_keys", "requires_grad")
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+        CauseKind.DEVICE,
+        CauseKind.LAYOUT,
+        CauseKind.DISPATCH_KEYS,
+        CauseKind.REQUIRES_GRAD,
+    )
 )
-"""Kinds whose guard is made where a tensor is first used, which is not what fixed its property."""
+"""Kinds whose guard is made where a tensor is first used; that line did not specialize on the property."""
 
 
 def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> Fixed | None:
-    """Find what in the user's code fixed a size or number in the nearest entry, or fixes it again in the new graph."""
+    """Find the user's code that specialized on a size or number, in the nearest entry or in the new graph."""
     sources = sources_of(guard.text)
-    if cause.kind in ("range", "zero_one") and len(sources) > 0:
+    if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
         found = _condition(Symbols(raw, nearest), sources, cause, guard)
-        return found if cause.kind == "range" else None
+        return found if cause.kind is CauseKind.RANGE else None
     if not sources:
         return None
     before, after = (Symbols(raw, each).fixed(sources[0]) for each in (nearest, compile_id))
-    return before or (after if after and after.asked is not Asked.CONDITION and after.frame else None)
+    return before or (after if after and after.kind is not ConditionKind.CONDITION and after.frame else None)
 
 
 def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> Fixed | None:
-    """Pick the condition that does not hold: the one that is worded so, or whose bounds the new value is outside of."""
+    """Pick the condition that is false: by its text, or by bounds that the new value violates."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
     wanted = _folded(user_name(guard.text))
     worded = [each for each in conditions if _folded(each.condition) == wanted]
@@ -54,8 +65,8 @@ def _is_outside(condition: Fixed, value: str | None) -> bool:
 
 
 def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, raw: Raw) -> Cause:
-    """Say which line fixed a value; what a break returned is fixed where the function goes on: at the broken call."""
-    if cause.kind == "break_result" and place.resumes_at:
+    """Add the line that specialized on a value; for the result of a break, the line of the broken call."""
+    if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
     by_use = None if cause.kind in _BY_FIRST_USE else user_frame(guard.stack, raw.prefixes)
     frame = by_use or (fixed.frame if fixed else None)

@@ -1,75 +1,77 @@
-"""Whether recompiles for a cause will come to an end, as far as the run shows."""
+"""Whether recompilations for a cause will stop, as far as the run shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
 
 
 class Outlook(StrEnum):
-    """What becomes of a cause."""
+    """What to expect of a cause."""
 
     SETTLES = "settles"
-    """No more recompiles for it."""
+    """No more recompilations."""
     FINITE = "finite"
-    """One graph for each value, and there are only so many values."""
+    """One graph for each value, and the number of values is limited."""
     DIVERGES = "diverges"
-    """Each new value compiles again, until the limit is hit."""
+    """Each new value recompiles, until the limit is hit."""
     UNKNOWN = "unknown"
-    """One recompile does not tell."""
+    """One recompilation does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What becomes of a cause, and why."""
+    """What to expect of a cause, and why."""
 
     outlook: Outlook
     why: str
 
 
-_OF_MODULES = frozenset(("attribute_value", "length", "type", "identity", "key_order"))
-"""Kinds of what modules of one class may differ in."""
-NO_REASON = Cause("other", "torch gives no reason")
-"""Stands for the cause of a recompile that has none."""
+_OF_MODULES = frozenset(
+    (CauseKind.ATTRIBUTE_VALUE, CauseKind.LENGTH, CauseKind.TYPE, CauseKind.IDENTITY, CauseKind.KEY_ORDER)
+)
+"""Kinds in which modules of one class may differ."""
+NO_REASON = Cause(CauseKind.OTHER, "torch logs no reason")
+"""The cause of a recompilation without a known one."""
 _PAIRS = {
-    "training_mode": "there is one graph for train() and one for eval() now",
-    "grad_mode": "there is one graph with gradients and one without now",
-    "autocast": "there is one graph with autocast and one without now",
-    "requires_grad": "there is a graph for each of the two cases now",
-    "none": "there is a graph for None and one for a value now",
-    "duck_shape": "the new graph takes the two sizes as different",
-    "zero_one": "sizes 0 and 1 have one graph each at most",
+    CauseKind.TRAINING_MODE: "train() and eval() each have a graph now",
+    CauseKind.GRAD_MODE: "gradients on and off each have a graph now",
+    CauseKind.AUTOCAST: "autocast on and off each have a graph now",
+    CauseKind.REQUIRES_GRAD: "both cases are compiled",
+    CauseKind.NONE: "None and a value each have a graph now",
+    CauseKind.DUCK_SHAPE: "the two sizes are independent in the new graph",
+    CauseKind.ZERO_ONE: "sizes 0 and 1 cost at most one graph each",
 }
 _FINITE = {
-    "dtype": "one graph for each dtype",
-    "device": "one graph for each device",
-    "layout": "one graph for each layout",
-    "stride": "one graph for each memory layout",
-    "dispatch_keys": "one graph for each kind of tensor",
-    "type": "one graph for each type",
-    "global_state": "one graph for each setting of torch's",
-    "aliasing": "one graph for each pattern of inputs that share memory",
-    "range": "one graph for each side of the condition",
-    "key_order": "one graph for each order of keys",
+    CauseKind.DTYPE: "one graph for each dtype",
+    CauseKind.DEVICE: "one graph for each device",
+    CauseKind.LAYOUT: "one graph for each layout",
+    CauseKind.STRIDE: "one graph for each memory layout",
+    CauseKind.DISPATCH_KEYS: "one graph for each kind of tensor",
+    CauseKind.TYPE: "one graph for each type",
+    CauseKind.GLOBAL_STATE: "one graph for each value of the setting",
+    CauseKind.ALIASING: "one graph for each pattern of inputs that share memory",
+    CauseKind.RANGE: "one graph for each outcome of the condition",
+    CauseKind.KEY_ORDER: "one graph for each order of keys",
 }
 
 
 def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
-    """Judge a group of recompiles of one function for one cause."""
+    """Judge a group of recompilations of one function for one cause."""
     kind = members[0][1].kind
-    if kind == "autocast" and members[0][1].subject.endswith("_dtype"):
-        return Prospect(Outlook.FINITE, "one graph for each dtype of autocast")
+    if kind is CauseKind.AUTOCAST and members[0][1].subject.endswith("_dtype"):
+        return Prospect(Outlook.FINITE, "one graph for each autocast dtype")
     if kind in _PAIRS:
         return Prospect(Outlook.SETTLES, _PAIRS[kind])
     values = {value for _, cause in members for value in (cause.was, cause.now)}
     if values <= {"True", "False"} or values <= {"there", "missing"}:
-        return Prospect(Outlook.SETTLES, "both values have a graph now")
+        return Prospect(Outlook.SETTLES, "both values are compiled")
     if kind in _FINITE:
         return Prospect(Outlook.FINITE, _FINITE[kind])
     if members[-1][1].is_open:
-        return Prospect(Outlook.SETTLES, "it may vary now, and other values fit the new graph")
+        return Prospect(Outlook.SETTLES, "it is dynamic now, so the new graph takes other values")
     recompiles = [recompile for recompile, _ in members]
     if members[0][1] is NO_REASON:
         return Prospect(Outlook.UNKNOWN, NO_REASON.subject)
@@ -77,12 +79,12 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     if of_module and (shared := _sharing(session, recompiles)):
         return Prospect(Outlook.FINITE, f"one graph for each of the {shared} modules that share this code")
     if len(members) < 2:
-        return Prospect(Outlook.UNKNOWN, "each new value compiles again")
+        return Prospect(Outlook.UNKNOWN, "each new value recompiles")
     return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
 
 
 def _sharing(session: Session, recompiles: list[Recompile]) -> int:
-    """Count the modules that have an entry each in a cache that took all of them; 0: it is otherwise."""
+    """Count the modules that share a cache with one entry each and no refusals; 0: not the case."""
     frame = recompiles[0].compilation.partition("/")[0]
     if any(each.refused for each in session.limit.functions if each.frame == frame):
         return 0
@@ -91,14 +93,14 @@ def _sharing(session: Session, recompiles: list[Recompile]) -> int:
 
 
 def _when_full(session: Session, recompiles: list[Recompile]) -> str:
-    """Say when the cache is full if it goes on so."""
+    """Say when the cache will be full at this rate."""
     frame = recompiles[0].compilation.partition("/")[0]
     use = next((each for each in session.limit.functions if each.frame == frame), None)
     if use is None:
-        return "each new value compiles again"
+        return "each new value recompiles"
     if use.refused:
-        return f"each new value compiles again; the limit of {use.of} was hit, and further values run eagerly"
-    return f"each new value compiles again; {_limit_at(session, recompiles, use)}"
+        return f"each new value recompiles; the limit of {use.of} was hit, and further values run eagerly"
+    return f"each new value recompiles; {_limit_at(session, recompiles, use)}"
 
 
 def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> str:
@@ -110,7 +112,7 @@ def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> s
 
 
 def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
-    """Number the call of the last recompile, from 1, if each of the last calls compiled anew; else None."""
+    """Return the number of the last recompilation's call, from 1, if each of the last calls recompiled; else None."""
     first = 0
     begins: dict[str, int] = {}
     for scenario in session.scenarios:

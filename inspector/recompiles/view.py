@@ -1,48 +1,48 @@
-"""Recompiles grouped by what changed: one cause a group, with the values it took, and whether it will settle."""
+"""Recompilations grouped by cause, with the values that it took and whether recompilations will stop."""
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.outlook import NO_REASON, Outlook, Prospect, prospect
 
 
 @dataclass(frozen=True, slots=True)
 class RecompileGroup:
-    """Recompiles of one function for one cause."""
+    """Recompilations of one function for one cause."""
 
     function: str
     file: str
     line: int
-    """The line that fixed the value, where it is known, else the function's first."""
+    """The line that specialized on the value if known, else the function's first line."""
     is_fixed_here: bool
-    """Whether `line` is where the value was fixed."""
+    """Whether `line` specialized on the value."""
     cause: Cause
-    """The first of them, for its kind, subject, reason and advice."""
+    """The first cause of the group, for its kind, subject, reason and advice."""
     values: tuple[str, ...]
-    """Values in the order they came, the first one included; empty: not known."""
+    """Values in order, including the first; empty: not known."""
     compilations: tuple[str, ...]
     expected: bool
     why_expected: str
     seconds: float | None
-    """What these recompiles cost; those with several causes count in each group."""
+    """Compile time of these recompilations; one with several causes counts in each group."""
     prospect: Prospect
     also: tuple[str, ...]
-    """What else differed in the same recompiles."""
+    """What else differed in the same recompilations."""
 
     @property
-    def kind(self) -> str:
-        """Give the kind of the cause."""
+    def kind(self) -> CauseKind:
+        """Return the kind of the cause."""
         return self.cause.kind
 
     @property
     def subject(self) -> str:
-        """Give what the cause is about, in the user's names."""
+        """Return what changed, in the user's names."""
         return self.cause.subject
 
     @property
     def fix(self) -> str:
-        """Say what to change."""
+        """Return what to change."""
         return self.cause.fix
 
 
@@ -50,9 +50,9 @@ _Members = list[tuple[Recompile, Cause]]
 
 
 def groups(session: Session) -> tuple[RecompileGroup, ...]:
-    """Group recompiles by code object, kind and subject; a recompile without a known cause is of a kind of its own.
+    """Group recompilations by code object, kind and subject; those without a known cause form a separate group.
 
-    What diverges comes first, then what costs most; what is expected comes last.
+    Groups that diverge come first, expected ones last.
     """
     found: dict[tuple[str, ...], _Members] = {}
     for recompile in session.recompiles:
@@ -64,7 +64,7 @@ def groups(session: Session) -> tuple[RecompileGroup, ...]:
 
 
 def _code(recompile: Recompile) -> str:
-    """Give Dynamo's number of the code object; after a reset the numbers begin anew: `2.0/1` is of `0` too."""
+    """Return Dynamo's number of the code object; it restarts after a reset, so `2.0/1` belongs to `0` too."""
     return recompile.compilation.partition("/")[0].rpartition(".")[2]
 
 
@@ -97,7 +97,7 @@ def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """One code object's cache: its entries in order, and how near its limit it is."""
+    """A code object's cache: its entries in order, and how close it is to its limit."""
 
     function: str
     file: str
@@ -105,15 +105,15 @@ class Cache:
     entries: tuple[Compilation, ...]
     use: CacheUse | None
     objects: tuple[str, ...]
-    """Modules that share it, as class and number."""
+    """Modules that share the cache, as class and number."""
     refused: bool
     """Whether a call was refused because the cache was full."""
     left: int | None
-    """Ops of the function that ran in eager in the last measured calls; None: not measured."""
+    """Ops of the function that ran eagerly in the last measured calls; None: not measured."""
 
 
 def caches(session: Session) -> tuple[Cache, ...]:
-    """List the caches that hold more than one entry, or refused one."""
+    """List the caches with more than one entry, or with a refusal."""
     by_frame: dict[str, list[Compilation]] = {}
     for each in session.compilations:
         by_frame.setdefault(each.frame, []).append(each)

@@ -1,4 +1,4 @@
-"""What the scenarios of a model file showed: results that differ from eager (`dangers.py`), and each one's counts.
+"""What the scenarios of a model file showed: results that differ from eager (`dangers.py`), and their counts.
 
 Start in `view.py`.
 """

@@ -1,4 +1,4 @@
-"""Silent dangers of a run, one for each thing that changed, with what to do about it."""
+"""Silent dangers of a run, one for each state that changed, with what to do about it."""
 
 import re
 from dataclasses import replace
@@ -12,10 +12,10 @@ _HOOK = re.compile(r"^(.*)\._(?:global_)?(\w+?)_hooks\[\d+\]$")
 
 
 def dangers_of(raw: Raw) -> tuple[Danger, ...]:
-    """Gather the calls that showed the same danger."""
+    """Merge the calls that showed the same danger."""
     found: dict[tuple[str, str], Danger] = {}
     for danger in map(_named, raw.dangers):
-        # Results that nothing explains are one danger, however they differ from call to call.
+        # Unexplained results are one danger, even if they differ in another way in each call.
         key = danger.kind, danger.subject if danger.proven else ""
         known = found.get(key)
         found[key] = replace(known, calls=known.calls + 1) if known else _advised(danger)
@@ -23,7 +23,7 @@ def dangers_of(raw: Raw) -> tuple[Danger, ...]:
 
 
 def _named(danger: Danger) -> Danger:
-    """Name what changed as the user would: `model.fc (forward)` for a hook, `model.scale` for an attribute."""
+    """Use the user's names for what changed: `model.fc (forward)` for a hook, `model.scale` for an attribute."""
     if not danger.proven:
         return danger
     name = user_name(danger.subject)

@@ -1,15 +1,15 @@
-"""What each scenario showed: what was provoked, and where results were held against eager."""
+"""What each scenario showed: the answers of provoked scenarios, and whose results were not compared with eager."""
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Scenario, Session
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """A scenario that was provoked, and the answer in a sentence."""
+class Provoked:
+    """A provoked scenario, and its result in a sentence."""
 
     scenario: Scenario
     answer: str
@@ -17,19 +17,19 @@ class Tried:
 
 
 def recompiles_in(session: Session, scenario: Scenario) -> tuple[Recompile, ...]:
-    """List the recompiles that began in a scenario."""
+    """List the recompilations during a scenario."""
     return tuple(each for each in session.recompiles if each.scenario == scenario.name)
 
 
-def provoked(session: Session) -> tuple[Tried, ...]:
+def provoked(session: Session) -> tuple[Provoked, ...]:
     """List what `--provoke` tried, in order."""
     tried = [each for each in session.scenarios if each.kind is ScenarioKind.PROVOKED]
-    return tuple(Tried(each, _answer(session, each), len(recompiles_in(session, each))) for each in tried)
+    return tuple(Provoked(each, _answer(session, each), len(recompiles_in(session, each))) for each in tried)
 
 
 def _answer(session: Session, scenario: Scenario) -> str:
     if scenario.outcome is Outcome.NOT_TAKEN:
-        return f"the model itself does not take it: {scenario.message}"
+        return f"fails in eager too: {scenario.message}"
     if scenario.outcome is Outcome.COMPILE_FAILED:
         return f"fails only when compiled: {scenario.message}"
     found = recompiles_in(session, scenario)
@@ -37,13 +37,13 @@ def _answer(session: Session, scenario: Scenario) -> str:
         return _without_recompile(session, scenario)
     times = {1: "once", 2: "twice"}.get(len(found), f"{len(found)} times")
     causes = dict.fromkeys(_named(cause) for each in found for cause in each.causes)
-    why = ", ".join(causes) or "torch gives no reason"
+    why = ", ".join(causes) or "torch logs no reason"
     expected = " (expected)" if all(each.expected for each in found) else ""
     return f"recompiled {times}{expected}: {why}"
 
 
 def _named(cause: Cause) -> str:
-    if cause.kind == "zero_one":
+    if cause.kind is CauseKind.ZERO_ONE:
         return f"{cause.subject} became 0 or 1" if cause.now in ("0", "1") else f"{cause.subject} was 0 or 1 before"
     kind = cause.kind.replace("_", " ")
     return kind if cause.kind == cause.subject else f"{kind} of {cause.subject}"
@@ -51,13 +51,13 @@ def _named(cause: Cause) -> str:
 
 def _without_recompile(session: Session, scenario: Scenario) -> str:
     if not scenario.coverage.ops or scenario.coverage.compiled != 0:
-        return "no recompile"
-    why = "the recompile limit was hit" if session.limit.hit else "no graph holds any of it"
+        return "no recompilation"
+    why = "the recompile limit was hit" if session.limit.hit else "none of its ops are in a graph"
     return f"runs eagerly: {why}"
 
 
 def not_compared(session: Session) -> dict[str, list[str]]:
-    """Give the scenarios whose results were not held against eager, by reason."""
+    """Return the scenarios whose results were not compared with eager, by reason."""
     found: dict[str, list[str]] = {}
     for each in session.scenarios:
         if each.not_compared:

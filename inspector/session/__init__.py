@@ -1,5 +1,5 @@
-"""From the events of a whole log to one Session: `build.py` calls every subject's fold.
+"""From the events of a log to a Session: `build.py` calls every subject's fold.
 
-`crosschecks.py` compares what several sources say, `cut_off.py` finds where a log stops early, `summary.py` has the
-verdict and the counts. Start in `build.py`.
+`crosschecks.py` compares sources, `cut_off.py` finds where a log stops early, `summary.py` has the first sentence and
+the counts. Start in `build.py`.
 """

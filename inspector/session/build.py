@@ -1,4 +1,4 @@
-"""From the events of a log to a Session. Pure, and without torch."""
+"""From the events of a log to a Session; pure, and without torch."""
 
 from collections.abc import Iterable
 
@@ -53,14 +53,13 @@ def build(
     seconds: float | None = None,
     unfinished: str | None = None,
 ) -> Session:
-    """Make the Session of a log; `failure` is what the log itself cannot tell, such as a crash.
+    """Build the Session of a log; `failure` is one that the log cannot show, such as a crash.
 
     Args:
-        unfinished: How it is known that the run did not come to its end; empty if it did, None where only the log is
-            there.
+        unfinished: What shows that the run did not finish; empty: it finished, None: only the log is known.
 
     Raises:
-        RunError: the log was written by a newer ctrace.
+        RunError: a newer ctrace wrote the log.
     """
     raw = Raw()
     for entry in entries:
@@ -71,7 +70,7 @@ def build(
 def assemble(
     raw: Raw, target: Target, failure: Failure | None, seconds: float | None, unfinished: str | None = None
 ) -> Session:
-    """Make a Session of what was gathered."""
+    """Build a Session from the collected events."""
     failure = raw.failure or failure or raw.codegen_failure
     graphs = _graphs(raw)
     reports = reports_of(raw)
@@ -136,7 +135,7 @@ def _environment(raw: Raw) -> Environment:
 
 
 def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
-    """List scenarios that ended, those that were under way when the run ended, and those whose turn did not come."""
+    """List the scenarios: finished ones, those that were running when the run ended, and those that did not run."""
     done: dict[str, Scenario] = {}
     for each in raw.scenarios:
         done.setdefault(each.name, each)
@@ -151,7 +150,7 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
     for compile_id, made in raw.graphs.items():
         measured = raw.metrics.get(compile_id)
         if measured and measured.fail_type:
-            continue  # the backend refused it, and nothing runs it
+            continue  # the backend failed on it, so nothing runs it
         place = place_of(raw, compile_id)
         ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
         if ops is None:
@@ -207,9 +206,9 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
     for compile_id, printed in raw.printed.items():
         made = Symbols(raw, compile_id).made()
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
-        told = raw.aliases.get(compile_id)
-        is_theirs = told is not None and told.attempt == printed[-1].attempt
-        found[compile_id] = Graphs(tuple(printed), told.text if told and is_theirs else "", symbols)
+        aliases = raw.aliases.get(compile_id)
+        is_of_attempt = aliases is not None and aliases.attempt == printed[-1].attempt
+        found[compile_id] = Graphs(tuple(printed), aliases.text if aliases and is_of_attempt else "", symbols)
     return found
 
 
@@ -236,11 +235,11 @@ def _limit(raw: Raw) -> Limit:
 
 
 def _time(raw: Raw, seconds: float | None) -> Time:
-    """Add up torch's own times: each phase without the phases it contains.
+    """Sum torch's times: each phase without the phases that it contains.
 
-    Torch compiles a backward as it runs, or while it compiles the forward, whose time then has it too (AOTAutograd, for
-    some dynamic shapes; 2.13). Which it was is not logged; where both cannot follow each other within the run, one lies
-    within the other.
+    Torch compiles a backward when it runs, or while it compiles the forward, whose time then includes it (AOTAutograd,
+    for some dynamic shapes; 2.13). The log does not say which. If the sum of both exceeds the run time, the forward
+    includes the backward.
     """
     if not raw.metrics:
         return Time(seconds)
@@ -254,7 +253,7 @@ def _time(raw: Raw, seconds: float | None) -> Time:
 
 
 def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
-    """Add up phases that exclude each other."""
+    """Sum phases that exclude each other."""
     frame, backend, inductor = 0.0, 0.0, 0.0
     for measured in raw.metrics.values():
         frame += measured.frame_seconds or 0.0
@@ -278,10 +277,10 @@ def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
 def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
     torch = raw.environment.get("torch", "")
     if is_untried(torch):
-        yield Problem(f"torch {torch} is newer than this ctrace knows; what it shows may be incomplete")
+        yield Problem(f"torch {torch} is newer than the versions that this ctrace knows; the report may be incomplete")
     for compile_id, stage in sorted(raw.unfinished):
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
-    said = {each.what for each in cuts}
+    known = {each.what for each in cuts}
     for what in unequal:
-        if what not in said:
+        if what not in known:
             yield Problem(what, is_doubt=True)

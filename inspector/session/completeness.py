@@ -1,4 +1,4 @@
-"""What every screen says first of a run: what was cut off, and which scenarios did not run."""
+"""The first lines of every screen: what was cut off, and which scenarios did not run."""
 
 from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
 from ctrace.inspector.model.scenarios import Outcome
@@ -8,7 +8,7 @@ _MOST = 4
 
 
 def first_lines(session: Session) -> tuple[str, ...]:
-    """Say what is not known of a run, and why, one sentence a line; nothing of a run that is whole."""
+    """Return what is unknown about a run, and why, one sentence per line; nothing for a complete run."""
     lines = [_evidence(each.what, each.unknown) for each in session.cut_off[:_MOST]]
     lines += [_evidence(each.what) for each in _doubts(session)[:_MOST]]
     left = len(session.cut_off[_MOST:]) + len(_doubts(session)[_MOST:])
@@ -20,30 +20,30 @@ def first_lines(session: Session) -> tuple[str, ...]:
 
 
 def other_problems(session: Session) -> tuple[Problem, ...]:
-    """List the problems that `first_lines` does not say."""
+    """List the problems that `first_lines` does not include."""
     return tuple(each for each in session.problems if not each.is_doubt and each.what != NO_END_MARK)
 
 
 def _doubts(session: Session) -> list[Problem]:
-    """List the doubts that are no sign of a cut, such as sources that disagree on a detail."""
+    """List doubts that do not show a cut, such as sources that disagree on a detail."""
     cut = {each.what for each in session.cut_off}
     return [each for each in session.problems if each.is_doubt and each.what not in cut]
 
 
 def being_compiled(session: Session) -> tuple[str, ...]:
-    """Name the compilations that were under way when the run or its log ended."""
+    """Return the ids of the compilations that were running when the run or its log ended."""
     ids = (each.compilation for each in session.cut_off if each.kind is CutKind.COMPILATION)
     return tuple(dict.fromkeys(id_ for id_ in ids if id_ is not None))
 
 
 def is_whole(session: Session) -> bool:
-    """Whether nothing shows that something is missing or wrong."""
+    """Whether no evidence shows that something is missing or wrong."""
     return not session.cut_off and not any(each.is_doubt for each in session.problems)
 
 
 def _evidence(what: str, unknown: str = "") -> str:
-    said = f"{what[:1].upper()}{what[1:]}"
-    return f"{said}. Not known: {unknown}." if unknown else f"{said}."
+    sentence = f"{what[:1].upper()}{what[1:]}"
+    return f"{sentence}. Not known: {unknown}." if unknown else f"{sentence}."
 
 
 def _scenarios(session: Session) -> list[str]:

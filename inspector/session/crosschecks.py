@@ -1,8 +1,8 @@
-"""Hold the sources of a run against each other. None of them alone is right; where two disagree, it is said.
+"""Compare the sources of a run with each other, and report where two disagree: no single source is always right.
 
-The entries of torch's structured trace are what we report. Against them stand Dynamo's own counters
-(`torch._dynamo.utils.counters`, 2.11 and 2.13), the metrics of each compilation, and the functions that Dynamo made to
-resume after a break: each of those must have a break that it resumes from.
+We report the entries of torch's structured trace. We compare them with Dynamo's counters
+(`torch._dynamo.utils.counters`, 2.11 and 2.13), with the metrics of each compilation, and with Dynamo's resume
+functions: each of those needs a break from which it resumes.
 """
 
 import re
@@ -21,7 +21,7 @@ _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 
 
 def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """Say, one sentence each, where another source counts breaks, graphs or functions that the entries do not show."""
+    """Yield a sentence for each source that counts breaks, graphs or functions that the entries do not show."""
     yield from _breaks_and_counters(raw, reports)
     yield from _breaks_and_resume_functions(raw, reports)
     yield from _graphs_and_counters(raw)
@@ -30,7 +30,7 @@ def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
 
 
 def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """Say, one sentence each, what two sources disagree on, with the numbers of both: what is missing comes first."""
+    """Yield a sentence for each disagreement of two sources, with both numbers; missing entries come first."""
     yield from missing(raw, reports)
     yield from unexplained(raw)
     yield from miscounted(raw)
@@ -38,7 +38,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
 
 
 def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """Torch counts some breaks and not others, but it writes an entry for each one that it counts."""
+    """Compare break entries with the counter: torch logs each break that it counts, but does not count all breaks."""
     if raw.counted is None:
         return
     counted = _by_gb(raw.counted.graph_break)
@@ -52,7 +52,7 @@ def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]
 
 
 def _by_gb(counts: dict[str, int]) -> Counter[str]:
-    """Add up a counter whose keys are torch's messages, by the gb ids in them."""
+    """Sum a counter whose keys are torch's messages, by the gb ids in them."""
     by_gb: Counter[str] = Counter()
     for message, number in counts.items():
         for digits in dict.fromkeys(_GB.findall(message)):
@@ -61,7 +61,7 @@ def _by_gb(counts: dict[str, int]) -> Counter[str]:
 
 
 def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """A function that resumes is there because of a break in the function that it resumes."""
+    """Compare break entries with resume functions: each one exists because of a break in the function it resumes."""
     broken = {(frame.file, frame.function) for report in reports for frame in report.parsed.frames}
     orphans = set()
     for compile_id in raw.seen:
@@ -73,10 +73,10 @@ def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Itera
 
 
 def _graphs_and_counters(raw: Raw) -> Iterator[str]:
-    """Each graph that a backend took is counted once (`unique_graphs`, _dynamo/output_graph.py, 2.11 and 2.13).
+    """Compare graph entries with the counter `unique_graphs` (_dynamo/output_graph.py, 2.11 and 2.13).
 
-    An attempt may start over after its graph was handed to the backend: such a graph has an entry, and no count. Nor
-    has one from before the program cleared the counters.
+    A graph has an entry but no count if its attempt restarted after the backend got the graph, or if the program
+    cleared the counters later.
     """
     counted = raw.counted.stats.get("unique_graphs") if raw.counted else None
     if counted is None:
@@ -91,7 +91,7 @@ def _graphs_and_counters(raw: Raw) -> Iterator[str]:
 
 
 def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
-    """A compilation whose metrics count ops has a graph, unless it failed."""
+    """Compare graph entries with metrics: a compilation whose metrics count ops has a graph, unless it failed."""
     for compile_id, measured in raw.metrics.items():
         if measured.ops and not measured.fail_type and compile_id not in raw.graphs:
             ops = count(measured.ops, "op")
@@ -99,7 +99,7 @@ def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
 
 
 def _failures_and_frames(raw: Raw) -> Iterator[str]:
-    """Frames that Dynamo failed on are counted (`frames`); each is in the metrics, or one that it did not start on."""
+    """Compare failures with the counter `frames`: each failed frame has metrics, or Dynamo did not start on it."""
     if raw.counted is None or "total" not in raw.counted.frames:
         return
     failed = raw.counted.frames["total"] - raw.counted.frames.get("ok", 0)
@@ -107,6 +107,6 @@ def _failures_and_frames(raw: Raw) -> Iterator[str]:
     not_started = sum(left.rule == "generator" for left in raw.left)
     if failed > in_metrics + not_started:
         yield (
-            f"functions left in eager: torch's counter frames says that {failed} failed, "
+            f"functions that run eagerly: torch's counter frames says that {failed} failed, "
             f"the metrics of compilations show {in_metrics}, and {not_started} were generators"
         )

@@ -1,4 +1,4 @@
-"""The first answers: what happened in one sentence, what was generated in numbers, what to do next."""
+"""The first answers: what happened in one sentence, counts of what was generated, and what to do next."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from ctrace.inspector.target.view import listed, not_emitted, target_of
 from ctrace.inspector.words.counting import count, named
 
 LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")
-"""What a run with `--fast` does not look at."""
+"""What a run with `--fast` skips."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionTotals:
-    """Fusion over all graph parts: the most rounds of any, without the reorder pass, and all nodes before and after."""
+    """Fusion over all graph parts: the most rounds, without the reorder pass, and the nodes before and after."""
 
     rounds: int
     before: int
@@ -28,7 +28,7 @@ class FusionTotals:
 
 
 def fusion_totals(session: Session) -> FusionTotals | None:
-    """Add up fusion; None when no graph went through Inductor's scheduler."""
+    """Sum fusion over graph parts; None: no graph went through Inductor's scheduler."""
     if not session.fusions:
         return None
     return FusionTotals(
@@ -44,12 +44,12 @@ def languages(session: Session) -> dict[str, int]:
 
 
 def fast_sentence() -> str:
-    """Say what a fast run did not look at."""
-    return f"fast: graphs were not lowered; {', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} are not shown."
+    """Say what a fast run skipped."""
+    return f"Fast run: graphs were not lowered, so {', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} are not shown."
 
 
 def guard_count(session: Session) -> int | None:
-    """Add up the guards of all compilations; None when torch says of none."""
+    """Sum the guards of all compilations; None: torch logs no counts."""
     counts = [compilation.guards for compilation in session.compilations if compilation.guards is not None]
     return sum(counts) if counts else None
 
@@ -72,29 +72,29 @@ def sentence(session: Session) -> str:
 
 
 def _exited(session: Session) -> str:
-    """Say how far a program got that ended itself."""
+    """Say how far the run is recorded if the program ended itself."""
     if not session.exited:
         return ""
     last = f"compilation {session.compilations[-1].id}" if session.compilations else "it started"
-    return f" The program ended itself with {session.exited}, so what it did after {last} is not recorded."
+    return f" The program ended itself with {session.exited}, so nothing after {last} is recorded."
 
 
 def _why_incomplete(session: Session) -> str:
-    """Say what cut the run off, and what it had shown until then, without a judgement."""
+    """Say what cut the run off, and what it showed until then, without a verdict."""
     failure = session.failure
     if failure is not None:
         why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
     else:
-        why = "Something is missing here"
+        why = "The log is incomplete"
     under_way = being_compiled(session)
-    during = f" while {', '.join(under_way[:3])} was being compiled" if under_way and failure is not None else ""
+    during = f" while {', '.join(under_way[:3])} was compiling" if under_way and failure is not None else ""
     graphs = count(len(session.graphs), "graph")
-    return f"{why}{during}: nothing can be said of the whole. What was seen until then: {graphs}, {_found(session)}."
+    return f"{why}{during}, so there is no verdict on the whole run. Seen until then: {graphs}, {_found(session)}."
 
 
 def _found(session: Session) -> str:
     breaks, recompiles = len(session.breaks), len(session.recompiles)
-    return f"{count(breaks, 'graph break')} yet, {count(recompiles, 'recompilation')} yet"
+    return f"{count(breaks, 'graph break')}, {count(recompiles, 'recompilation')}"
 
 
 def _capitalized(text: str) -> str:
@@ -105,11 +105,11 @@ def _rest(session: Session) -> str:
     left = (session.coverage.ops or 0) - (session.coverage.compiled or 0)
     if session.coverage.compiled is None or not left:
         return "nothing falls back to eager"
-    return f"{left} of {session.coverage.ops} {named(session.coverage.ops or 0, 'op')} run outside of graphs"
+    return f"{left} of {session.coverage.ops} {named(session.coverage.ops or 0, 'op')} run eagerly"
 
 
 def _part(session: Session) -> str:
-    """Say how much of the work graphs hold, where it was measured."""
+    """Say how many ops are in graphs, if measured."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
     if ops is None or compiled is None:
         return "Partly compiled"
@@ -117,28 +117,28 @@ def _part(session: Session) -> str:
 
 
 def _worst(session: Session) -> str:
-    """Name the break that costs most, where there is more than one and the costs were measured."""
+    """Name the break that costs most, if there are several and their costs were measured."""
     found = ranked(session)
     if len(found) < 2 or not found[0].cost.ops:
         return ""
     worst, ops = found[0], found[0].cost.ops
-    what = f"`{worst.at.expression}`" if worst.at.expression else f"line {worst.at.line}"
+    what = f"`{worst.at.expression}`" if worst.at.expression else f"Line {worst.at.line}"
     where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
-    return f" {what} ({where}) costs most: {count(ops, 'op')} in eager."
+    return f" {what} ({where}) costs most: {count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly."
 
 
 def _wrong(session: Session) -> str:
     replaced = list(dict.fromkeys(_line_of(each) for each in wrong(session)))
     if replaced:
-        return f" The attention at {', '.join(replaced[:3])} gives wrong results when compiled."
-    return " Compiled code gives other results than eager." if session.dangers else ""
+        return f" The attention at {', '.join(replaced[:3])} returns wrong results when compiled."
+    return " Compiled code and eager return different results." if session.dangers else ""
 
 
 def _line_of(answer: Answer) -> str:
-    """Name the line of an attention that something should be done at."""
+    """Return the line of an attention at which to change something."""
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
     file, _, line = (lines[0] if lines else "").rpartition(":")
-    return f"{PurePath(file).name}:{line}" if file else "a line that is not known"
+    return f"{PurePath(file).name}:{line}" if file else "an unknown line"
 
 
 def _why_partial(session: Session) -> str:
@@ -156,7 +156,7 @@ def _why_partial(session: Session) -> str:
 
 
 def _split(session: Session, breaks: int) -> list[str]:
-    """Say what breaks did to the graphs; that they split the model only where nothing else adds graphs."""
+    """Say how breaks split the model; if recompilations add graphs too, only count both."""
     graphs = count(len(session.graphs), "graph")
     is_model, found = bool(session.scenarios), count(breaks, "graph break")
     if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:
@@ -167,9 +167,9 @@ def _split(session: Session, breaks: int) -> list[str]:
 def _why_nothing(session: Session) -> str:
     if session.skips:
         skip = session.skips[0]
-        return f"{skip.function} runs eagerly as a whole. {skip.reason if skip.break_index is None else ''}".rstrip()
+        return f"all of {skip.function} runs eagerly. {skip.reason if skip.break_index is None else ''}".rstrip()
     if session.compilations:
-        return "the compiled code holds no tensor operation."
+        return "the compiled code contains no tensor operations."
     off = session.environment.switched_off
     return f"torch.compile is switched off by {off}." if off else "no compiled function was called."
 
@@ -184,15 +184,15 @@ def _why_failed(session: Session) -> str:
         case FailurePhase.RUN | FailurePhase.LOAD if failure.type == "SystemExit":
             return _why_left(failure.message)
         case FailurePhase.LOAD:
-            return f"The file raised while it was imported. {what}"
+            return f"Importing the file raised an exception. {what}"
         case FailurePhase.EAGER:
-            return f"The model raises without torch.compile. {what}"
+            return f"The model raises an exception without torch.compile. {what}"
         case FailurePhase.RUN:
-            return f"The run raised. {what}"
+            return f"The run raised an exception. {what}"
         case FailurePhase.INTERRUPT:
-            return "The run was interrupted. What was seen until then:"
+            return "The run was interrupted. Seen until then:"
         case FailurePhase.CRASH | FailurePhase.TIMEOUT:
-            return f"{_capitalized(failure.message)}. What was seen until then:"
+            return f"{_capitalized(failure.message)}. Seen until then:"
 
 
 def _why_left(message: str) -> str:
@@ -201,7 +201,7 @@ def _why_left(message: str) -> str:
 
 
 def next_steps(session: Session) -> tuple[str, ...]:
-    """Name up to three things to do, what costs most first."""
+    """Return up to three things to do, most important first."""
     steps: list[str] = []
     if session.failure is not None and session.failure.todo:
         steps.append(session.failure.todo)
@@ -222,15 +222,15 @@ def next_steps(session: Session) -> tuple[str, ...]:
 
 def _cut_step(session: Session) -> str:
     if session.environment.ctrace:
-        return "Run it again to its end; what is missing here may be what matters."
-    return "Take the log when the job has ended, or find out what ended it; what is missing may be what matters."
+        return "Run it again to the end; the missing part may matter most."
+    return "Take the log after the job has ended, or find out what ended it; the missing part may matter most."
 
 
 def _healthy_step(session: Session) -> str:
     if gpu := target_of(session):
         if missing := not_emitted(session):
-            return f"Read the problems: no code was emitted for {gpu.target} of {listed(missing)}."
-        return f"Nothing to fix. Kernels were emitted for {gpu.target}; how long they take, only a run on it tells."
+            return f"Read the problems: no code was generated for {gpu.target} of {listed(missing)}."
+        return f"Nothing to fix. Kernels were generated for {gpu.target}; their times need a run on that GPU."
     if not session.environment.built and session.environment.backend == "inductor":
         return "Nothing to fix. Kernels were generated, not built; --build compiles and runs them."
     return "Nothing to fix."

@@ -1,10 +1,10 @@
-"""Conditions on sizes that depend on data: torch had to know them while it compiled, and cannot."""
+"""Conditions on data-dependent sizes, which torch needs at compile time and cannot know."""
 
 import re
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.shapes import Condition
+from ctrace.inspector.model.shapes import Condition, ConditionKind
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import frames_in
@@ -18,7 +18,7 @@ _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback
 
 
 def needed_by(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
-    """Find them in what torch says of a failed compilation, and of breaks."""
+    """Find the conditions in torch's texts on a failed compilation and on breaks."""
     measured = raw.metrics.get(compile_id)
     texts = [measured.fail_reason] if measured and measured.fail_reason else []
     texts += [reported.text for reported in raw.breaks if reported.id == compile_id]
@@ -32,15 +32,15 @@ def _needed(raw: Raw, text: str) -> Condition | None:
         return None
     frames = frames_in(traceback["frames"]) if traceback else ()
     if not frames:
-        return Condition(unknown["text"], f"Torch has to know whether {unknown['text']}.", "condition")
+        return Condition(unknown["text"], f"Torch needs to know whether {unknown['text']}.", ConditionKind.CONDITION)
     frame = user_frame_or_last(frames, raw.prefixes)
     condition = _condition(raw, frame)
-    why = f"Torch has to know whether {condition or unknown['text']}, which depends on data."
-    return Condition(condition or unknown["text"], why, "condition", frame.file, frame.line, condition)
+    why = f"Torch needs to know whether {condition or unknown['text']}, which depends on data."
+    return Condition(condition or unknown["text"], why, ConditionKind.CONDITION, frame.file, frame.line, condition)
 
 
 def _condition(raw: Raw, frame: Frame) -> str:
-    """Cut the user's condition out of the code, whole; empty where the line holds none."""
+    """Return the user's whole condition from the code; empty: the line has none."""
     text, line = text_around(raw.listings, frame)
     found = construct_at(text, line, frame.span, branches=True)
     if found.span is None:

@@ -1,4 +1,4 @@
-"""Sizes of a run: what each dimension of each compilation became, and why."""
+"""Sizes of a run: whether each dimension of each compilation is static or dynamic, and why."""
 
 import re
 
@@ -12,7 +12,7 @@ from ctrace.inspector.source.names import user_name
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
 _CONTENT = ".item()"
-"""Torch keeps the value of an integer tensor of one item like a size; it is none."""
+"""Torch handles the value of a one-element integer tensor like a size; it is none."""
 _NO_BOUND = 2**63 - 2
 """sys.maxsize - 1 is as high as a size can be."""
 
@@ -156,7 +156,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
     return Condition(
         text=fixed.condition,
         why=fixed.why,
-        kind=str(fixed.asked),
+        kind=fixed.kind,
         file=frame.file if frame else None,
         line=frame.line if frame else None,
         source=frame.source if frame else "",
@@ -165,7 +165,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
 
 
 def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
-    """Take what torch's own log tells: sizes that were symbolic at first."""
+    """List the sizes that a log of torch alone shows: those that were symbolic at first."""
     found: dict[str, list[Dimension]] = {}
     for made in symbols.made():
         match = _SIZE.fullmatch(made.source)

@@ -55,7 +55,7 @@ def _varied(sized: Sized) -> bool:
 def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
     if not _is_marked_by_name(each, function):
         return
-    where = f"where {each.tensor.name} of {function.latest.function} is made, before the first call"
+    where = f"where {each.tensor.name} of {function.latest.function} is created, before the first call"
     plain = []
     for sized in each.dims:
         if sized.dim.index is None or not _varied(sized) or sized.dim.policy in _MODULES:
@@ -78,7 +78,7 @@ def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
 
 
 def _bounds(sized: Sized) -> str:
-    """Give `min` and `max` where the user's own conditions set them, all sizes keep them, and nothing else is asked.
+    """Return `min` and `max` if the user's conditions set them, all sizes meet them, and there is no other condition.
 
     With a range, torch refuses every other condition on that dimension alone; one bound without the other is an error
     inside of torch (2.13, _dynamo/variables/builder.py:4800).
@@ -106,7 +106,7 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
     if not entries:
         return []
     line = f'TORCH_COMPILE_DYNAMIC_SOURCES="{",".join(entries)}"'
-    return [Mark(line, "without a change of code, in the environment")]
+    return [Mark(line, "in the environment, without a code change")]
 
 
 def _version(torch: str) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def _checks(function: FunctionShapes) -> Iterator[Mark]:
     """Offer to promise a condition on data; the user's own words are needed for it."""
     for needed in function.latest.needed:
         if needed.source:
-            note = f"before line {needed.line}, if it always holds; torch then need not know the value"
+            note = f"before line {needed.line}, if it is always true; torch then does not need the value"
             yield Mark(f"torch._check({needed.source})", note)
 
 
@@ -131,6 +131,6 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"
-            yield Mark(line_, "to have 0 and 1 in the same graph; code that branches on the size then fails")
+            yield Mark(line_, "to use the same graph for 0 and 1; code that branches on the size then fails")
         elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:
-            yield Mark("", f"{name} takes several sizes, and mark_static makes a graph for each: take it out.")
+            yield Mark("", f"{name} takes several sizes, and mark_static costs a graph for each: remove the mark.")

@@ -1,13 +1,12 @@
-"""Why a size is not free: where the user's code fixed it to one value, or put a condition on it.
+"""Why a size is not dynamic: the user's line that specialized on it, or that put a condition on it.
 
-Conditions on sizes, from sympy's words to the user's: `Eq(Mod(s77, 2), 0)` is `x.size(0) % 2 == 0`.
+Writes sympy's conditions in the user's names: `Eq(Mod(s77, 2), 0)` is `x.size(0) % 2 == 0`.
 """
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -20,6 +19,7 @@ from ctrace.inspector.log.events.shapes import (
 )
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import resumed
@@ -40,7 +40,7 @@ def in_words(expression: str, names: Mapping[str, str]) -> str:
 
 
 def symbols_in(expression: str) -> tuple[str, ...]:
-    """Give the symbols of a condition, each once."""
+    """Return the symbols of a condition, each once."""
     return tuple(dict.fromkeys(_SYMBOL.findall(expression)))
 
 
@@ -79,20 +79,7 @@ class _Python(ast.NodeTransformer):
 
 
 _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
-"""What fixes a symbol is told once, as that."""
-
-
-class Asked(StrEnum):
-    """Who wanted to know, and for what."""
-
-    NUMBER = "number"
-    """The user's code uses the size as a plain number, such as in `range(x.size(0))`."""
-    CONDITION = "condition"
-    """The user's code branches on it."""
-    CHECK = "check"
-    """An operation, or a torch._check, is only valid where the condition holds."""
-    OPERATION = "operation"
-    """An operation does one thing where the condition holds, and another where it does not."""
+"""A condition that specializes a symbol; reported as such, and not as a condition again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +94,7 @@ class Fixed:
     """The one value that is left; None: more than one is."""
     frame: Frame | None
     """None: no code of the user's was being traced, as in a backend."""
-    asked: Asked
+    kind: ConditionKind
     reason: str
     """Torch's own word, or its own form of the condition."""
     why: str
@@ -132,19 +119,19 @@ class Symbols:
         return next(made, None) or self._symbol_seen(source)
 
     def fixed(self, source: str) -> Fixed | None:
-        """Find what fixed it to one value; where that was another one, which it must equal, go on to that."""
+        """Find what specialized it to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
         return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
 
     def conditions(self, source: str) -> tuple[Fixed, ...]:
-        """Give the conditions on it, those that the user's own branches made first, each with its first place."""
+        """Return the conditions on it, those of the user's branches first, each with its first place."""
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
         first: dict[str, ConditionMet] = {}
         for each in found:
             first.setdefault(each.expression, each)
-        ordered = sorted(first.values(), key=lambda each: _asked(each.asked) is not Asked.CONDITION)
+        ordered = sorted(first.values(), key=lambda each: _kind(each.asked) is not ConditionKind.CONDITION)
         return tuple(self._condition(each, source) for each in ordered)
 
     def origin(self, symbol: str) -> Frame | None:
@@ -157,7 +144,7 @@ class Symbols:
         return in_words(expression, self.names)
 
     def made(self) -> Iterator[SymbolMade]:
-        """Give what became a symbol, in torch's order."""
+        """Return what became a symbol, in torch's order."""
         return (each for each in self._events if isinstance(each, SymbolMade))
 
     def _first_sources(self) -> dict[str, str]:
@@ -202,7 +189,7 @@ class Symbols:
             if found is not None:
                 equal = self._condition(met, source)
                 where = f" (line {equal.frame.line})" if equal.frame else ""
-                return replace(found, why=f"It must be so that {equal.condition}{where}. {found.why}")
+                return replace(found, why=f"It has to be true that {equal.condition}{where}. {found.why}")
         return None
 
     def _fixed_itself(self, symbol: str) -> SymbolFixed | None:
@@ -215,19 +202,19 @@ class Symbols:
         met = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        asked = _asked((met[-1] if met else event).asked)
+        kind = _kind((met[-1] if met else event).asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
-        why = _sentence(asked, frame, subject, condition, event.value)
-        return Fixed(source, condition, event.value, frame, asked, event.reason, why)
+        why = _sentence(kind, frame, subject, condition, event.value)
+        return Fixed(source, condition, event.value, frame, kind, event.reason, why)
 
     def _condition(self, met: ConditionMet, source: str) -> Fixed:
-        asked, frame, words = _asked(met.asked), self._frame(met.stack), self.words(met.expression)
+        kind, frame, words = _kind(met.asked), self._frame(met.stack), self.words(met.expression)
         subject = next((self.names.get(each, each) for each in symbols_in(met.expression)), words)
         _, low, high = bounds_of(met.expression) or ("", None, None)
-        why = _sentence(asked, frame, subject, words, None)
-        return Fixed(source, words, None, frame, asked, met.expression, why, low, high)
+        why = _sentence(kind, frame, subject, words, None)
+        return Fixed(source, words, None, frame, kind, met.expression, why, low, high)
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files
@@ -237,26 +224,26 @@ class Symbols:
         return user_frame_or_last(frames, self._raw.prefixes) if frames else None
 
 
-def _asked(functions: tuple[str, ...]) -> Asked:
+def _kind(functions: tuple[str, ...]) -> ConditionKind:
     """Tell by torch's functions on the way (2.11 and 2.13, fx/experimental/sym_node.py and symbolic_shapes.py).
 
     `guard_scalar` is Dynamo's own question on behalf of the user's code (_dynamo/variables/tensor.py).
     """
     names = set(functions)
     if "guard_scalar" in names:
-        return Asked.CONDITION if "guard_bool" in names else Asked.NUMBER
-    return Asked.CHECK if "expect_true" in names else Asked.OPERATION
+        return ConditionKind.CONDITION if "guard_bool" in names else ConditionKind.NUMBER
+    return ConditionKind.CHECK if "expect_true" in names else ConditionKind.OPERATION
 
 
-def _sentence(asked: Asked, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
+def _sentence(kind: ConditionKind, frame: Frame | None, subject: str, condition: str, value: str | None) -> str:
     if frame is None:
-        return f"The graph was compiled for {condition}, after your code had been traced."
+        return f"Specialized to {value or condition} after tracing, while torch compiled the graph (`{condition}`)."
     code = f"`{frame.source}`" if frame.source else f"Line {frame.line}"
-    if asked is Asked.NUMBER:
-        return f"{code} uses {subject} as a plain number, so torch compiled {value or condition} in."
-    if asked is Asked.CONDITION:
-        only = f"; no other value than {value} takes it" if value else ""
-        return f"The graph holds the branch that {code} takes where {condition}{only}."
-    if asked is Asked.CHECK:
-        return f"{code} is only valid where {condition}."
-    return f"An operation in {code} depends on whether {condition}, and torch compiled it for that."
+    if kind is ConditionKind.NUMBER:
+        return f"{code} uses {subject} as a plain number, so torch specialized on {value or condition}."
+    if kind is ConditionKind.CONDITION:
+        only = f"; only {value} takes it" if value else ""
+        return f"The graph contains the branch that {code} takes if {condition}{only}."
+    if kind is ConditionKind.CHECK:
+        return f"{code} is only valid if {condition}."
+    return f"An operation in {code} depends on whether {condition}, and torch specialized on that."

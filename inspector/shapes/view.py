@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALISED, DimKind.ZERO_ONE))
 """Kinds that hold for one size only."""
 _STATIC_WHY = {
-    Policy.NOT_VARIED: "torch takes a size as static until it varies",
+    Policy.NOT_VARIED: "torch treats a size as static until it varies",
     Policy.PARAMETER: "torch keeps the sizes of parameters static",
-    Policy.MODULE: "torch keeps the sizes of what its own modules hold static",
+    Policy.MODULE: "torch keeps the sizes inside its modules static",
     Policy.ALL_STATIC: "dynamic=False",
     Policy.MARKED_STATIC: "marked with mark_static",
 }
@@ -45,7 +45,7 @@ class Sized:
 
     @property
     def one_graph_each(self) -> bool:
-        """Whether every size needed a graph of its own."""
+        """Whether every size needed a separate graph."""
         return self.free_in is None and len(self.took) > 1
 
 
@@ -73,7 +73,7 @@ class FunctionShapes:
 def by_function(
     session: Session, function: str | None = None, *, everything: bool = False
 ) -> tuple[FunctionShapes, ...]:
-    """Group compilations by the code that they are of.
+    """Group compilations by their code object.
 
     Raises:
         TargetError: there is no such function.
@@ -84,7 +84,7 @@ def by_function(
     names = dict.fromkeys(group[-1].function for group in groups.values())
     if function is not None and function not in names:
         todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")
-        raise SelectionError("function", f"{function}: nothing was compiled of that name", todo)
+        raise SelectionError("function", f"{function}: no compiled function has that name", todo)
     chosen = (group for group in groups.values() if function in (None, group[-1].function))
     return tuple(_function(group, everything=everything) for group in chosen)
 
@@ -179,25 +179,25 @@ def range_words(low: int | None, high: int | None) -> str:
 
 
 def why(sized: Sized) -> str:
-    """Say why a dimension is what it became, in one sentence or a few words; empty where nothing is known."""
+    """Return why a dimension is static or dynamic, in a few words; empty: not known."""
     dim = sized.dim
     match dim.kind:
         case DimKind.STATIC:
             return _STATIC_WHY.get(dim.policy, "")
         case DimKind.ZERO_ONE:
-            return f"torch always gives {dim.size} a graph of its own"
+            return f"torch always specializes on {dim.size}"
         case DimKind.SPECIALISED:
             began = _DYNAMIC_WHY.get(dim.policy)
             return f"dynamic at first ({began})" if began else "dynamic at first"
         case DimKind.DUCK:
-            return "the same size when first seen, so torch took them for one"
+            return "the same size when first seen, so torch assumes that they stay equal"
         case DimKind.SYMBOLIC | DimKind.UNBACKED:
             return _DYNAMIC_WHY.get(dim.policy, "")
 
 
 def telling(dim: Dimension) -> tuple[Condition, ...]:
-    """Give the conditions on a dimension that the user's own code made, or that an operation is only valid for."""
-    return tuple(each for each in dim.conditions if each.kind != "operation")
+    """Return the conditions on a dimension that the user's own code made, or that an operation is only valid for."""
+    return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
 
 
 def is_dull(each: SizedTensor) -> bool:
@@ -219,16 +219,16 @@ def _violations(shaped: Shaped) -> Iterator[str]:
                 continue
             name = dim_name(tensor, dim)
             if dim.kind is DimKind.SPECIALISED:
-                yield f"{name} is marked dynamic, and can only be {dim.size}. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked dynamic, but can only be {dim.size}. {_because(dim, tensor, shaped)}"
             elif dim.became:
-                yield f"{name} is marked dynamic, and must always equal {dim.became}. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"
             elif dim.ranged and telling(dim):
-                yield f"{name} was given a range, and not all of it is possible. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked with a range, but not all of it is possible. {_because(dim, tensor, shaped)}"
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     causes = (dim.fixed,) if dim.fixed else telling(dim)
-    told = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
+    reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
     held = [
         f"{dim_name(other, one)} ({other.role})"
         for other in shaped.tensors
@@ -236,7 +236,7 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
     also = f" Static and {dim.size} too: {', '.join(held[:3])}." if held else ""
-    return f"{told}{also}"
+    return f"{reasons}{also}"
 
 
 def _line(condition: Condition) -> str:

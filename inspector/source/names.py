@@ -41,8 +41,8 @@ def _member(name: str) -> str:
 
 def closure_name(name: str, hint: str) -> str:
     """Name a variable of an enclosing function by torch's hint, `guard on "k"`, which is about the innermost one."""
-    told, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
-    return f"{match['before'] or ''}{told['name']}{match['after']}" if told and match else name
+    hinted, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
+    return f"{match['before'] or ''}{hinted['name']}{match['after']}" if hinted and match else name
 
 
 def argument_name(name: str, arguments: tuple[str, ...]) -> str:

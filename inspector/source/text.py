@@ -31,7 +31,7 @@ def as_program(line: str) -> str:
 
 
 def text_around(listings: Mapping[str, str], frame: Frame) -> tuple[str, int]:
-    """Give the text that a frame's line stands in, and its number there, from 1.
+    """Return the text that a frame's line stands in, and its number there, from 1.
 
     It is the line alone where the log holds no file: one of torch alone, or of a function that failed to compile.
     """

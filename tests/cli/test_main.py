@@ -176,7 +176,7 @@ class TestBreaks:
         done = _ctrace("breaks", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
         assert (done.returncode, done.stdout) == (2, "")
         first, second = done.stderr.splitlines()
-        assert first == "ctrace: nonsense is no kind of graph break that is known"
+        assert first == "ctrace: nonsense: no such kind of graph break"
         assert "GB0170" in second
 
 

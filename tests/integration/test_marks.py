@@ -218,4 +218,4 @@ def test_what_is_fixed_is_not_to_be_marked(ctrace: Command) -> None:
     assert result.code == 3
     assert result.report["error"]["type"] == "ConstraintViolationError"
     (because,) = result.report["error"]["because"]
-    assert "x.size(0) is marked dynamic, and can only be 2. Line 5:" in because
+    assert "x.size(0) is marked dynamic, but can only be 2. Line 5:" in because

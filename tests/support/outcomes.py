@@ -22,7 +22,7 @@ BRANCH = Site(
     source="        if is_pad.any():  # padded?",
     span=(3, 15),
     reason="Python branches on `is_pad.any()`, which is known only when the graph has run.",
-    fix="Compute both sides and choose with torch.where, or use torch.cond.",
+    fix="Compute both sides and select with torch.where, or use torch.cond.",
     cost=Cost(14, 1),
 )
 PRINT = Site(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ctrace.inspector.model.findings import Advice, CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model.findings import Advice, CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Compilation, Coverage, Function, Graph, Problem, Scenario, Session, Target
 from tests.support.sessions import ENVIRONMENT, HEALTHY, HOSTILE_FILE, HOSTILE_TEXT, MODEL
 
@@ -44,7 +44,7 @@ NUMBER = Cause(
     ),
 )
 DTYPE = Cause(
-    "dtype",
+    CauseKind.DTYPE,
     "x.dtype",
     "torch.float32",
     "torch.float64",
@@ -54,10 +54,19 @@ DTYPE = Cause(
     advice=Advice("f(x.double())\n", "f(x)\n"),
 )
 SIZE = Cause(
-    "size", "x.size(0)", "4", "8", fix="Mark it dynamic.", reason="The size changed.", expected="It is.", is_open=True
+    CauseKind.SIZE,
+    "x.size(0)",
+    "4",
+    "8",
+    fix="Mark it dynamic.",
+    reason="The size changed.",
+    expected="It is.",
+    is_open=True,
 )
-LOOPED = Cause("size", "mask.size(0)", "2", "3", 15, "Take the loop out.", MODEL, reason="The size changed.")
-HOW = Cause("argument_value", "how", "'sum'", "'max'", 19, "Pass a tensor.", MODEL, reason="The code branches on it.")
+LOOPED = Cause(CauseKind.SIZE, "mask.size(0)", "2", "3", 15, "Take the loop out.", MODEL, reason="The size changed.")
+HOW = Cause(
+    CauseKind.ARGUMENT_VALUE, "how", "'sum'", "'max'", 19, "Pass a tensor.", MODEL, reason="The code branches on it."
+)
 
 
 def block(number: int, **more: Any) -> Compilation:
@@ -113,7 +122,9 @@ SEVERAL = Session(
     listings={MODEL: SOURCE},
 )  # fmt: skip
 
-_ODD = Cause("other", HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, 1, HOSTILE_TEXT, HOSTILE_FILE, reason=HOSTILE_TEXT)
+_ODD = Cause(
+    CauseKind.OTHER, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, 1, HOSTILE_TEXT, HOSTILE_FILE, reason=HOSTILE_TEXT
+)
 HOSTILE = Session(
     environment=ENVIRONMENT,
     target=Target(f"{HOSTILE_TEXT}.py", "model"),
@@ -145,7 +156,15 @@ TOLD_BY_TORCH = Session(
     graphs=tuple(Graph(f"0/{number}", "forward", MODEL, 8, 1) for number in range(3)),
     recompiles=(
         Recompile(
-            "0/1", "forward", MODEL, 8, False, (Cause("size", "x.size(0)", "4", "8"),), "0/0: its words", "", "0/0"
+            "0/1",
+            "forward",
+            MODEL,
+            8,
+            False,
+            (Cause(CauseKind.SIZE, "x.size(0)", "4", "8"),),
+            "0/0: its words",
+            "",
+            "0/0",
         ),
         Recompile("0/2", "forward", MODEL, 8, False, ()),
     ),

@@ -10,6 +10,7 @@ from ctrace.inspector.model.findings import (
     BreakKind,
     CacheUse,
     Cause,
+    CauseKind,
     Cost,
     Danger,
     Frame,
@@ -198,7 +199,7 @@ PARTIAL = Session(
             MODEL,
             8,
             True,
-            (Cause("size", "x.size(0)", "4", "8", None, "Mark the dimension dynamic."),),
+            (Cause(CauseKind.SIZE, "x.size(0)", "4", "8", None, "Mark the dimension dynamic."),),
         ),
         Recompile(
             "1/1",
@@ -206,7 +207,7 @@ PARTIAL = Session(
             MODEL,
             10,
             False,
-            (Cause("attribute_value", "self.step", "1", "2", 12, "Keep it in a tensor."),),
+            (Cause(CauseKind.ATTRIBUTE_VALUE, "self.step", "1", "2", 12, "Keep it in a tensor."),),
         ),
     ),
     limit=Limit(
@@ -246,7 +247,9 @@ HOSTILE = Session(
         ),
     ),
     skips=(Skip(HOSTILE_TEXT, HOSTILE_FILE, 1, HOSTILE_TEXT, rule=HOSTILE_TEXT, fix=HOSTILE_TEXT),),
-    recompiles=(Recompile("0/1", HOSTILE_TEXT, MODEL, 1, False, (Cause("other", HOSTILE_TEXT, HOSTILE_TEXT, None),)),),
+    recompiles=(
+        Recompile("0/1", HOSTILE_TEXT, MODEL, 1, False, (Cause(CauseKind.OTHER, HOSTILE_TEXT, HOSTILE_TEXT, None),)),
+    ),
     problems=(Problem(HOSTILE_TEXT),),
     listings={HOSTILE_FILE: f"{HOSTILE_TEXT}\n\t{HOSTILE_TEXT}\n"},
 )
@@ -281,7 +284,14 @@ DANGEROUS = replace(
     ),
     recompiles=(
         Recompile(
-            "0/1", "forward", MODEL, 8, False, (Cause("zero_one", "x.size(0)", "4", "1"),), scenario="dim0=1", call=0
+            "0/1",
+            "forward",
+            MODEL,
+            8,
+            False,
+            (Cause(CauseKind.ZERO_ONE, "x.size(0)", "4", "1"),),
+            scenario="dim0=1",
+            call=0,
         ),
     ),
     dangers=(

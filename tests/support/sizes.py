@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor, Unbacked
+from ctrace.inspector.model.shapes import (
+    Condition,
+    ConditionKind,
+    Dimension,
+    DimKind,
+    Policy,
+    Shaped,
+    ShapedTensor,
+    Unbacked,
+)
 from tests.support.helpers import SITE, Log
 from tests.support.sessions import HEALTHY, HOSTILE_FILE, HOSTILE_TEXT, MODEL
 
@@ -96,9 +105,11 @@ def _asked(log: Log, functions: Sequence[str]) -> list[dict[str, Any]]:
 
 
 STATIC, FREE, FIXED = DimKind.STATIC, DimKind.SYMBOLIC, DimKind.SPECIALISED
-BRANCHED = Condition("x.size(0) > 3", "The graph holds the branch.", "condition", MODEL, 10, "if x.shape[0] > 3:")
+BRANCHED = Condition(
+    "x.size(0) > 3", "The graph holds the branch.", ConditionKind.CONDITION, MODEL, 10, "if x.shape[0] > 3:"
+)
 LOOPED = Condition(
-    "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch compiled 8 in.",
+    "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch specialized on 8.",
     "number", MODEL, 12, "for i in range(x.shape[0]):", "8",
 )  # fmt: skip
 
@@ -171,12 +182,12 @@ HOSTILE = dataclasses.replace(
             "0/0",
             ShapedTensor(
                 HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, "input",
-                (sized(0, 8, FIXED, Policy.AUTOMATIC, fixed=Condition(HOSTILE_TEXT, HOSTILE_TEXT, "number", HOSTILE_FILE, 1, HOSTILE_TEXT, HOSTILE_TEXT)),
-                 sized(1, 8, FREE, Policy.AUTOMATIC, became=HOSTILE_TEXT, conditions=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, "check"),))),
+                (sized(0, 8, FIXED, Policy.AUTOMATIC, fixed=Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.NUMBER, HOSTILE_FILE, 1, HOSTILE_TEXT, HOSTILE_TEXT)),
+                 sized(1, 8, FREE, Policy.AUTOMATIC, became=HOSTILE_TEXT, conditions=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CHECK),))),
             ),
             function=HOSTILE_TEXT, file=HOSTILE_FILE, fail_type=HOSTILE_TEXT,
             unbacked=(Unbacked(HOSTILE_TEXT, None, None, HOSTILE_FILE, 1, HOSTILE_TEXT),),
-            needed=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, "condition", HOSTILE_FILE, 1, HOSTILE_TEXT),),
+            needed=(Condition(HOSTILE_TEXT, HOSTILE_TEXT, ConditionKind.CONDITION, HOSTILE_FILE, 1, HOSTILE_TEXT),),
         ),
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Rules of advice, one module a subject: each looks at the root causes and offers candidates.
+"""Rules of advice, one module per subject: each looks at the root causes and offers candidates.
 
-A rule is a function from a `Scene` to candidates; what it offers has to be true for the run that it sees. `RULES` lists
-all, and the first candidate of a cause that holds is its advice: the more special rules come first.
+A rule is a function from a `Scene` to candidates, which must be true for that run. `RULES` lists all rules, specific
+ones first: the advice on a cause is its first candidate that no trial refutes.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
 
 
 def choices(scene: Scene) -> Iterator[Candidate]:
-    """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial writes it so."""
+    """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial makes that edit."""
     for cause in scene.causes:
         for each in scene.breaks(cause) if cause.kind in _KINDS else ():
             yield from _choice(scene, cause, each)
@@ -33,9 +33,9 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     test = _without_number(text, branch.test)
     chosen = f"{name}{torch}.where({test}, {one}, {other})"
     edits = line_edits(each.file, text, [(branch.test, "True"), (place, chosen)])
-    said = f"{at_break(each)}: choose without a branch: `{chosen}`."
+    advice = f"{at_break(each)}: replace the branch by `{chosen}`."
     if edits:
-        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
 
 
 def _if_at(text: str, line: int) -> ast.If | None:
@@ -45,7 +45,7 @@ def _if_at(text: str, line: int) -> ast.If | None:
 
 
 def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, str, str] | None:
-    """Return the statement to replace, how it begins, and both values; None: a side does something else."""
+    """Return the statement to replace, how it starts, and both values; None: a side does something else."""
     match branch.body, branch.orelse:
         case [ast.Assign(targets=[ast.Name(id=name)], value=one) as place], []:
             return place, f"{name} = ", source_of(text, one), name
@@ -75,7 +75,7 @@ def _after(text: str, branch: ast.If) -> ast.stmt | None:
 
 
 def _without_number(text: str, test: ast.expr) -> str:
-    """Write a condition as a tensor: `x.sum().item() > 0` is `x.sum() > 0`."""
+    """Write a condition as a tensor: `x.sum().item() > 0` becomes `x.sum() > 0`."""
     written = source_of(text, test)
     for node in ast.walk(test):
         match node:

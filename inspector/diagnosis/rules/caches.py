@@ -1,4 +1,4 @@
-"""Generation: a prompt and single tokens need a graph each, and a cache that grows costs more."""
+"""Generation: a prompt and single tokens need one graph each, and a growing cache costs more."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, pl
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2
@@ -15,7 +15,7 @@ _LEAST = 2
 
 
 def generation(scene: Scene) -> Iterator[Candidate]:
-    """Offer a cache of fixed size where one grows; else say that prompt and single tokens need a graph each."""
+    """Offer a cache of fixed size if one grows; else say that prompt and single tokens need one graph each."""
     grown = [(cause, found) for cause in scene.causes if (found := _growth(scene, cause)) is not None]
     switched = [
         cause for cause in scene.causes if any(is_switch(scene.session, each) for each in scene.recompiles(cause))
@@ -24,7 +24,7 @@ def generation(scene: Scene) -> Iterator[Candidate]:
         causes = dict.fromkeys([cause.id for cause, _ in grown] + [cause.id for cause in switched])
         yield Candidate(_fixed_size(scene, grown[0][1], bool(switched)), tuple(causes), worth=85)
     elif switched and len(switched) == len(scene.causes):
-        text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need a graph each."
+        text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
         yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
 
 
@@ -33,15 +33,15 @@ def _growth(scene: Scene, cause: RootCause) -> Growth | None:
 
 
 def _fixed_size(scene: Scene, growth: Growth, has_switch: bool) -> str:
-    is_one = any(each.kind == "size" and each.is_open for each in _size_causes(scene))
+    is_one = any(each.kind is CauseKind.SIZE and each.is_open for each in _size_causes(scene))
     cost = "one more graph, which then takes all lengths" if is_one else "a graph for each length"
     how = (
         'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
         if _is_of_transformers(scene)
-        else "Preallocate the cache at its largest size, and write each step into its place"
+        else "Preallocate the cache at its largest size, and write each step into it"
     )
-    rest = " Prefill and decode need a graph each in any case." if has_switch else ""
-    return f"{how}. The one here grows ({growth.name} {growth.was} → {growth.now}), which costs {cost}.{rest}"
+    rest = " Prefill and decode need one graph each in any case." if has_switch else ""
+    return f"{how}. This one grows ({growth.name} {growth.was} → {growth.now}), which costs {cost}.{rest}"
 
 
 def _size_causes(scene: Scene) -> Iterator[Cause]:
@@ -50,7 +50,7 @@ def _size_causes(scene: Scene) -> Iterator[Cause]:
 
 
 def _is_of_transformers(scene: Scene) -> bool:
-    """Whether a compiled function was guarded on the type of a cache of transformers, wherever the model is from."""
+    """Whether a guard checks the type of a cache of transformers, wherever the model comes from."""
     return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
 
 
@@ -60,14 +60,14 @@ def _change(scene: Scene, cause: RootCause) -> str:
 
 
 def growing_lists(scene: Scene) -> Iterator[Candidate]:
-    """Offer one tensor of fixed size in place of a list that gets longer in each call."""
+    """Offer one tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
-        lengths = [each for each in scene.guards(cause) if each.kind == "length" and _grows(each.was, each.now)]
+        lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
         if len(lengths) < _LEAST or len({each.subject for each in lengths}) > 1:
             continue
         place = f"{at(cause)}: " if at(cause) else ""
         text = (
-            f"{place}{lengths[0].subject} grows from call to call, and each length is a graph of its own. "
+            f"{place}{lengths[0].subject} grows from call to call, and each length costs a graph. "
             "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
         )
         yield Candidate(text, (cause.id,), worth=60)

@@ -1,4 +1,4 @@
-"""Integers that a module keeps and changes: a buffer needs no guard, and torch can leave an integer open."""
+"""Integer attributes that a module changes: keep them in a buffer, or make them dynamic."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
@@ -16,7 +16,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def buffers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep a counter that the model's own code counts up in a buffer; the trial makes one."""
+    """Offer a buffer for a counter that the model's code increments; the trial makes that edit."""
     for cause, guard in _counters(scene):
         name, owner = guard.subject.rpartition(".")[2], _owner(scene, cause)
         torch = scene.torch_name(cause.file or "")
@@ -25,19 +25,19 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
         made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
         text = (
-            f"{at(cause)}: keep {guard.subject} in a buffer, {made} in __init__, and count it up as a tensor: as a "
-            "Python number, each value is compiled in."
+            f"{at(cause)}: keep {guard.subject} in a buffer, {made} in __init__, and increment it as a tensor: "
+            "torch specializes on each value of a Python number."
         )
         yield Candidate(text, (cause.id,), Trial(edits=(edit,)) if edit else None, worth=66)
 
 
 def open_integers(scene: Scene) -> Iterator[Candidate]:
-    """Offer the setting that leaves integers of modules open."""
+    """Offer the setting that makes integers of modules dynamic."""
     for cause, guard in _counters(scene):
         if _holder_is_object(guard):
             continue
         text = (
-            f"{at(cause)}: {guard.subject} changes from call to call, and each value is compiled in: set "
+            f"{at(cause)}: {guard.subject} changes from call to call, and torch specializes on each value: set "
             "torch._dynamo.config.allow_unspec_int_on_nn_module = True, or keep the number in a buffer (a tensor)."
         )
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
@@ -45,7 +45,7 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
 
 def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
     for cause in scene.causes:
-        guards = [each for each in scene.guards(cause) if each.kind == "attribute_value"]
+        guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
             yield cause, counting[0]
@@ -57,7 +57,7 @@ def _are_integers(guards: list[Cause]) -> bool:
 
 
 def _holder_is_object(guard: Cause) -> bool:
-    """Whether what holds it is no module of the model: torch's setting is about modules alone."""
+    """Whether it is an attribute of an object other than a module: torch's setting covers only modules."""
     return not guard.subject.startswith(("self.", "model."))
 
 
@@ -66,7 +66,7 @@ def _start(guard: Cause) -> str:
 
 
 def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
-    """Return the class whose method the line is in."""
+    """Return the class around the line."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
     line = cause.line or -1
     classes = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.ClassDef)]
@@ -75,7 +75,7 @@ def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
 
 
 def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
-    """Whether a method other than __init__ assigns it; what the caller assigns would have to be a tensor there."""
+    """Whether a method other than __init__ assigns it; otherwise the caller assigns it, and would need a tensor."""
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     return any(_assigns(node, name) for method in methods for node in ast.walk(method))
 
@@ -86,7 +86,7 @@ def _assigns(node: ast.AST, name: str) -> bool:
 
 
 def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
-    """Put the buffer in the place of the number in __init__, or behind the call of the base class's own."""
+    """Put the buffer in place of the number in __init__, or after the call of the base class's __init__."""
     init = next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
     body = init.body if init is not None else []
     for node in body:

@@ -1,4 +1,4 @@
-"""A run that raised: the line that it is about, whether eager works, and the smallest change that avoids it."""
+"""A run that raised: the line, whether eager works, and the smallest change that avoids the error."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.shapes import Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
 from ctrace.inspector.model.trial import LineEdit, Trial
 
 _VIOLATION = "ConstraintViolationError"
@@ -20,7 +20,7 @@ _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
-"""Names of torch's own exceptions about compiling; of any other, the model may be what raised."""
+"""Names of torch's exceptions about compiling; the model may have raised any other."""
 
 
 def failures(scene: Scene) -> Iterator[Candidate]:
@@ -40,20 +40,20 @@ def failures(scene: Scene) -> Iterator[Candidate]:
 def _in_eager(scene: Scene, failure: Failure, cause: RootCause) -> str:
     name = _scenario(scene)
     where = f"{at(cause)}: " if at(cause) else ""
-    called = f" when it is called as in scenario {name}" if name else ""
-    return f"{where}The model raises {failure.type} without torch.compile, too{called}. Make it run in eager first."
+    called = f" in scenario {name}" if name else ""
+    return f"{where}The model raises {failure.type} without torch.compile, too{called}. Make it work in eager first."
 
 
 def _scenario(scene: Scene) -> str:
-    """Return the scenario that the failure ended; empty: that of the target's own inputs, or not known."""
+    """Return the scenario that failed; empty: the target's own inputs, or not known."""
     ended = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
-    given = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
+    named = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
     first = next((each for each in scene.session.scenarios if each.outcome in ended), None)
-    return first.name if first is not None and first in given else ""
+    return first.name if first is not None and first in named else ""
 
 
 def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
-    """Offer to drop a mark that the code does not keep, or to change the line that forbids it."""
+    """Offer to drop a mark that the code violates, or to change the line that violates it."""
     for tensor, dim in _forbidden(scene):
         yield from _size_of_tensor(scene, tensor, dim, cause)
         marks = list(_marks(scene, tensor, dim))
@@ -65,7 +65,7 @@ def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
 
 
 def _forbidden(scene: Scene) -> Iterator[tuple[ShapedTensor, Dimension]]:
-    """Yield the marked dimensions that a failed compilation made constant, or one with another."""
+    """Yield the marked dimensions that a failed compilation specialized on, or set equal to others."""
     for shaped in scene.session.shapes:
         if shaped.fail_type != _VIOLATION:
             continue
@@ -80,18 +80,18 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     fixed = dim.fixed or next(iter(dim.conditions), None)
     size = f"{tensor.name}.shape[{dim.index}]"
     if fixed is None or fixed.line is None:
-        why = "which is fixed after your code was traced" if dim.fixed else "which cannot take every size"
+        why = "on which torch specializes after tracing" if dim.fixed else "which cannot take every size"
         return f"{drop[:1].upper()}{drop[1:]}, {why}."
     place, code = f"{_base(fixed.file or '')}:{fixed.line}", f"`{fixed.source}`" if fixed.source else "the line"
-    if fixed.kind == "number":
-        return f"{place}: {code} needs this size as a Python number: {drop}, or take that out of the line."
+    if fixed.kind is ConditionKind.NUMBER:
+        return f"{place}: {code} uses this size as a Python number: {drop}, or change the line."
     if dim.kind is DimKind.SPECIALISED:
-        return f"{place}: {code} allows {dim.size} only: {drop}. To keep it, the line has to take {size}."
-    return f"{place}: {code} does not hold for every size: change it, or {drop}."
+        return f"{place}: {code} allows only {dim.size}: {drop}. To keep the mark, use {size} in that line."
+    return f"{place}: {code} does not work for every size: change it, or {drop}."
 
 
 def _size_of_tensor(scene: Scene, tensor: ShapedTensor, dim: Dimension, cause: RootCause) -> Iterator[Candidate]:
-    """Offer the tensor's own size for the number that a line reshapes to; the trial writes it there."""
+    """Offer the tensor's size instead of the number that a line reshapes to; the trial makes that edit."""
     fixed = dim.fixed
     if fixed is None or fixed.file is None or fixed.line is None or not scene.is_users(fixed.file):
         return
@@ -102,17 +102,17 @@ def _size_of_tensor(scene: Scene, tensor: ShapedTensor, dim: Dimension, cause: R
     if number is None or tensor.name not in known:
         return
     size = f"{tensor.name}.shape[{dim.index}]"
-    said = (
+    advice = (
         f"{_base(fixed.file)}:{fixed.line}: take the size from the tensor, `{size}` for `{source_of(text, number)}`: "
-        f"the number allows {dim.size} only, and this dimension is marked dynamic."
+        f"the number allows only {dim.size}, and this dimension is marked dynamic."
     )
     edits = line_edits(fixed.file, text, [(number, size)])
     if edits:
-        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=101, only_checked=True)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=101, only_checked=True)
 
 
 def _number_at(text: str, line: int, dim: Dimension) -> ast.expr | None:
-    """Return what a reshape at a line takes for a dimension: a number, or an attribute that may be one."""
+    """Return the size that a reshape at a line uses for a dimension: a number, or an attribute that may be one."""
     statement = statement_at(text, line)
     for node in ast.walk(statement) if statement is not None else ():
         match node:
@@ -133,7 +133,7 @@ def _may_be(node: ast.expr, size: str) -> bool:
 
 
 def _marks(scene: Scene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:
-    """Yield the user's lines that mark this dimension, each a statement by itself."""
+    """Yield the user's lines that mark this dimension, each a whole statement."""
     for file, text in scene.session.listings.items():
         if not scene.is_users(file):
             continue
@@ -151,21 +151,21 @@ def _base(file: str) -> str:
 
 
 def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
-    """Say that only the compiled model raises, where eager was seen to work, and how to keep the line out."""
+    """Say that only the compiled model raises, if eager worked, and how to exclude the line."""
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
     place = f"{at(cause)}: " if at(cause) else ""
     yield from _own_branch(scene, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     code = f"`{line}`" if line else "the code"
-    eager = "runs in eager, and " if _worked_in_eager(scene) else ""
+    eager = "works in eager, but " if _worked_in_eager(scene) else ""
     what = _meant(failure)
     text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"
     yield Candidate(text, (cause.id,), worth=90)
 
 
 def _meant(failure: Failure) -> str:
-    """Name the error that Dynamo met, where its own only wraps it."""
+    """Return the error that Dynamo wraps, if it wraps one."""
     inner = re.search(
         r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)", failure.message
     )
@@ -174,23 +174,21 @@ def _meant(failure: Failure) -> str:
 
 def _keep_out(scene: Scene, cause: RootCause) -> str:
     if scene.is_users(cause.file):
-        return "Put it in a function of its own under @torch.compiler.disable, or write it in another way."
+        return "Move it to a separate function with @torch.compiler.disable, or rewrite it."
     if cause.file:
-        return (
-            "The line is a library's: another option or version of it may avoid it; else compile the parts around it."
-        )
-    return "Compile the parts of the model one by one to find the one that it is in."
+        return "The line is in a library: another option or version may avoid it; else compile the parts around it."
+    return "Compile the parts of the model one by one to find the one that raises."
 
 
 def _own_branch(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
-    """Find a path that the program takes only while it is compiled; the trial takes the other one."""
+    """Find a branch that the program takes only while compiling; the trial takes the other one."""
     file = cause.file or ""
     for number, line in enumerate(scene.session.listings.get(file, "").splitlines(), 1):
         code = line.partition("#")[0]
         if not _COMPILING.search(code) or "import" in code:
             continue
         text = (
-            f"{_base(file)}:{number}: the program itself takes another path while it is compiled: "
+            f"{_base(file)}:{number}: the program takes another branch while compiling: "
             f"`{line.strip()}`. Without that branch it does not raise."
         )
         edit = LineEdit(file, number, _COMPILING.sub("False", line), line.strip())
@@ -198,7 +196,7 @@ def _own_branch(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
 
 
 def _worked_in_eager(scene: Scene) -> bool:
-    """Whether the capture called the model in eager first: it does for a model file, and stops where that raises."""
+    """Whether the model ran in eager: for a model file, the capture does that first, and stops if it raises."""
     session = scene.session
     copied = not any("were not compared with eager" in each.what for each in session.problems)
     called = any(each.outcome is not Outcome.NOT_RUN for each in session.scenarios)
@@ -206,16 +204,16 @@ def _worked_in_eager(scene: Scene) -> bool:
 
 
 def backend_failures(scene: Scene) -> Iterator[Candidate]:
-    """Name the line that a backend failed at, which torch leaves in eager with a hint for its own authors."""
+    """Name the line at which the backend failed; torch runs it eagerly, with a hint for torch's authors."""
     for cause in scene.causes:
         found = [each for each in scene.breaks(cause) if "GB0219" in each.gb]
         if cause.kind is not RootKind.BACKEND or not found:
             continue
         each = found[0]
-        said = _exception(each.reason)
+        error = _exception(each.reason)
         what = f"`{each.source}`" if each.source else "the graph"
-        text = f"{at(cause)}: The backend fails on {what}{f' ({said})' if said else ''}, so it runs in eager."
-        how = " Write it in another way, or put it under @torch.compiler.disable."
+        text = f"{at(cause)}: The backend fails on {what}{f' ({error})' if error else ''}, so it runs eagerly."
+        how = " Rewrite it, or move it to a function with @torch.compiler.disable."
         yield Candidate(text + (how if scene.is_users(each.file) else ""), (cause.id,), worth=10)
 
 

@@ -1,4 +1,4 @@
-"""Advice on the kind of a finding: what ctrace knows of it with no trial, and the last resort."""
+"""Advice on the kind of a finding: from the advice tables, without a trial, and the last resort."""
 
 from collections.abc import Iterator
 
@@ -10,13 +10,13 @@ from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.findings import Break, Owner
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
-"""Hints of torch's that are for its own authors."""
+"""Hints of torch that are for its authors."""
 _INTERNAL = "__"
-"""How torch's names for values begin that a break hands on: `___stack0`, `__resume_frame_values[1]`."""
+"""Prefix of torch's names for values passed across a break: `___stack0`, `__resume_frame_values[1]`."""
 
 
 def known_fixes(scene: Scene) -> Iterator[Candidate]:
-    """Yield what the advice tables say of a finding, for causes of which something needs to change."""
+    """Yield the advice tables' fix for each cause that is not expected."""
     for cause in scene.causes:
         if cause.expected or cause.kind is RootKind.DISABLED:
             continue
@@ -36,7 +36,7 @@ def _known(scene: Scene, cause: RootCause) -> str:
         if skip.fix and skip.break_index is None:
             return skip.fix
     for guard in scene.guards(cause):
-        if guard.fix and guard.kind == cause.kind and not guard.subject.startswith(_INTERNAL):
+        if guard.fix and str(guard.kind) == cause.kind and not guard.subject.startswith(_INTERNAL):
             return guard.fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:
@@ -46,13 +46,13 @@ def _known(scene: Scene, cause: RootCause) -> str:
 
 
 def _is_about_this(scene: Scene, cause: RootCause) -> bool:
-    """Whether the text names what the user wrote."""
+    """Whether the fix names the user's expression."""
     breaks = scene.breaks(cause)
     return not breaks or any(each.expression and each.expression in each.fix for each in breaks)
 
 
 def last_resort(scene: Scene) -> Iterator[Candidate]:
-    """Say what helps with any break, as general advice."""
+    """Offer general advice for any break."""
     for cause in scene.causes:
         breaks = scene.breaks(cause)
         if breaks and not cause.expected and cause.kind is not RootKind.DISABLED:

@@ -1,4 +1,4 @@
-"""An evaluation model that is called with gradients on, though nothing runs backward."""
+"""A model in evaluation mode that is called with gradients on, although nothing runs backward."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.trial import Trial
 
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
-"""Kinds of causes that are gone without gradients as a rule; of others, a trial tells."""
+"""Kinds of causes that usually disappear without gradients; for others, a trial shows it."""
 _MAY_BE = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 
 
@@ -17,7 +17,7 @@ def unused_gradients(scene: Scene) -> Iterator[Candidate]:
     found = [cause for cause in scene.causes if _may_be(cause)]
     if not unused or not found:
         return
-    text = "Call the model under torch.no_grad(): it is in evaluation mode, and gradients are on that nothing uses."
+    text = "Call the model under torch.no_grad(): it is in evaluation mode, and nothing uses the gradients."
     likely = [cause for cause in found if cause.kind in _FROM_GRADIENTS]
     in_backward = [cause for cause in found if any(each.function == "backward" for each in scene.breaks(cause))]
     needs_backend = any(cause.kind is RootKind.BACKEND for cause in likely)
@@ -27,5 +27,5 @@ def unused_gradients(scene: Scene) -> Iterator[Candidate]:
 
 
 def _may_be(cause: RootCause) -> bool:
-    """Whether gradients may be behind a cause: they are not what a print is for."""
+    """Whether gradients may be behind a cause; they are never behind a print."""
     return cause.kind is not RootKind.OUTPUT and bool({each.what for each in cause.symptoms} & _MAY_BE)

@@ -1,4 +1,4 @@
-"""Numbers that are known before the call, and reach compiled code as arrays or tensors: NumPy's, and buffers."""
+"""Numbers that are known before the call but reach compiled code as NumPy arrays or tensors in buffers."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sized
@@ -27,7 +27,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer Python's own function where NumPy's gives an array that Dynamo takes for a tensor."""
+    """Offer Python's function instead of NumPy's, whose array Dynamo treats as a tensor."""
     for cause in scene.causes:
         for file in dict.fromkeys(each.file for each in scene.breaks(cause)):
             lines = [each.line for each in scene.breaks(cause) if each.file == file]
@@ -37,8 +37,8 @@ def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
             needs = "math" if any(new.startswith("math.") for _, new in changes) else ""
             edits = line_edits(file, text, changes, needs=needs) if changes else ()
             if edits:
-                said, short = _of_numpy(file, text, calls)
-                yield Candidate(said, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
+                advice, short = _of_numpy(file, text, calls)
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
 
 
 def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> tuple[str, str]:
@@ -47,11 +47,11 @@ def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> t
     more = f" ({len(calls)} places)" if len(calls) > 1 else ""
     python = new.partition("(")[0]
     change = f"use Python's {python}() for {name}()"
-    said = (
+    advice = (
         f"{_place(file, first)}: {change} in `{shortened(source_of(text, first))}`{more}"
-        f"{in_library(file)}: NumPy gives an array, which Dynamo takes for a tensor."
+        f"{in_library(file)}: NumPy returns an array, which Dynamo treats as a tensor."
     )
-    return said, f"{change}{more} at {_place(file, first)}"
+    return advice, f"{change}{more} at {_place(file, first)}"
 
 
 def _near(text: str, lines: list[int]) -> list[Function]:
@@ -84,7 +84,7 @@ def _numpy_names(text: str) -> set[str]:
 
 
 def integer_buffers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep integers that never change as Python numbers where they are kept in buffers."""
+    """Offer Python numbers for constant integers that are kept in buffers."""
     found: dict[tuple[str, str], list[RootCause]] = {}
     for cause in scene.causes:
         for file, line in _places(scene, cause):
@@ -117,12 +117,12 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
         rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
         it, its = ("it", "its value") if len(buffers) == 1 else ("them", "their values")
-        said = (
+        advice = (
             f"{_place(file, made[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
             f"{in_library(file)}: nothing changes {it}, and Python needs {its}."
         )
         short = f"keep {', '.join(buffers)} as {_integers(buffers)} at {_place(file, made[0][0])}"
-        yield Candidate(said, ids, Trial(edits=edits), worth=87, only_checked=not scene.is_users(file), short=short)
+        yield Candidate(advice, ids, Trial(edits=edits), worth=87, only_checked=not scene.is_users(file), short=short)
 
 
 def _class_at(text: str, line: int) -> ast.ClassDef | None:

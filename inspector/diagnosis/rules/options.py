@@ -1,4 +1,4 @@
-"""Statements of a library that run only where an option of it is set."""
+"""Statements of a library that run only if an option is set."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _STATE = frozenset(("training",))
 
 
 def optional_statements(scene: Scene) -> Iterator[Candidate]:
-    """Offer to switch off the option that a statement depends on; the trial takes the statement out."""
+    """Offer to turn off the option that a statement depends on; the trial removes the statement."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
             text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
@@ -23,11 +23,11 @@ def optional_statements(scene: Scene) -> Iterator[Candidate]:
             edits = line_edits(each.file, text, [(branch.test, "False")]) if branch is not None and option else ()
             if edits:
                 change = f"pass {option} to the model or its config"
-                said = (
-                    f"{at_break(each)}: {change} if you can do without: `{each.source}` of {package} then does not run."
+                advice = (
+                    f"{at_break(each)}: {change} if you do not need it: `{each.source}` of {package} then does not run."
                 )
                 trial = Trial(edits=edits)
-                yield Candidate(said, (cause.id,), trial, worth=74, only_checked=True, short=change)
+                yield Candidate(advice, (cause.id,), trial, worth=74, only_checked=True, short=change)
                 break
 
 

@@ -16,7 +16,7 @@ _NAMED = 4
 
 
 def printing(scene: Scene) -> Iterator[Candidate]:
-    """Offer to guard the statements that write, all of them at once; the trial does just that."""
+    """Offer to guard all statements that write; the trial makes that edit."""
     causes = [cause for cause in scene.causes if cause.kind is RootKind.OUTPUT and scene.is_users(cause.file)]
     if not causes:
         return
@@ -38,7 +38,7 @@ def _written(scene: Scene, cause: RootCause) -> str:
 
 
 def loggers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to have a logger's methods left out of compiled code where the line is not the user's; a trial tells."""
+    """Offer the setting that drops a logger's methods from compiled code, for lines outside of the user's code."""
     found: dict[str, list[RootCause]] = {}
     for cause in scene.causes if not _all_users(scene) else ():
         for each in scene.breaks(cause) if cause.kind is RootKind.OUTPUT else ():
@@ -48,7 +48,7 @@ def loggers(scene: Scene) -> Iterator[Candidate]:
     for name, causes in found.items():
         text = (
             f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "
-            "compiled code then leaves the message out."
+            "compiled code then drops the message."
         )
         trial = Trial(ignored=(f"logging:Logger.{name}",))
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)

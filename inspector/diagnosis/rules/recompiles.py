@@ -1,4 +1,4 @@
-"""Switched state, flags and arguments that make torch compile again."""
+"""Switched state, flags and arguments that cause recompilations."""
 
 import re
 from collections.abc import Iterator
@@ -7,54 +7,58 @@ from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
 _SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
-_VALUES = ("argument_value", "global_value", "closure_value")
+_VALUES = (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
 _BOOLEAN = frozenset(("True", "False"))
 
 
 def switched_state(scene: Scene) -> Iterator[Candidate]:
-    """Say what to do about state that is switched between calls, where it is not normal."""
+    """Say what to do about state that changes between calls, if that is not normal."""
     for cause in scene.causes:
         if cause.kind is RootKind.GRAD_MODE and not cause.expected:
-            text = "Call the model with gradients always on or always off: torch compiles a graph for each."
+            text = "Call the model with gradients always on or always off: each mode costs a graph."
             yield Candidate(text, (cause.id,), worth=20)
         elif cause.kind is RootKind.TRAINING_MODE and not cause.expected:
             place = f"{at(cause)}: " if at(cause) else ""
             text = (
                 f"{place}switch all submodules at once ({_switched(scene, cause)}), with train() or eval() of what "
-                "holds them: each mix of their training flags is a graph of its own."
+                "contains them: each mix of their training flags costs a graph."
             )
             yield Candidate(text, (cause.id,), worth=50)
 
 
 def _switched(scene: Scene, cause: RootCause) -> str:
-    found = [each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind == "training_mode"]
+    found = [
+        each.subject.removesuffix(".training") for each in scene.guards(cause) if each.kind is CauseKind.TRAINING_MODE
+    ]
     names = list(dict.fromkeys(found))
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
 
 def flags(scene: Scene) -> Iterator[Candidate]:
-    """Say that each value of a boolean argument is a graph, which is right where both are wanted."""
+    """Say that each value of a boolean argument costs a graph, which is right if both are needed."""
     for cause in scene.causes:
         guards = [
-            each for each in scene.guards(cause) if each.kind in ("argument_value", "global_value", "closure_value")
+            each
+            for each in scene.guards(cause)
+            if each.kind in (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
         ]
         if not guards or cause.expected or not all({each.was, each.now} <= _BOOLEAN for each in guards):
             continue
         names = list(dict.fromkeys(plain_name(each.subject) for each in guards))
         text = (
-            f"Nothing to change where both values of {', '.join(names[:3])} are wanted: each is a graph of its own, "
-            "compiled once. Else always pass the same."
+            f"Nothing to change if you need both values of {', '.join(names[:3])}: each costs one graph, "
+            "compiled once. Otherwise always pass the same value."
         )
         yield Candidate(text, (cause.id,), worth=30)
 
 
 def optional_arguments(scene: Scene) -> Iterator[Candidate]:
-    """Offer always to pass an argument that some calls leave out."""
+    """Offer to always pass an argument that some calls omit."""
     for cause in scene.causes:
         if any(is_switch(scene.session, each) for each in scene.recompiles(cause)):
             continue
@@ -62,13 +66,10 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
         if not names:
             continue
         name = names[0]
-        neutral = "ones where nothing is masked" if "mask" in name else "one that changes nothing where there is none"
+        neutral = "ones if nothing is masked" if "mask" in name else "a neutral value if there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
-        text = (
-            f"{always} {', '.join(names[:3])} ({neutral}): called with a tensor and without, the model needs a graph "
-            "for each."
-        )
+        text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)
 
 
@@ -90,7 +91,7 @@ def _is_optional(guard: Cause) -> bool:
     values = {guard.was or "", guard.now or ""}
     is_none = any(value in ("None", "NoneType") or "NoneType" in value for value in values)
     is_other = any("Tensor" in value or "tensor" in value or value in ("not None",) for value in values)
-    return guard.kind in ("none", "type") and is_none and (is_other or guard.kind == "none")
+    return guard.kind in (CauseKind.NONE, CauseKind.TYPE) and is_none and (is_other or guard.kind is CauseKind.NONE)
 
 
 def _keywords(scene: Scene, compilation: str) -> list[str]:
@@ -100,15 +101,15 @@ def _keywords(scene: Scene, compilation: str) -> list[str]:
 
 
 def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
-    """Offer a clone where one tensor stands for two inputs in some calls only."""
+    """Offer a clone if one tensor is two inputs in some calls only."""
     for cause in scene.causes:
-        guard = next((each for each in scene.guards(cause) if each.kind == "aliasing"), None)
+        guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)
         match = _SAME.fullmatch(guard.subject) if guard is not None else None
         if cause.kind is not RootKind.ALIASING or match is None or "None" in (match["one"], match["other"]):
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])
         text = (
             f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor, unless one has to see "
-            "what is written to the other: one tensor for two inputs has a graph of its own."
+            "what is written to the other: one tensor for two inputs costs a separate graph."
         )
         yield Candidate(text, (cause.id,), worth=50)

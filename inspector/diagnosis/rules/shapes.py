@@ -1,4 +1,4 @@
-"""Shapes that depend on data: masks, nonzero, and experts that each look up their own rows."""
+"""Shapes that depend on data: masks, nonzero, and experts that select their rows."""
 
 import ast
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ _BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
 
 
 def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
-    """Offer to trace ops whose result has a shape that depends on data, and to keep the shape by a mask."""
+    """Offer to capture ops with a data-dependent output shape, or to keep the shape with a mask."""
     found = [cause for cause in scene.causes if cause.kind is RootKind.DYNAMIC_OUTPUT]
     for cause in found[:1]:
         ids = tuple(each.id for each in found)
-        said = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
-        yield Candidate(said, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
+        advice = f"{at(cause)}: set {_SWITCH}; or {_mask(scene, cause)}."
+        yield Candidate(advice, ids, _SHAPES, 75, only_checked=True, short=f"set {_SWITCH}")
     of_function: dict[tuple[str | None, str | None, str], list[RootCause]] = {}
     for cause in found:
         words = f"{_mask(scene, cause)}{_patch(scene, cause)}"
@@ -82,9 +82,9 @@ def experts_of_transformers(scene: Scene) -> Iterator[Candidate]:
     if found:
         each = next(each for each in scene.breaks(found[0]) if _can_be_chosen(scene, each))
         text = (
-            f'{at_break(each)}: choose other experts: model.set_experts_implementation("batched_mm"), or '
+            f'{at_break(each)}: use another experts implementation: model.set_experts_implementation("batched_mm"), or '
             'experts_implementation="batched_mm" in the config ("grouped_mm" on a GPU); '
-            f"the ones that {package_of(each.file) or 'the library'} runs here loop over those that were hit."
+            f"the one that {package_of(each.file) or 'the library'} runs here loops over the experts that were hit."
         )
         yield Candidate(text, tuple(cause.id for cause in found), Trial(calls=(_EXPERTS,)), worth=92)
 

@@ -8,9 +8,9 @@ from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.model.shapes import Dimension, DimKind
+from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind
 from ctrace.inspector.model.trial import Marked, Trial
 from ctrace.inspector.shapes.marks import marks
 from ctrace.inspector.shapes.view import by_function
@@ -18,15 +18,17 @@ from ctrace.inspector.source.text import parsed
 from ctrace.inspector.words.counting import count
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
-_SHAPES = frozenset(("size", "zero_one", "duck_shape", "stride", "range"))
+_SHAPES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))
 _MARK = re.compile(r"torch\._dynamo\.mark_dynamic\((?P<name>[^,]+), (?P<dims>\d+|\[[\d, ]+\])\)")
 _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
 def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
-    """Name the loop over a size that is unrolled for each, which no mark helps with."""
+    """Name the loop over a size that Dynamo unrolls; no mark helps with it."""
     for cause in scene.causes:
-        fixed = next((each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind == "number"), None)
+        fixed = next(
+            (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
+        )
         if cause.kind not in _KINDS or fixed is None or fixed.fixed is None or not _is_loop(scene, fixed):
             continue
         guard = next(each for each in scene.guards(cause) if sized(each))
@@ -34,10 +36,8 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         loop = f"`{fixed.fixed.source.rstrip(':')}`" if fixed.fixed.source else "the loop"
         pad = f"pad {plain_name(guard.subject)} to a few lengths"
         own = f"write {loop} with torch._higher_order_ops.scan, {pad}, or compile only what the loop calls"
-        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is a library's"
-        text = (
-            f"{place}{how}: it is unrolled, once for each length ({_took(scene, cause)}), so mark_dynamic would raise."
-        )
+        how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is library code"
+        text = f"{place}{how}: Dynamo unrolls it for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         yield Candidate(text, (cause.id,), worth=70)
 
 
@@ -53,7 +53,7 @@ def _is_loop(scene: Scene, dim: Dimension) -> bool:
 
 
 def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
-    """Yield the dimensions of a cause's compilations that what was compiled made constant."""
+    """Yield the dimensions on which a cause's compilations are specialized."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
@@ -66,13 +66,13 @@ def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
 
 
 def _took(scene: Scene, cause: RootCause) -> str:
-    guards = [each for each in scene.guards(cause) if each.kind == "size"]
+    guards = [each for each in scene.guards(cause) if each.kind is CauseKind.SIZE]
     values = dict.fromkeys(value for each in guards for value in (each.was, each.now) if value)
     return ", ".join(list(values)[:5])
 
 
 def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
-    """Name the conditions that leave a size open for a few values only, where marking was seen not to help."""
+    """Name the conditions that limit a graph to few sizes, if a trial showed that marking does not help."""
     if not marking_was_refuted(scene):
         return
     for cause in scene.causes:
@@ -84,7 +84,7 @@ def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
         where = f" (first in {re.split(r'[/]', first.file or '')[-1]}:{first.line})" if first is not None else ""
         conditions = f"{count(len(dim.conditions), 'condition')} on {plain_name(guard.subject)}{where}"
         text = (
-            f"Pad to a few lengths: {conditions} make a graph hold for few sizes ({_took(scene, cause)}); "
+            f"Pad to a few lengths: {conditions} limit a graph to few sizes ({_took(scene, cause)}); "
             "mark_dynamic was tried and does not help."
         )
         yield Candidate(text, (cause.id,), worth=45)
@@ -98,7 +98,7 @@ def marking_was_refuted(scene: Scene) -> bool:
 
 
 def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
-    """Yield the dimensions of a cause's compilations that stayed open."""
+    """Yield the dimensions that stayed dynamic in a cause's compilations."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
@@ -184,7 +184,7 @@ def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(f"{text}.", ids, Trial(marked=marked), worth=60, only_checked=True)
     listed = next((mark.line for mark in shown if mark.line.startswith(_LISTED)), "")
     if listed and not offered:
-        text = "Compile with dynamic=True, or leave just these sizes open in the environment"
+        text = "Compile with dynamic=True, or make just these sizes dynamic in the environment"
         yield Candidate(f"{text}: {listed}.", ids, Trial(dynamic=True), worth=58, only_checked=True)
 
 

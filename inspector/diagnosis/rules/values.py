@@ -34,7 +34,7 @@ def _is_number(each: Break) -> bool:
 
 
 def kept_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep a statistic a tensor, where the code only stores the number that it makes of it."""
+    """Offer to keep a statistic as a tensor, if the code only stores its number."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
         if call is None or not _is_stored(statement):
@@ -42,16 +42,18 @@ def kept_numbers(scene: Scene) -> Iterator[Candidate]:
         text = scene.session.listings[each.file]
         tensor = source_of(text, call[1])
         if _collects(statement):
-            said = (
+            advice = (
                 f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
-                "reads it on the host, and what it is collected in changes, which compiled code guards on."
+                "reads it on the host and changes the container, which compiled code guards on."
             )
             edits = line_edits(each.file, text, [(statement, "pass")])
         else:
             kept = _detached(text, call[1])
-            said = f"{at_break(each)}: store the tensor, `{kept}`, and make a number of it after the compiled call."
+            advice = (
+                f"{at_break(each)}: store the tensor, `{kept}`, and convert it to a number after the compiled call."
+            )
             edits = line_edits(each.file, text, [(call[0], kept)])
-        yield Candidate(said, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
 
 
 def used_numbers(scene: Scene) -> Iterator[Candidate]:
@@ -63,13 +65,13 @@ def used_numbers(scene: Scene) -> Iterator[Candidate]:
         text = scene.session.listings[each.file]
         edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
         tensor = source_of(text, call[1])
-        said = f"{at_break(each)}: keep the tensor, `{tensor}`, and compute with that: nothing here needs the number."
+        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: nothing here needs the number."
         if edits:
-            yield Candidate(said, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
 
 
 def branched_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Say what helps where a number decides what runs next: dropping `.item()` would only move the break there."""
+    """Say what helps if code branches on a number: dropping `.item()` would only move the break there."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
             line = _branch_on(scene, each)
@@ -88,12 +90,12 @@ def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterato
         return
     edits = line_edits(each.file, text, [(call[0], "False")])
     asked = shortened(source_of(text, call[0]))
-    said = (
-        f"{at_break(each)}: put False in place of `{asked}` if no call of yours needs the other case ({package}: patch "
+    advice = (
+        f"{at_break(each)}: replace `{asked}` by False if none of your calls needs the other case ({package}: patch "
         f"it from your code): Python branches on it at line {line}. Else keep the break."
     )
     if edits:
-        yield Candidate(said, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
 
 
 def _asks_all(tensor: ast.expr) -> bool:
@@ -110,16 +112,16 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
     if package:
         return (
             f"{at_break(each)}: {package} branches on this value ({where}), so the break is needed as long as both "
-            "cases occur. Where you know which one does, patch this line to that constant; else keep the break."
+            "cases occur. If you know which one does, patch this line to that constant; else keep the break."
         )
     if _leaves_loop(text, each.line, line) or any(skip.rule == "loop" for skip in scene.skips(cause)):
         return (
             f"{at_break(each)}: the loop reads this value in Python and branches on it ({where}): compile the part "
-            "that computes one step, as a method or module of its own, and leave the loop in eager."
+            "that computes one step, as a separate method or module, and run the loop eagerly."
         )
     return (
-        f"{at_break(each)}: the code branches on this value ({where}): choose with torch.where, or torch.cond, if both "
-        "sides give tensors; else keep the break. Without the number, the branch itself breaks the graph."
+        f"{at_break(each)}: the code branches on this value ({where}): select with torch.where or torch.cond if both "
+        "sides are tensors; else keep the break. Without the number, the branch itself breaks the graph."
     )
 
 
@@ -146,16 +148,16 @@ def _break_after(scene: Scene, each: Break) -> int | None:
 
 
 def slices(scene: Scene) -> Iterator[Candidate]:
-    """Offer a mask where a slice is as long as a tensor says."""
+    """Offer a mask instead of a slice whose length is a tensor."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
             bound = _tensor_bound(scene, each)
             if bound:
-                said = (
-                    f"{at_break(each)}: mask instead of cutting: `{bound}` is a tensor, so the slice's size depends "
+                advice = (
+                    f"{at_break(each)}: mask instead of slicing: `{bound}` is a tensor, so the slice's size depends "
                     f"on data. Keep all positions, and mask with torch.arange(size) < {bound}."
                 )
-                yield Candidate(said, (cause.id,))
+                yield Candidate(advice, (cause.id,))
                 break
 
 
@@ -179,7 +181,7 @@ def _covers(node: ast.Slice, line: int) -> bool:
 
 
 def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to trace torch's recurrent layers, which Dynamo stays out of unless it is asked."""
+    """Offer to trace torch's recurrent layers, which Dynamo skips by default."""
     for cause in scene.causes:
         if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
             text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."

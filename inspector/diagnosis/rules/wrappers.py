@@ -1,4 +1,4 @@
-"""Breaks in torch's own modules: wrappers, optimizers and quantized layers, which nobody but torch can edit."""
+"""Breaks in torch's modules: wrappers, optimizers and quantized layers, which users cannot edit."""
 
 from collections.abc import Iterator
 
@@ -10,21 +10,21 @@ from ctrace.inspector.model.findings import Break, Owner
 _KNOWN = (
     (
         ("torch/ao/nn/quantized", "torch/ao/nn/intrinsic/quantized", "torch.ao.nn.quantized", "ScriptObject"),
-        "Leave this model in eager: its quantized layers keep packed weights in script objects, which Dynamo cannot "
+        "Run this model eagerly: its quantized layers keep packed weights in script objects, which Dynamo cannot "
         "put in a graph. To compile it, quantize with torchao's quantize_, whose weights are tensors.",
     ),
     (
         ("torch/nn/parallel/distributed", "torch.nn.parallel.distributed", "torch/nn/parallel/data_parallel"),
-        "Nothing to change in DistributedDataParallel, whose own forward breaks by design; or compile the model before "
-        "it is wrapped: DistributedDataParallel(torch.compile(model)).",
+        "Nothing to change in DistributedDataParallel, whose forward breaks by design; or compile the model before "
+        "you wrap it: DistributedDataParallel(torch.compile(model)).",
     ),
     (
         ("torch/distributed/fsdp", "torch.distributed.fsdp"),
-        "Compile the blocks before FSDP wraps them: its own hooks break the graph by design.",
+        "Compile the blocks before FSDP wraps them: its hooks break the graph by design.",
     ),
     (
         ("torch/optim/", "torch.optim."),
-        "Compile the model, not the step: torch wraps an optimizer's step() in breaks of its own.",
+        "Compile the model, not the step: torch wraps an optimizer's step() in graph breaks.",
     ),
 )
 """Parts of a path or of what torch names, and what to do about breaks there."""

@@ -1,4 +1,4 @@
-"""Type the entries about kernels that were built and launched."""
+"""Decode the entries about kernels that were built and launched."""
 
 from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.log.fields import Fields
@@ -8,7 +8,7 @@ from ctrace.inspector.model.target import Multiprocessor
 
 
 def built(graph: str, data: Fields) -> KernelBuilt:
-    """Type what was compiled."""
+    """Decode what was compiled."""
     return KernelBuilt(
         Built(
             graph=graph,
@@ -30,25 +30,25 @@ def built(graph: str, data: Fields) -> KernelBuilt:
 
 
 def refused(graph: str, data: Fields) -> KernelRefused:
-    """Type a configuration that was left out."""
+    """Decode a configuration that was left out."""
     texts = (data.text("kernel"), data.text("configuration"), data.text("reason"))
     return KernelRefused(Refused(graph, Stage(data.text("stage")), *texts))
 
 
 def chosen(graph: str, data: Fields) -> KernelChosen:
-    """Type which configuration is launched."""
+    """Decode which configuration is launched."""
     return KernelChosen(graph, Stage(data.text("stage")), data.text("kernel"), data.text("hash"))
 
 
 def code(data: Fields) -> CodeBuilt:
-    """Type the code of a kernel."""
+    """Decode the code of a kernel."""
     plain = {stage: Ir(text) for stage, text in data.table("texts").items()}
     packed = {stage: Ir(text, packed=True) for stage, text in data.table("packed").items()}
     return CodeBuilt(data.text("hash"), plain | packed)
 
 
 def timed(graph: str, data: Fields) -> LaunchTimed:
-    """Type how long a launch takes."""
+    """Decode how long a launch takes."""
     return LaunchTimed(
         Timed(
             graph=graph,
@@ -63,7 +63,7 @@ def timed(graph: str, data: Fields) -> LaunchTimed:
 
 
 def gpu(data: Fields) -> GpuSeen:
-    """Type what the GPU is."""
+    """Decode what the GPU is."""
     major, minor = data.integers("capability")
     multiprocessor = Multiprocessor(
         capability=(major, minor),

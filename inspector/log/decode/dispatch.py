@@ -1,4 +1,4 @@
-"""Type the entries of a log.
+"""Decode the entries of a log.
 
 An event that ctrace knows of but does not use is `Ignored`; one that it has never heard of is `Unknown`.
 """
@@ -29,7 +29,7 @@ from ctrace.inspector.model.trial import Tried
 
 
 def decode(entry: Entry) -> ev.Event:
-    """Type an entry.
+    """Decode an entry.
 
     Raises:
         ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry is not as its kind should be.
@@ -187,7 +187,7 @@ _PHASES = {"B": True, "E": False}
 
 
 def _span(entry: Entry) -> ev.Event:
-    """Type a span of torch's; one whose text was shortened, as tests/support/record.py does, is passed over."""
+    """Decode a span of torch's; one whose text was shortened, as tests/support/record.py does, is passed over."""
     try:
         data = _payload(entry)
         begins = _PHASES.get(data.text("ph"))
@@ -211,7 +211,7 @@ def _failed(entry: Entry) -> ev.ProgramFailed:
 
 
 def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
-    """Type an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
+    """Decode an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
 
     def typed(entry: Entry) -> ev.Event:
         return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))

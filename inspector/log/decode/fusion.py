@@ -1,4 +1,4 @@
-"""Type a graph part's fusion: rounds, nodes and buffers, which refer to names by number."""
+"""Decode a graph part's fusion: rounds, nodes and buffers, which refer to names by number."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def fusion_done(compile_id: str, data: Fields) -> ev.FusionDone:
-    """Type the payload of `ctrace_fusion`; one of an older ctrace has neither nodes nor numbers."""
+    """Decode the payload of `ctrace_fusion`; one of an older ctrace has neither nodes nor numbers."""
     names, reasons = data.maybe_texts("names"), data.maybe_texts("reasons")
     ops, stacks = data.maybe_texts("ops"), data.maybe_texts("stacks")
     seen = data.maybe_objects("nodes")

@@ -1,4 +1,4 @@
-"""Type the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
+"""Decode the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
@@ -22,21 +22,21 @@ STAGES = {
 
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
-    """Type Dynamo's own graph, which counts as one whatever becomes of it."""
-    told = Fields(entry.data, entry.kind).maybe_lists("sizes")
-    sizes = {name: tuple(map(str, size)) for name, size in told.items()}
+    """Decode Dynamo's own graph, which counts as one whatever becomes of it."""
+    sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
+    sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
     text = entry.payload
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
     return ev.GraphMade(compile_id, None, None, printed=traced)
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
-    """Type a graph at one of the later stages; those that belong to no compilation are of torch.export."""
+    """Decode a graph at one of the later stages; those that belong to no compilation are of torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
 
 
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
-    """Type what AOTAutograd knows of mutated inputs and aliased outputs."""
+    """Decode what AOTAutograd knows of mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)

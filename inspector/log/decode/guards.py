@@ -1,4 +1,4 @@
-"""Type our own entries about guards; they raise what decode.py's do."""
+"""Decode our own entries about guards; errors are those of dispatch.py."""
 
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.fields import Fields, frames
@@ -6,7 +6,7 @@ from ctrace.inspector.model.guards import Duration, GuardCost, KindCost, LeftOut
 
 
 def guards_failed(compile_id: str, data: Fields) -> ge.GuardsFailed:
-    """Type a call held against each cache entry."""
+    """Decode a call held against each cache entry."""
     held = tuple(_held(each) for each in data.objects("entries"))
     return ge.GuardsFailed(compile_id, held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
 
@@ -18,7 +18,7 @@ def _held(data: Fields) -> ge.EntryHeld:
 
 
 def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
-    """Type where guards come from."""
+    """Decode where guards come from."""
     known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     left_out = tuple(
@@ -28,7 +28,7 @@ def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
 
 
 def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
-    """Type what guards cost."""
+    """Decode what guards cost."""
     parts = tuple(
         PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
         for each in data.objects("parts")

@@ -1,4 +1,4 @@
-"""Type entries about kernels and the code around them; they raise what decode.py's do."""
+"""Decode entries about kernels and the code around them; errors are those of dispatch.py."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ctrace.inspector.model.kernels import Stage
 
 
 def kernel_made(compile_id: str, data: Fields) -> KernelMade:
-    """Type one call of a kernel."""
+    """Decode one call of a kernel."""
     stacks = data.texts("stacks")
     known = (*stacks, *data.maybe_texts("beside"))
     statements = () if data.is_null("statements") else data.rows("statements")
@@ -28,7 +28,7 @@ def kernel_made(compile_id: str, data: Fields) -> KernelMade:
 
 
 def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
-    """Type the lines of a kernel object; a model has tens of thousands, with few different sets of stacks."""
+    """Decode the lines of a kernel object; a model has tens of thousands, with few different sets of stacks."""
     lines: dict[int, tuple[str, ...]] = {}
     sets: dict[tuple[int, ...], tuple[str, ...]] = {}
     for row in rows:
@@ -51,7 +51,7 @@ def _stacks(numbers: tuple[Any, ...], known: tuple[str, ...]) -> tuple[str, ...]
 
 
 def part_generated(compile_id: str, data: Fields) -> PartGenerated:
-    """Type what the code of a graph part works with."""
+    """Decode what the code of a graph part works with."""
     return PartGenerated(
         id=compile_id,
         stage=Stage(data.text("stage")),
@@ -74,7 +74,7 @@ def _buffer(row: list[Any]) -> tuple[str, Layout]:
 
 
 def code_written(entry: Entry) -> CodeWritten | None:
-    """Type the code of a graph part; None where the log does not say of which, as in one that torch alone wrote."""
+    """Decode the code of a graph part; None where the log does not say of which, as in one that torch alone wrote."""
     data = Fields(entry.data, entry.kind)
     stage = data.maybe_text("stage")
     if entry.compile_id is None or stage is None:

@@ -1,4 +1,4 @@
-"""Type our own entries about Inductor's passes and about attention; they raise what decode.py's do."""
+"""Decode our own entries about Inductor's passes and about attention; errors are those of dispatch.py."""
 
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone, Stacks
 from ctrace.inspector.log.fields import Fields
@@ -6,7 +6,7 @@ from ctrace.inspector.model.passes import Attention, Pass, Pattern, Why
 
 
 def pass_done(compile_id: str, data: Fields) -> PassDone:
-    """Type what a pass did; one that did nothing has only a head."""
+    """Decode what a pass did; one that did nothing has only a head."""
     before = data.integer("before")
     patterns = data.maybe_objects("patterns")
     done = Pass(
@@ -46,7 +46,7 @@ def _retargeted(row: list[object]) -> tuple[str, str, str]:
 
 
 def attention_found(compile_id: str, data: Fields) -> AttentionFound:
-    """Type the attentions of a graph."""
+    """Decode the attentions of a graph."""
     stage = data.text("stage")
     return AttentionFound(tuple(_place(compile_id, stage, each) for each in data.objects("places")))
 

@@ -1,4 +1,4 @@
-"""Type our own entries about scenarios; they raise what decode.py's do."""
+"""Decode our own entries about scenarios; errors are those of dispatch.py."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields, frames
@@ -9,7 +9,7 @@ from ctrace.inspector.model.session import Scenario
 
 
 def scenario(data: Fields) -> ev.ScenarioDone:
-    """Type a scenario that was called."""
+    """Decode a scenario that was called."""
     scenario = Scenario(
         name=data.text("name"),
         calls=data.integer("calls"),
@@ -27,13 +27,13 @@ def scenario(data: Fields) -> ev.ScenarioDone:
 
 
 def planned(data: Fields) -> ev.Planned:
-    """Type the scenarios that are promised."""
+    """Decode the scenarios that are promised."""
     kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
     return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
 
 
 def danger(data: Fields) -> ev.DangerFound:
-    """Type results that differ from eager ones."""
+    """Decode results that differ from eager ones."""
     danger = Danger(
         scenario=data.text("scenario"),
         call=data.integer("call"),
@@ -63,7 +63,7 @@ def _comparison(data: Fields) -> Comparison | None:
 
 
 def ops(data: Fields) -> ev.OpsCounted:
-    """Type the ops of a scenario's calls."""
+    """Decode the ops of a scenario's calls."""
     functions = (
         ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
         for each in data.objects("functions")
@@ -75,5 +75,5 @@ def ops(data: Fields) -> ev.OpsCounted:
 
 
 def call(data: Fields) -> ev.CallBegan:
-    """Type the beginning of a call."""
+    """Decode the beginning of a call."""
     return ev.CallBegan(data.text("scenario"), data.integer("index"))

@@ -1,4 +1,4 @@
-"""Type what a log says about sizes; torch's entries are those of fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
+"""Decode entries about sizes; torch's are those of fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -19,19 +19,19 @@ _DEEPEST = 24
 
 
 def symbol_made(compile_id: str, data: Fields) -> SymbolMade:
-    """Type `create_symbol`."""
+    """Decode `create_symbol`."""
     return SymbolMade(
         compile_id, data.text("symbol"), data.text("val"), data.text("source"), _lines(data, "user_stack")
     )
 
 
 def unbacked_made(compile_id: str, data: Fields) -> UnbackedMade:
-    """Type `create_unbacked_symbol`."""
+    """Decode `create_unbacked_symbol`."""
     return UnbackedMade(compile_id, data.text("symbol"), _lines(data, "user_stack"))
 
 
 def symbol_fixed(compile_id: str, data: Fields) -> SymbolFixed:
-    """Type `symbolic_shape_specialization`."""
+    """Decode `symbolic_shape_specialization`."""
     return SymbolFixed(
         id=compile_id,
         symbol=data.text("symbol"),
@@ -44,12 +44,12 @@ def symbol_fixed(compile_id: str, data: Fields) -> SymbolFixed:
 
 
 def condition_met(compile_id: str, data: Fields) -> ConditionMet:
-    """Type `guard_added_fast`."""
+    """Decode `guard_added_fast`."""
     return ConditionMet(compile_id, data.text("expr"), _lines(data, "user_stack"), _functions(data))
 
 
 def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
-    """Type `ctrace_shapes`; see capture/shapes.py."""
+    """Decode `ctrace_shapes`; see capture/shapes.py."""
     full = tuple(map(_tensor, data.objects("tensors")))
     still = tuple(map(_static_tensor, data.objects("static")))
     return ShapesSeen(

@@ -1,4 +1,4 @@
-"""Type the entries of a run with `--target`."""
+"""Decode the entries of a run with `--target`."""
 
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceAsked
 from ctrace.inspector.log.fields import Fields
@@ -7,7 +7,7 @@ from ctrace.inspector.model.target import Candidate, DeviceQuestion, Undecided
 
 
 def undecided(graph: str, data: Fields) -> ChoiceLeftOpen:
-    """Type a choice that needs the device."""
+    """Decode a choice that needs the device."""
     return ChoiceLeftOpen(
         Undecided(
             graph=graph,
@@ -26,7 +26,7 @@ def _candidate(data: Fields) -> Candidate:
 
 
 def asked(data: Fields) -> DeviceAsked:
-    """Type a question about the device."""
+    """Decode a question about the device."""
     return DeviceAsked(
         DeviceQuestion(
             file=data.text("file"),

@@ -1,4 +1,4 @@
-"""Type our own entries about Triton kernels that the user wrote; they raise what decode.py's do."""
+"""Decode our own entries about Triton kernels that the user wrote; errors are those of dispatch.py."""
 
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.model.kernels import Stage
@@ -14,7 +14,7 @@ from ctrace.inspector.model.user_kernels import (
 
 
 def user_kernel_lowered(compile_id: str, data: Fields) -> UserKernelLowered:
-    """Type one call of a kernel."""
+    """Decode one call of a kernel."""
     kernel = UserKernel(
         graph=compile_id,
         stage=Stage(data.text("stage")),
@@ -39,7 +39,7 @@ def user_kernel_lowered(compile_id: str, data: Fields) -> UserKernelLowered:
 
 
 def user_kernel_written(compile_id: str, data: Fields) -> UserKernelWritten:
-    """Type what was written for a call."""
+    """Decode what was written for a call."""
     return UserKernelWritten(
         id=compile_id,
         stage=Stage(data.text("stage")),

@@ -1,4 +1,4 @@
-"""What a log says of kernels that were built and launched; `decode_built.py` types it."""
+"""What a log says of kernels that were built and launched; `decode/` makes these."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ctrace.inspector.model.kernels import Stage
 
 @dataclass(frozen=True, slots=True)
 class KernelBuilt:
-    """A kernel of a graph part was compiled with one configuration; its code comes in an entry of its own."""
+    """A kernel of a graph part was compiled with one configuration; a separate entry has its code."""
 
     built: Built
 

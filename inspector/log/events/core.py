@@ -1,4 +1,4 @@
-"""What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode.py` makes them."""
+"""What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode/` makes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class ScenarioDone:
 
 @dataclass(frozen=True, slots=True)
 class TrialDone:
-    """A piece of advice was tried, in a run of its own."""
+    """A piece of advice was tried, in a separate run."""
 
     tried: Tried
 

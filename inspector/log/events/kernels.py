@@ -1,4 +1,4 @@
-"""What a trace line can say of kernels and of the code around them, typed. `decode_kernels.py` makes these."""
+"""What a trace line can say of kernels and of the code around them, typed. `decode/` makes these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

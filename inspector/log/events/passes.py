@@ -1,4 +1,4 @@
-"""What a trace line can say of Inductor's passes, typed. `decode_passes.py` makes these."""
+"""What a trace line can say of Inductor's passes, typed. `decode/` makes these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

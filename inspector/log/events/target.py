@@ -1,4 +1,4 @@
-"""What a log says of a run with `--target`; `decode_virtual.py` types it."""
+"""What a log says of a run with `--target`; `decode/` makes these."""
 
 from dataclasses import dataclass
 

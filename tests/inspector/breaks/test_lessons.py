@@ -72,7 +72,7 @@ def test_a_name_that_is_nearly_right(name: str, near: str):
 def test_a_name_of_nothing(name: str):
     with pytest.raises(TargetError) as caught:
         lesson(name)
-    assert caught.value.what == f"{name} is no kind of graph break that is known"
+    assert caught.value.what == f"{name}: no such kind of graph break"
     assert "GB0170" in caught.value.todo
     assert "loop" in caught.value.todo
 
@@ -121,5 +121,5 @@ class TestCauses:
     def test_a_name_of_nothing(self, name: str):
         with pytest.raises(TargetError) as caught:
             cause_lesson(name)
-        assert caught.value.what == f"{name} is no kind of cause of a recompile"
+        assert caught.value.what == f"{name}: no such cause of a recompilation"
         assert caught.value.todo.startswith("name one of: aliasing, argument_value, ")

@@ -42,7 +42,7 @@ class TestGivenUp:
     @pytest.mark.parametrize("reason", [None, "", "\n"])
     def test_a_reason_is_never_empty(self, reason: str | None):
         (skip,) = self.skipped(fail_reason=reason).session().skips
-        assert skip.reason.endswith("Torch says: torch gives no reason")
+        assert skip.reason.endswith("Torch says: torch logs no reason")
 
     def test_a_function_is_skipped_once(self):
         assert len(skips(self.skipped().gave_up("0/1"))) == 1
@@ -125,7 +125,7 @@ class TestBroken:
     def test_what_to_do_is_that_of_the_break_and_that_of_the_rule(self):
         body = "try:\n    y = x.item()\nfinally:\n    pass"
         skip = self.broken(body, 3, "y = x.item()", "    ^^^^^^^^", gb=("0124",))
-        assert skip.fix.endswith("read after the call. Or move what breaks out of the try.")
+        assert skip.fix.endswith("read it after the call. Or move the breaking code out of the try.")
 
     def test_a_skip_names_the_break_that_caused_it(self):
         log = Log().gave_up("1/0").breaks("0/0", gb=("0124",)).breaks("1/0")

@@ -10,7 +10,7 @@ import pytest
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
-from ctrace.inspector.model.findings import BreakKind, Cause, Cost, Recompile, Skip
+from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Recompile, Skip
 from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
@@ -98,7 +98,7 @@ def recompile(number: int, *causes: Cause, function: str = "forward") -> Recompi
 
 
 def test_one_value_that_goes_on_changing_is_one_cause_with_its_seconds() -> None:
-    values = [Cause("attribute_value", "self.n", str(value), str(value + 1)) for value in range(3)]
+    values = [Cause(CauseKind.ATTRIBUTE_VALUE, "self.n", str(value), str(value + 1)) for value in range(3)]
     made = tuple(recompile(number + 1, cause) for number, cause in enumerate(values))
     timed = tuple(Compilation(each.compilation, "forward", sessions.MODEL, 8, seconds=0.5) for each in made)
     (cause,) = root_causes(Session(recompiles=made, compilations=timed))
@@ -107,14 +107,15 @@ def test_one_value_that_goes_on_changing_is_one_cause_with_its_seconds() -> None
 
 
 def test_other_values_are_other_causes() -> None:
-    first = recompile(1, Cause("attribute_value", "self.n", "0", "1"))
-    second = recompile(2, Cause("dtype", "x.dtype", "float32", "float64"))
+    first = recompile(1, Cause(CauseKind.ATTRIBUTE_VALUE, "self.n", "0", "1"))
+    second = recompile(2, Cause(CauseKind.DTYPE, "x.dtype", "float32", "float64"))
     assert len(root_causes(Session(recompiles=(first, second)))) == 2
 
 
 def test_a_switch_of_modes_is_one_cause_for_all_functions() -> None:
     switched = [
-        recompile(1, Cause("training_mode", f"self.{name}.training", "True", "False"), function=name) for name in "ab"
+        recompile(1, Cause(CauseKind.TRAINING_MODE, f"self.{name}.training", "True", "False"), function=name)
+        for name in "ab"
     ]
     assert len(root_causes(Session(recompiles=tuple(switched)))) == 1
 

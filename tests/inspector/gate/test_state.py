@@ -7,7 +7,7 @@ import pytest
 from ctrace.inspector.gate.model import SiteKey, SiteKind
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.state import is_after_warm_up, minor_of
-from ctrace.inspector.model.findings import BreakKind, CacheUse, Cause, Cost, Limit, Owner, Recompile, Skip
+from ctrace.inspector.model.findings import BreakKind, CacheUse, Cause, CauseKind, Cost, Limit, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Compilation, Coverage, Environment, Session
 from tests.support.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.support.helpers import recorded
@@ -106,13 +106,15 @@ def test_a_function_left_in_eager_is_where_it_is_with_a_decorator_or_without(dec
     [(True, 0, False), (True, 1, True), (False, 0, True), (False, 1, True), (True, None, False), (False, None, True)],
 )
 def test_a_recompile_counts_that_would_come_again(expected: bool, call: int | None, counts: bool) -> None:
-    made = again(Cause("size", "x.size(0)"), expected=expected, call=call)
+    made = again(Cause(CauseKind.SIZE, "x.size(0)"), expected=expected, call=call)
     assert is_after_warm_up(made) is counts
     assert state(session_of(SOURCE, recompiles=(made,))).counts[Count.RECOMPILES] == counts
 
 
 def test_a_recompile_is_known_by_its_causes() -> None:
-    made = again(Cause("size", "x.size(1)"), Cause("dtype", "x.dtype"), Cause("size", "x.size(0)"))
+    made = again(
+        Cause(CauseKind.SIZE, "x.size(1)"), Cause(CauseKind.DTYPE, "x.dtype"), Cause(CauseKind.SIZE, "x.size(0)")
+    )
     (found,) = state(session_of(SOURCE, recompiles=(made,))).sites
     assert found.key.causes == ("dtype", "size")
     assert found.key.text == "x.dtype, x.size(0), x.size(1)"
@@ -121,7 +123,7 @@ def test_a_recompile_is_known_by_its_causes() -> None:
 
 
 def test_recompiles_are_counted_one_by_one() -> None:
-    made = again(Cause("size", "x.size(0)"))
+    made = again(Cause(CauseKind.SIZE, "x.size(0)"))
     given = state(session_of(SOURCE, recompiles=(made, made, made)))
     assert given.counts[Count.RECOMPILES] == 3
     assert len(given.sites) == 1

@@ -77,8 +77,8 @@ def test_a_number_that_no_tensor_has():
     assert only(size=f"{'9' * 5000}, 3").sizes == (None, 3)
 
 
-NOT_FIXED = "dimension {} may vary, within the relations that are checked last"
-SLICE = "not dense: dimension {} steps over memory of a larger tensor, as a slice does"
+NOT_FIXED = "dimension {} may vary, within the relations that torch checks last"
+SLICE = "not dense: dimension {} skips memory of a larger tensor, as in a slice"
 PERMUTED = "dense, dimensions in memory order {}: a transpose or permute"
 
 
@@ -86,7 +86,7 @@ PERMUTED = "dense, dimensions in memory order {}: a transpose or permute"
     ("sizes", "strides", "words"),
     [
         ((), (), "a single value"),
-        ((2, 3), (), "no strides are checked"),
+        ((2, 3), (), "strides not checked"),
         ((3,), (1,), "contiguous"),
         ((2, 3, 4), (12, 4, 1), "contiguous"),
         ((1, 3), (77, 1), "contiguous"),

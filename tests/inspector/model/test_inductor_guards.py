@@ -9,7 +9,7 @@ from ctrace.inspector.gate.lock.file import lock_text
 from ctrace.inspector.gate.lock.ratchet import updated
 from ctrace.inspector.gate.model import Job, SiteKind, State
 from ctrace.inspector.gate.verdict import Seen
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.target import NOT_REAL
 from ctrace.inspector.runs.order import Options
@@ -27,7 +27,7 @@ from tests.support.gated import (
     state_with,
 )
 
-SIZE = Cause("size", "x.size(2)", was="48", now="64")
+SIZE = Cause(CauseKind.SIZE, "x.size(2)", was="48", now="64")
 AGAIN = site("x.size(2)", gb="size", kind=SiteKind.RECOMPILE, by_inductor=True)
 USERS = site("self.step", gb="attribute_value", kind=SiteKind.RECOMPILE)
 
@@ -46,7 +46,7 @@ def without(given: State) -> Seen:
     ("guards", "causes", "by_inductor"),
     [
         ({"0/1": ("Eq(s0, 48)",)}, [SIZE], True),
-        ({"0/1": ("Eq(s0, 48)",)}, [Cause("attribute_value", "self.step")], False),
+        ({"0/1": ("Eq(s0, 48)",)}, [Cause(CauseKind.ATTRIBUTE_VALUE, "self.step")], False),
         ({"0/1": ()}, [SIZE], False),
         ({"0/1": None}, [SIZE], False),
         ({"7/0": ("Eq(s0, 48)",)}, [SIZE], False),

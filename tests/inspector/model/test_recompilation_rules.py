@@ -4,11 +4,11 @@ import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.model.diagnosis import Counts
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, Frame, Owner, Recompile
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Failure, FailurePhase, Graph, Scenario, Session
-from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 from ctrace.inspector.model.trial import Marked, Trial, Tried
 
 FILE = "/home/user/model.py"
@@ -47,8 +47,8 @@ def cache(entry, length, tokens=1):
 
 
 def test_a_cache_that_grows_asks_for_one_of_fixed_size():
-    prefill = recompile(Cause("zero_one", "ids.size(1)", "4", "1"))
-    longer = recompile(Cause("size", "past.layers[0].keys.size(2)", "4", "5", is_open=True), entry=2, nearest=1)
+    prefill = recompile(Cause(CauseKind.ZERO_ONE, "ids.size(1)", "4", "1"))
+    longer = recompile(Cause(CauseKind.SIZE, "past.layers[0].keys.size(2)", "4", "5", is_open=True), entry=2, nearest=1)
     found = session(prefill, longer, shapes=(cache(0, 0, 4), cache(1, 4), cache(2, 5)))
     assert first(found).startswith("Preallocate the cache")
     assert "Prefill and decode" in first(found)
@@ -62,7 +62,9 @@ def test_caches_that_are_plain_arguments_count_too():
     def step(entry, length):
         return shaped(entry, tensor("L['x']", 2, 1, 8), tensor("L['k']", 2, length, 8), tensor("L['v']", 2, length, 8))
 
-    grown = recompile(Cause("size", "k.size(1)", "4", "5", is_open=True), Cause("size", "v.size(1)", "4", "5"))
+    grown = recompile(
+        Cause(CauseKind.SIZE, "k.size(1)", "4", "5", is_open=True), Cause(CauseKind.SIZE, "v.size(1)", "4", "5")
+    )
     assert "Preallocate" in first(session(grown, shapes=(step(0, 4), step(1, 5))))
 
 
@@ -70,45 +72,52 @@ def test_a_longer_batch_is_no_cache():
     def call(entry, length):
         return shaped(entry, tensor("L['ids']", 2, length), tensor("L['mask']", 2, length))
 
-    grown = recompile(Cause("size", "ids.size(1)", "4", "5", is_open=True), Cause("size", "mask.size(1)", "4", "5"))
+    grown = recompile(
+        Cause(CauseKind.SIZE, "ids.size(1)", "4", "5", is_open=True), Cause(CauseKind.SIZE, "mask.size(1)", "4", "5")
+    )
     assert "cache" not in first(session(grown, shapes=(call(0, 4), call(1, 5))))
 
 
 def test_prefill_and_decode_with_a_static_cache_need_nothing():
-    found = session(recompile(Cause("zero_one", "ids.size(1)", "4", "1")), shapes=(cache(0, 16, 4), cache(1, 16)))
+    found = session(
+        recompile(Cause(CauseKind.ZERO_ONE, "ids.size(1)", "4", "1")), shapes=(cache(0, 16, 4), cache(1, 16))
+    )
     assert first(found).startswith("Nothing to change")
     assert diagnose(found).causes[0].expected
 
 
 def test_one_token_is_no_last_batch():
-    found = session(recompile(Cause("zero_one", "ids.size(1)", "4", "1")))
+    found = session(recompile(Cause(CauseKind.ZERO_ONE, "ids.size(1)", "4", "1")))
     assert "drop_last" not in first(found)
 
 
 def test_a_last_batch_is_dropped_or_marked():
-    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    short = recompile(Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True))
     assert "drop_last=True" in first(session(short))
     assert "mark_dynamic(batch, 0)" in first(session(short))
-    single = recompile(Cause("zero_one", "x.size(0)", "8", "1"))
+    single = recompile(Cause(CauseKind.ZERO_ONE, "x.size(0)", "8", "1"))
     assert "drop_last=True" in first(session(single))
     assert "mark_dynamic" not in first(session(single))
 
 
 def test_inputs_that_disagree_are_no_last_batch():
-    causes = Cause("size", "x.size(0)", "8", "3", is_open=True), Cause("size", "y.size(1)", "5", "6", is_open=True)
+    causes = (
+        Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True),
+        Cause(CauseKind.SIZE, "y.size(1)", "5", "6", is_open=True),
+    )
     assert "drop_last" not in first(session(recompile(*causes)))
-    assert "drop_last" not in first(session(recompile(Cause("size", "x.size(0)", "3", "8", is_open=True))))
+    assert "drop_last" not in first(session(recompile(Cause(CauseKind.SIZE, "x.size(0)", "3", "8", is_open=True))))
 
 
 def test_a_batch_is_called_what_the_user_calls_it():
-    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
+    short = recompile(Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True))
     assert "mark_dynamic(x, 0)" in first(session(short, listings={FILE: "def forward(self, x):\n    return x"}))
     assert "mark_dynamic(x, 0)" not in first(session(short, listings={FILE: "def forward(self, y):\n    return y"}))
 
 
 def test_a_smaller_batch_that_others_follow_is_no_last_batch():
-    short = recompile(Cause("size", "x.size(0)", "8", "3", is_open=True))
-    after = recompile(Cause("dtype", "x.dtype", "float32", "float64"), entry=2, nearest=1)
+    short = recompile(Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True))
+    after = recompile(Cause(CauseKind.DTYPE, "x.dtype", "float32", "float64"), entry=2, nearest=1)
     assert "drop_last" not in first(session(short, after))
     calls = tuple(Scenario(name, 2) for name in ("inputs", "small", "large"))
     small = replace(short, scenario="small", call=0)
@@ -117,31 +126,37 @@ def test_a_smaller_batch_that_others_follow_is_no_last_batch():
 
 
 def test_a_list_that_grows_is_named():
-    growing = [recompile(Cause("length", "len(self.keys)", str(n), str(n + 1)), entry=n + 1, nearest=n) for n in (0, 1)]
+    growing = [
+        recompile(Cause(CauseKind.LENGTH, "len(self.keys)", str(n), str(n + 1)), entry=n + 1, nearest=n) for n in (0, 1)
+    ]
     assert "len(self.keys) grows" in first(session(*growing))
     assert "grows" not in first(session(growing[0]))
 
 
-LOOP = Condition("x.size(1) == 5", "", "number", FILE, 7, "for t in range(x.shape[1]):")
+LOOP = Condition("x.size(1) == 5", "", ConditionKind.NUMBER, FILE, 7, "for t in range(x.shape[1]):")
 
 
 def looped(source):
-    fixed = dim(1, 5, DimKind.SPECIALISED, Policy.AUTOMATIC, fixed=Condition("", "", "number", FILE, 7, source))
+    fixed = dim(
+        1, 5, DimKind.SPECIALISED, Policy.AUTOMATIC, fixed=Condition("", "", ConditionKind.NUMBER, FILE, 7, source)
+    )
     shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), fixed))),)
-    again = recompile(Cause("size", "x.size(1)", "4", "5", line=7, file=FILE, fix="general"))
+    again = recompile(Cause(CauseKind.SIZE, "x.size(1)", "4", "5", line=7, file=FILE, fix="general"))
     return session(again, shapes=shapes)
 
 
 def test_an_unrolled_loop_is_named_by_its_line():
     text = first(looped("for t in range(x.shape[1]):"))
     assert text.startswith("model.py:7: write `for t in range(x.shape[1])` with torch._higher_order_ops.scan")
-    assert "it is unrolled, once for each length (4, 5)" in text
+    assert "Dynamo unrolls it for each length (4, 5)" in text
     assert "unrolled" not in first(looped("y = math.log(x.shape[1])"))
 
 
 def test_a_mark_that_did_not_help_is_not_offered_again():
-    cause = Cause("size", "x.size(1)", "4", "5", is_open=False, fix="Mark it: torch._dynamo.mark_dynamic(x, dim)")
-    conditions = (Condition("x.size(1) % 2 == 0", "", "operation", FILE, 9, "y = scan(x)"),)
+    cause = Cause(
+        CauseKind.SIZE, "x.size(1)", "4", "5", is_open=False, fix="Mark it: torch._dynamo.mark_dynamic(x, dim)"
+    )
+    conditions = (Condition("x.size(1) % 2 == 0", "", ConditionKind.OPERATION, FILE, 9, "y = scan(x)"),)
     open_ = dim(1, 5, DimKind.SYMBOLIC, Policy.AUTOMATIC, conditions=conditions)
     refuted = Tried(Trial(marked=(Marked("x", 1),)), Counts(2, 0, 1), 1.0)
     shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), open_))),)
@@ -167,7 +182,7 @@ class Net(torch.nn.Module):
 
 
 def counted(text, line):
-    causes = [Cause("attribute_value", "self.steps", str(n), str(n + 1), line, file=FILE) for n in (1, 2)]
+    causes = [Cause(CauseKind.ATTRIBUTE_VALUE, "self.steps", str(n), str(n + 1), line, file=FILE) for n in (1, 2)]
     made = [recompile(cause, entry=n, nearest=n - 1) for n, cause in enumerate(causes, 1)]
     return session(*made, listings={FILE: text})
 
@@ -192,8 +207,8 @@ def test_a_number_that_the_caller_sets_is_left_open():
 
 def test_flags_of_single_submodules_are_switched_together():
     flags = (
-        Cause("training_mode", "self.a.training", "True", "False"),
-        Cause("training_mode", "self.b.training", "False", "True"),
+        Cause(CauseKind.TRAINING_MODE, "self.a.training", "True", "False"),
+        Cause(CauseKind.TRAINING_MODE, "self.b.training", "False", "True"),
     )
     mixed = session(Recompile("0/1", "forward", FILE, 3, True, flags, why_expected="Both are normal."))
     assert "switch all submodules at once (self.a, self.b)" in first(mixed)
@@ -204,45 +219,51 @@ def test_flags_of_single_submodules_are_switched_together():
 
 
 def test_an_argument_that_is_left_out_is_always_passed():
-    assert "lways pass mask" in first(session(recompile(Cause("none", "mask", "None", "not None"))))
-    assert "lways pass" not in first(session(recompile(Cause("none", "self.cache", "None", "not None"))))
+    assert "lways pass mask" in first(session(recompile(Cause(CauseKind.NONE, "mask", "None", "not None"))))
+    assert "lways pass" not in first(session(recompile(Cause(CauseKind.NONE, "self.cache", "None", "not None"))))
     calls = (
         shaped(0, tensor("L['kwargs']['ids']", 2, 6), tensor("L['kwargs']['attention_mask']", 2, 6)),
         shaped(1, tensor("L['kwargs']['ids']", 2, 6)),
     )
     assert "lways pass attention_mask" in first(
-        session(recompile(Cause("length", "len(kwargs)", "2", "1")), shapes=calls)
+        session(recompile(Cause(CauseKind.LENGTH, "len(kwargs)", "2", "1")), shapes=calls)
     )
 
 
 def test_a_flag_is_no_reason_for_a_change():
-    text = first(session(recompile(Cause("argument_value", "half", "True", "False", fix="choose with torch.where"))))
-    assert text.startswith("Nothing to change where both values of half")
+    text = first(
+        session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "half", "True", "False", fix="choose with torch.where")))
+    )
+    assert text.startswith("Nothing to change if you need both values of half")
     assert "torch.where" not in text
-    assert "both values" not in first(session(recompile(Cause("argument_value", "n", "1", "2"))))
+    assert "both values" not in first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "n", "1", "2"))))
 
 
 def test_what_a_break_hands_on_is_not_for_the_user_to_change():
     fix = "Cast to one dtype before the call."
-    assert fix in first(session(recompile(Cause("dtype", "x.dtype", "int64", "float32", fix=fix))))
-    assert not first(session(recompile(Cause("dtype", "___stack0.dtype", "int64", "float32", fix=fix))))
+    assert fix in first(session(recompile(Cause(CauseKind.DTYPE, "x.dtype", "int64", "float32", fix=fix))))
+    assert not first(session(recompile(Cause(CauseKind.DTYPE, "___stack0.dtype", "int64", "float32", fix=fix))))
 
 
 def test_advice_to_change_nothing_has_no_place():
-    fix = "Nothing, for it is one graph, once."
-    assert first(session(recompile(Cause("zero_one", "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
+    fix = "Nothing to change, this costs one graph, once."
+    assert (
+        first(session(recompile(Cause(CauseKind.ZERO_ONE, "x.size(1)", "4", "1", line=7, file=FILE, fix=fix)))) == fix
+    )
 
 
 def test_only_inputs_that_are_one_are_cloned():
-    assert "pass y.clone()" in first(session(recompile(Cause("aliasing", "x is y", "False", "True"))))
-    assert "clone" not in first(session(recompile(Cause("aliasing", "None is None", "False", "True"))))
-    assert "clone" not in first(session(recompile(Cause("identity", "self.act", "a", "b"))))
+    assert "pass y.clone()" in first(session(recompile(Cause(CauseKind.ALIASING, "x is y", "False", "True"))))
+    assert "clone" not in first(session(recompile(Cause(CauseKind.ALIASING, "None is None", "False", "True"))))
+    assert "clone" not in first(session(recompile(Cause(CauseKind.IDENTITY, "self.act", "a", "b"))))
 
 
 def test_a_learning_rate_is_kept_in_a_tensor():
-    rate = recompile(Cause("attribute_value", "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
+    rate = recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
     assert first(session(rate)).startswith("lr=torch.tensor(0.1)")
-    assert "torch.tensor(" not in first(session(recompile(Cause("attribute_value", "self.scale", "0.1", "0.09"))))
+    assert "torch.tensor(" not in first(
+        session(recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.1", "0.09")))
+    )
 
 
 def broken(line, source, gb="GB0000", function="step", called=""):
@@ -307,7 +328,7 @@ def violated():
         6,
         DimKind.SPECIALISED,
         Policy.MARKED_DYNAMIC,
-        fixed=Condition("", "", "number", FILE, 2, "for row in range(x.shape[1]):"),
+        fixed=Condition("", "", ConditionKind.NUMBER, FILE, 2, "for row in range(x.shape[1]):"),
     )
     failed = Shaped(
         "0/0", "forward", FILE, 1, (tensor("L['x']", dims=(dim(0, 2), fixed)),), fail_type="ConstraintViolationError"
@@ -345,7 +366,7 @@ def inputs():
 
 def reshaped(size):
     text = RESHAPED.format(size)
-    fixed = Condition("", "", "operation", FILE, 2, text.split("\n")[1].strip())
+    fixed = Condition("", "", ConditionKind.OPERATION, FILE, 2, text.split("\n")[1].strip())
     batch = dim(0, 4, DimKind.SPECIALISED, Policy.MARKED_DYNAMIC, fixed=fixed)
     failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
     failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
@@ -370,7 +391,7 @@ def test_a_size_is_taken_from_the_tensor_where_that_was_seen_to_work(size):
 
 def test_what_was_checked_of_a_mark_is_its_removal():
     text = first(reshaped("other"))
-    assert "allows 4 only: drop the mark of x.size(0) (model.py:7)." in text
+    assert "allows only 4: drop the mark of x.size(0) (model.py:7)." in text
 
 
 def test_what_raises_in_eager_is_put_right_first():

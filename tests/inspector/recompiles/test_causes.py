@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.guards.guard_text import check_order
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of
 from tests.support.helpers import CAUSE_KINDS, fuzzing
 
@@ -61,7 +61,7 @@ def test_tensors(guard: str, kind: str, subject: str, was: str, now: str):
 )
 def test_requires_grad(end: str, was: str, now: str):
     guard = UnmetGuard(f"tensor 'L['x']' requires_grad mismatch. expected requires_grad={end}")
-    assert cause_of(guard) == Cause("requires_grad", "x.requires_grad", was, now)
+    assert cause_of(guard) == Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", was, now)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_rest(guard: str, kind: str, subject: str):
 
 def test_a_container_was_empty():
     told = [cause_of(UnmetGuard("not L['self'].cache", now)) for now in ("builtins.list", "3")]
-    assert told == [Cause("length", "len(self.cache)", "0", now) for now in ("1 or more", "3")]
+    assert told == [Cause(CauseKind.LENGTH, "len(self.cache)", "0", now) for now in ("1 or more", "3")]
 
 
 @pytest.mark.parametrize("low", ["2 <= L['x'].size()[0]", "L['x'].size()[0] >= 2", "2 <= L['x'].size()[0] <= 10"])
@@ -168,12 +168,12 @@ def test_torch_itself_sets_sizes_of_0_and_1_apart(low: str):
     ],
 )
 def test_other_bounds_come_from_a_condition(guard: str, now: str, was: str):
-    assert cause_of(UnmetGuard(guard, now)) == Cause("range", "x.size(0)", was, now)
+    assert cause_of(UnmetGuard(guard, now)) == Cause(CauseKind.RANGE, "x.size(0)", was, now)
 
 
 def test_a_name_of_an_enclosing_function_is_no_argument():
     guard = UnmetGuard("L['rate'] == 0.5", "1.5")
-    assert cause_of(guard, {"rate"}) == Cause("closure_value", "rate", "0.5", "1.5")
+    assert cause_of(guard, {"rate"}) == Cause(CauseKind.CLOSURE_VALUE, "rate", "0.5", "1.5")
     assert cause_of(guard, {"x"}).kind == "argument_value"
 
 
@@ -247,20 +247,22 @@ def test_backends_are_told_by_our_words_and_by_torchs():
         "BACKEND_MATCH failure: torch.compile detected different backend callables. Cached backend: a.f defined at "
         "a.py:3 (id=0x7f). New backend: a.f defined at a.py:3 (id=0x8f). If this is unexpected, wrap"
     )
-    assert cause_of(ours) == Cause("other", "backend", "inductor", "eager")
-    assert cause_of(torchs) == Cause("other", "backend", "a.f defined at a.py:3", "another a.f defined at a.py:3")
-    assert cause_of(UnmetGuard("BACKEND_MATCH failure: in few words")) == Cause("other", "backend")
+    assert cause_of(ours) == Cause(CauseKind.OTHER, "backend", "inductor", "eager")
+    assert cause_of(torchs) == Cause(
+        CauseKind.OTHER, "backend", "a.f defined at a.py:3", "another a.f defined at a.py:3"
+    )
+    assert cause_of(UnmetGuard("BACKEND_MATCH failure: in few words")) == Cause(CauseKind.OTHER, "backend")
 
 
 def test_function_modes():
     guard = UnmetGuard("___check_torch_function_mode_stack()", "__main__.Mode", was="none")
-    assert cause_of(guard) == Cause("global_state", "torch function modes", "none", "__main__.Mode")
+    assert cause_of(guard) == Cause(CauseKind.GLOBAL_STATE, "torch function modes", "none", "__main__.Mode")
 
 
 @pytest.mark.parametrize(("was", "now"), [("[L['a'], L['b']]", "[]"), ("[]", "[L['a'], L['b']]")])
 def test_shared_memory(was: str, now: str):
     cause = cause_of(UnmetGuard(f"check_overlapping(overlapping={was}, non_overlapping={now})", "x"))
-    assert cause == Cause("aliasing", "memory of a and b", "shared" if was != "[]" else "apart", "x")
+    assert cause == Cause(CauseKind.ALIASING, "memory of a and b", "shared" if was != "[]" else "apart", "x")
 
 
 def test_a_variable_of_an_enclosing_function_has_the_name_that_torch_hints_at():
@@ -299,7 +301,7 @@ def test_all_that_is_no_property_of_a_tensor_is_checked_alike():
 
 @pytest.mark.parametrize("guard", ["", "nobody has seen this", "___some_new_check(x)"])
 def test_a_guard_that_nobody_knows_is_told_as_it_is(guard: str):
-    assert cause_of(UnmetGuard(guard.replace("x)", "L['x'])"))) == Cause("other", guard)
+    assert cause_of(UnmetGuard(guard.replace("x)", "L['x'])"))) == Cause(CauseKind.OTHER, guard)
 
 
 PIECES = [
@@ -323,3 +325,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=8))
 def test_every_text_has_a_known_kind(pieces: list[str]):
     assert cause_of(UnmetGuard("".join(pieces))).kind in CAUSE_KINDS
+
+
+def test_kinds_keep_their_names_which_logs_locks_and_json_reports_hold() -> None:
+    assert set(map(str, CauseKind)) == CAUSE_KINDS

@@ -1,13 +1,15 @@
 import pytest
 
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.recompiles.nearest import other_reason
 
 SIZE = "0/1: tensor 'x' size mismatch at index 2. expected 16, actual 17"
 
 
 def recompile(reason, nearest="0/1", subject="x.size(2)"):
-    return Recompile("0/2", "f", "a.py", 1, False, (Cause("size", subject, "16", "17"),), reason, nearest=nearest)
+    return Recompile(
+        "0/2", "f", "a.py", 1, False, (Cause(CauseKind.SIZE, subject, "16", "17"),), reason, nearest=nearest
+    )
 
 
 def test_the_same_guard_is_not_said_twice():

@@ -61,7 +61,7 @@ class TestOutcomes:
 
     def test_both_values_of_a_flag_have_a_graph(self):
         found = prospect(session(), members("True", "False", kind="argument_value"))
-        assert found == Prospect(Outlook.SETTLES, "both values have a graph now")
+        assert found == Prospect(Outlook.SETTLES, "both values are compiled")
 
     def test_a_flag_that_was_none_is_no_pair(self):
         assert prospect(session(), members("True", "2", kind="argument_value")).outlook is Outlook.UNKNOWN
@@ -69,7 +69,7 @@ class TestOutcomes:
     @pytest.mark.parametrize("values", [("4", "8"), ("4", "8", "12")])
     def test_what_is_left_open_now_settles(self, values: tuple[str, ...]):
         found = prospect(session(), members(*values, is_open=True))
-        assert found == Prospect(Outlook.SETTLES, "it may vary now, and other values fit the new graph")
+        assert found == Prospect(Outlook.SETTLES, "it is dynamic now, so the new graph takes other values")
 
     def test_what_the_last_graph_compiled_in_does_not(self):
         first, second = members("4", "8", is_open=True), members("8", "12")
@@ -78,7 +78,7 @@ class TestOutcomes:
     @pytest.mark.parametrize("kind", ["size", "attribute_value", "length", "identity", "break_result", "other"])
     def test_one_recompile_does_not_tell(self, kind: str):
         found = prospect(session(), members("4", "8", kind=kind))
-        assert found == Prospect(Outlook.UNKNOWN, "each new value compiles again")
+        assert found == Prospect(Outlook.UNKNOWN, "each new value recompiles")
 
     @pytest.mark.parametrize(
         "kind", ["size", "attribute_value", "argument_value", "global_value", "length", "identity"]
@@ -100,7 +100,7 @@ class TestWhenFull:
     def why(self, of: Session, *calls: tuple[str, int], values: tuple[str, ...] = ("4", "8", "12")) -> str:
         found = prospect(of, members(*values, calls=calls))
         assert found.outlook is Outlook.DIVERGES
-        return found.why.removeprefix("each new value compiles again").removeprefix("; ")
+        return found.why.removeprefix("each new value recompiles").removeprefix("; ")
 
     def test_how_many_more_fit(self):
         assert self.why(session(3)) == "5 more fit before the limit of 8"

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Compilation, Coverage, Function, Session
 from ctrace.inspector.recompiles.outlook import Outlook
 from ctrace.inspector.recompiles.view import caches, groups
 from tests.support.helpers import MODEL
 
-SIZE = Cause("size", "x.size(0)", "4", "8", fix="Mark it dynamic.")
-STEP = Cause("attribute_value", "self.step", "1", "2", 12, file=MODEL)
-DTYPE = Cause("dtype", "x.dtype", "torch.float32", "torch.float64")
+SIZE = Cause(CauseKind.SIZE, "x.size(0)", "4", "8", fix="Mark it dynamic.")
+STEP = Cause(CauseKind.ATTRIBUTE_VALUE, "self.step", "1", "2", 12, file=MODEL)
+DTYPE = Cause(CauseKind.DTYPE, "x.dtype", "torch.float32", "torch.float64")
 
 
 def again(number: int, *causes: Cause, frame: str = "0", expected: bool = False, **more: Any) -> Recompile:
@@ -47,12 +47,12 @@ class TestGroups:
         assert group.values == ("4", "8")
 
     def test_values_that_are_not_known(self):
-        (group,) = groups(Session(recompiles=(again(1, Cause("identity", "fn")),)))
+        (group,) = groups(Session(recompiles=(again(1, Cause(CauseKind.IDENTITY, "fn")),)))
         assert group.values == ()
 
     def test_a_recompile_that_nobody_explains(self):
         (group,) = groups(Session(recompiles=(again(1),)))
-        assert (group.kind, group.subject) == ("other", "torch gives no reason")
+        assert (group.kind, group.subject) == ("other", "torch logs no reason")
 
     def test_causes_of_one_recompile_name_each_other(self):
         found = groups(Session(recompiles=(again(1, STEP, DTYPE), again(2, STEP, SIZE))))

@@ -24,7 +24,7 @@ def test_an_environment_variable():
     danger = only(kind="environment", subject="SCALE", was="'1'", now="'2'", file=MODEL, line=3)
     assert (danger.file, danger.line, danger.proven, danger.calls) == (MODEL, 3, True, 1)
     assert danger.why.startswith("The environment variable `SCALE` is read")
-    assert "compile time, '1', now '2'" in danger.why
+    assert "compile time, '1', but now it is '2'" in danger.why
     assert "`SCALE`" in danger.fix
 
 

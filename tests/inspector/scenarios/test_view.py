@@ -13,9 +13,9 @@ from tests.support.helpers import MODEL
 def test_each_provoked_scenario_has_an_answer():
     assert {each.scenario.name: each.answer for each in provoked(sessions.DANGEROUS)} == {
         "dim0=1": "recompiled once: x.size(0) became 0 or 1",
-        "eval": "no recompile",
-        "no_grad": "runs eagerly: no graph holds any of it",
-        "dtype=float64": "the model itself does not take it: RuntimeError: another dtype",
+        "eval": "no recompilation",
+        "no_grad": "runs eagerly: none of its ops are in a graph",
+        "dtype=float64": "fails in eager too: RuntimeError: another dtype",
         "dim1=8": "fails only when compiled: ValueError: <b>no|such",
     }
 
@@ -30,7 +30,7 @@ def test_recompiles_are_counted_and_marked_as_expected():
     scenario = Scenario("eval", 2, Coverage(2, 2), ScenarioKind.PROVOKED)
     made = tuple(Recompile(f"0/{n}", "f", MODEL, 1, True, (), scenario="eval", call=0) for n in (1, 2))
     (only,) = provoked(Session(scenarios=(scenario,), recompiles=made))
-    assert (only.recompiles, only.answer) == (2, "recompiled twice (expected): torch gives no reason")
+    assert (only.recompiles, only.answer) == (2, "recompiled twice (expected): torch logs no reason")
 
 
 def test_what_was_not_compared_is_grouped_by_reason():

@@ -34,13 +34,13 @@ class TestKinds:
         session = Log().compiled("0/0").frame("1/0", "helper", 31).session()
         (only,) = session.cut_off
         assert (only.kind, only.compilation) == (CutKind.COMPILATION, "1/0")
-        assert only.what.startswith("compilation 1/0 of helper (model.py:31) began")
+        assert only.what.startswith("compilation 1/0 of helper (model.py:31) started")
         assert session.verdict is Verdict.INCOMPLETE
 
     def test_a_phase_that_was_begun_and_not_ended(self):
         log = span(Log().compiled("0/0"), "entire_backward_compile", "B", "0/0")
         assert [each.what for each in log.session().cut_off] == [
-            "entire backward compile of 0/0 began, and the log does not say its end"
+            "entire backward compile of 0/0 started, and the log ends before it finished"
         ]
         assert span(log, "entire_backward_compile", "E", "0/0").session().cut_off == ()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.findings import BreakKind, Cause, Cost, Limit, Recompile, Skip
+from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
 from ctrace.inspector.model.passes import Attention, Why
 from ctrace.inspector.model.session import (
     Compilation,
@@ -38,8 +38,8 @@ class TestSentence:
         [
             (Coverage(), "nothing falls back to eager"),
             (Coverage(5, 5), "nothing falls back to eager"),
-            (Coverage(5, 4), "1 of 5 ops run outside of graphs"),
-            (Coverage(5, 2), "3 of 5 ops run outside of graphs"),
+            (Coverage(5, 4), "1 of 5 ops run eagerly"),
+            (Coverage(5, 2), "3 of 5 ops run eagerly"),
         ],
     )
     def test_all_of_it(self, coverage: Coverage, rest: str):
@@ -73,10 +73,10 @@ class TestSentence:
         assert "splits" not in sentence(dataclasses.replace(two, scenarios=()))
 
     def test_the_worst_of_several_breaks(self):
-        assert sentence(partial(breaks=(ITEM, PRINT))).endswith(" line 14 (model.py:14) costs most: 5 ops in eager.")
+        assert sentence(partial(breaks=(ITEM, PRINT))).endswith(" Line 14 (model.py:14) costs most: 5 ops run eagerly.")
         worse = dataclasses.replace(ITEM, cost=Cost(1), line=3)
         both = partial(breaks=(worse, dataclasses.replace(KEPT, cost=Cost(0))))
-        assert sentence(both).endswith(" `x.item()` (model.py:3) costs most: 1 op in eager.")
+        assert sentence(both).endswith(" `x.item()` (model.py:3) costs most: 1 op runs eagerly.")
 
     def test_no_break_is_the_worst_where_costs_are_none_or_not_known(self):
         for cost in (Cost(), Cost(0, 3)):
@@ -90,10 +90,10 @@ class TestSentence:
             (Session(environment=Environment(switched_off="X=1")), "torch.compile is switched off by X=1."),
             (
                 Session(compilations=(Compilation("0/0", "f", MODEL, 8),)),
-                "the compiled code holds no tensor operation.",
+                "the compiled code contains no tensor operations.",
             ),
-            (Session(skips=(LEFT,)), "helper runs eagerly as a whole. `helper` is a generator."),
-            (Session(skips=(dataclasses.replace(LEFT, break_index=0),)), "helper runs eagerly as a whole."),
+            (Session(skips=(LEFT,)), "all of helper runs eagerly. `helper` is a generator."),
+            (Session(skips=(dataclasses.replace(LEFT, break_index=0),)), "all of helper runs eagerly."),
         ],
     )
     def test_nothing_at_all(self, session: Session, why: str):
@@ -123,7 +123,7 @@ class TestNextSteps:
         assert next_steps(partial(breaks=(ITEM,), failure=failure))[0] == "check the name"
 
     def test_expected_recompiles_need_nothing(self):
-        cause = Cause("size", "x.size(0)", "4", "8", fix="Mark it dynamic.")
+        cause = Cause(CauseKind.SIZE, "x.size(0)", "4", "8", fix="Mark it dynamic.")
         recompile = Recompile("0/1", "forward", MODEL, 8, expected=True, causes=(cause,))
         session = partial(recompiles=(recompile,))
         assert next_steps(session) == ("Nothing to fix.",)
@@ -153,5 +153,5 @@ class TestAttention:
     def test_wrong_results_come_first(self):
         wrong = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), matched="_sfdp_pattern_1", trial="shape")
         session = Session(graphs=(GRAPH,), attention=(wrong,))
-        assert "The attention at model.py:8 gives wrong results when compiled." in sentence(session)
+        assert "The attention at model.py:8 returns wrong results when compiled." in sentence(session)
         assert next_steps(session)[0].startswith("model.py:8: ")

@@ -4,7 +4,8 @@ import pytest
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.shapes.symbols import Asked, Fixed, Symbols
+from ctrace.inspector.model.shapes import ConditionKind
+from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from tests.support import sizes
 from tests.support.helpers import DATA, MODEL, PROJECT, SITE, Log
 
@@ -44,25 +45,25 @@ def _looped() -> Log:
 class TestConstant:
     def test_line_value_and_reason(self) -> None:
         found = _found(_looped())
-        assert (found.condition, found.value, found.asked) == ("x.size(0) == 8", "8", Asked.NUMBER)
+        assert (found.condition, found.value, found.kind) == ("x.size(0) == 8", "8", ConditionKind.NUMBER)
         assert found.frame is not None
         assert (found.frame.file, found.frame.line, found.frame.function) == (MODEL, 12, "forward")
         assert found.reason == "range_refined_to_singleton"
-        assert found.why == f"`{LOOP[3]}` uses x.size(0) as a plain number, so torch compiled 8 in."
+        assert found.why == f"`{LOOP[3]}` uses x.size(0) as a plain number, so torch specialized on 8."
 
     @pytest.mark.parametrize(
-        ("asked", "kind", "said"),
+        ("functions", "kind", "sentence"),
         [
-            (sizes.BRANCH, Asked.CONDITION, "no other value than 8 takes it"),
-            (sizes.CHECK, Asked.CHECK, "is only valid where x.size(0) == 8"),
-            (sizes.OPERATION, Asked.OPERATION, "depends on whether x.size(0) == 8"),
+            (sizes.BRANCH, ConditionKind.CONDITION, "only 8 takes it"),
+            (sizes.CHECK, ConditionKind.CHECK, "is only valid if x.size(0) == 8"),
+            (sizes.OPERATION, ConditionKind.OPERATION, "depends on whether x.size(0) == 8"),
         ],
     )
-    def test_who_asked(self, asked: tuple[str, ...], kind: Asked, said: str) -> None:
-        log = sizes.condition(_started(), "0/1", "Eq(s77, 8)", asked)
-        found = _found(sizes.fixed(log, "0/1", "s77", "8", [X], asked=asked))
-        assert found.asked is kind
-        assert said in found.why
+    def test_what_needed_it(self, functions: tuple[str, ...], kind: ConditionKind, sentence: str) -> None:
+        log = sizes.condition(_started(), "0/1", "Eq(s77, 8)", functions)
+        found = _found(sizes.fixed(log, "0/1", "s77", "8", [X], asked=functions))
+        assert found.kind is kind
+        assert sentence in found.why
 
     def test_the_innermost_line_of_the_user_counts(self) -> None:
         library: sizes.Line = (f"{SITE}/transformers/modeling.py", 90, "forward", "h.view(n, -1)")
@@ -80,7 +81,7 @@ class TestConstant:
     def test_without_the_user_s_code_it_is_said(self) -> None:
         found = _found(sizes.fixed(_started(), "0/1", "s77", "8", [X], lines=None))
         assert found.frame is None
-        assert found.why == "The graph was compiled for x.size(0) == 8, after your code had been traced."
+        assert found.why == "Specialized to 8 after tracing, while torch compiled the graph (`x.size(0) == 8`)."
 
 
 class TestEquals:
@@ -94,7 +95,7 @@ class TestEquals:
         found = _found(sizes.fixed(self._log(), "0/1", "s77", "8", [X], reason="find", lines=[later]))
         assert found.frame is not None
         assert found.frame.line == 12
-        assert found.why.startswith("It must be so that x.size(0) == y.size(0) (line 11). `for i in range")
+        assert found.why.startswith("It has to be true that x.size(0) == y.size(0) (line 11). `for i in range")
 
     def test_our_record_tells_that_it_is_a_constant(self) -> None:
         log = sizes.shapes(self._log(), "0/1", symbols=[sizes.known("s77", X, became="8")], conditions=["Eq(s77, s17)"])
@@ -118,7 +119,7 @@ class TestConditions:
         log = sizes.condition(_started(), "0/1", "Ne(s77//2, 1)", sizes.OPERATION)
         found = _found(sizes.condition(log, "0/1", "s77 > 3", sizes.BRANCH))
         assert (found.condition, found.low, found.high, found.reason) == ("x.size(0) > 3", 4, None, "s77 > 3")
-        assert found.why == "The graph holds the branch that `if x.shape[0] > 3:` takes where x.size(0) > 3."
+        assert found.why == "The graph contains the branch that `if x.shape[0] > 3:` takes if x.size(0) > 3."
 
     def test_those_that_torch_only_asked_about_are_left_out(self) -> None:
         log = sizes.condition(_started(), "0/1", "s77 > 3")

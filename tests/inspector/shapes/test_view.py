@@ -135,7 +135,7 @@ class TestMarks:
     def test_mark_static_is_to_go(self) -> None:
         dims = [sized(0, size, policy=Policy.MARKED_STATIC) for size in (4, 8)]
         (line,) = _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims)))
-        assert line.endswith("mark_static makes a graph for each: take it out.")
+        assert line.endswith("mark_static costs a graph for each: remove the mark.")
 
     def test_zero_and_one_apart(self) -> None:
         dims = [sized(0, size, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC) for size in (0, 1)]
@@ -159,14 +159,14 @@ class TestMarks:
 class TestViolations:
     def test_line_reason_and_what_holds_it(self) -> None:
         (sentence,) = violations(VIOLATED)
-        assert sentence.startswith("x.size(0) is marked dynamic, and can only be 8. Line 12: `for i in range")
+        assert sentence.startswith("x.size(0) is marked dynamic, but can only be 8. Line 12: `for i in range")
         assert sentence.endswith("Static and 8 too: positions.size(0) (parameter).")
 
     def test_a_range_that_is_too_wide(self) -> None:
         dim = sized(0, 8, FREE, Policy.MARKED_DYNAMIC, low=4, ranged=True, conditions=(sizes.BRANCHED,))
         shaped = graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError")
         assert violations(Session(shapes=(shaped,))) == (
-            "x.size(0) was given a range, and not all of it is possible. Line 10: The graph holds the branch.",
+            "x.size(0) is marked with a range, but not all of it is possible. Line 10: The graph holds the branch.",
         )
 
     def test_one_that_must_equal_another(self) -> None:
@@ -174,14 +174,14 @@ class TestViolations:
         (sentence,) = violations(
             Session(shapes=(graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError"),))
         )
-        assert sentence.startswith("x.size(0) is marked dynamic, and must always equal 2 * y.size(0). Line 10:")
+        assert sentence.startswith("x.size(0) is marked dynamic, but must always equal 2 * y.size(0). Line 10:")
 
     def test_without_one_nothing_is_said(self) -> None:
         assert violations(SIZES) == ()
 
     def test_recorded(self) -> None:
         (sentence,) = violations(recorded("constraint_violation"))
-        assert "x.size(0) is marked dynamic, and can only be 16. Line 12: `return x + self.positions`" in sentence
+        assert "x.size(0) is marked dynamic, but can only be 16. Line 12: `return x + self.positions`" in sentence
         assert "self.positions.size(0) (parameter)" in sentence
 
 

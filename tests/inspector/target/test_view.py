@@ -29,14 +29,14 @@ def test_which_gpu() -> None:
     assert target_sentence(EMITTED) == (
         "Code emitted for h100 (NVIDIA H100 80GB HBM3, sm_90): nothing was run on it, the program ran on cpu."
     )
-    assert "Kernels were emitted for h100" in next_steps(EMITTED)[0]
+    assert "Kernels were generated for h100" in next_steps(EMITTED)[0]
 
 
 def test_graphs_without_code_are_named() -> None:
     assert [graph.id for graph in not_emitted(NOT_ALL)] == ["1/0"]
     assert "No code was emitted of graph 1/0" in target_sentence(NOT_ALL)
     assert not_emitted(EMITTED) == ()
-    assert next_steps(NOT_ALL) == ("Read the problems: no code was emitted for h100 of graph 1/0.",)
+    assert next_steps(NOT_ALL) == ("Read the problems: no code was generated for h100 of graph 1/0.",)
 
 
 def test_choices_by_kind() -> None:

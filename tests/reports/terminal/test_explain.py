@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.findings import Cause, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Coverage, Environment, Problem, Scenario, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain import explain_screen
@@ -112,13 +112,13 @@ def test_a_failure_is_not_repeated_as_a_cause() -> None:
 
 
 def test_titles_keep_the_case_of_identifiers() -> None:
-    cause = Cause("attribute_value", "self.n", "1", "2")
+    cause = Cause(CauseKind.ATTRIBUTE_VALUE, "self.n", "1", "2")
     session = Session(recompiles=(Recompile("0/1", "forward", sessions.MODEL, 8, expected=False, causes=(cause,)),))
     assert " self.n changed: 1 → 2" in _screen(session, 80)
 
 
 def test_torchs_own_reason_is_shown_beside_the_nearest_entry() -> None:
-    cause = Cause("size", "x.size(0)", "8", "4")
+    cause = Cause(CauseKind.SIZE, "x.size(0)", "8", "4")
     reason = "0/1: tensor 'x' size mismatch at index 2. expected 16, actual 17"
     made = Recompile(
         "0/2", "forward", sessions.MODEL, 8, expected=False, causes=(cause,), reason=reason, nearest="0/0"
@@ -129,17 +129,17 @@ def test_torchs_own_reason_is_shown_beside_the_nearest_entry() -> None:
 
 
 def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None:
-    batch = Cause("size", "x.size(0)", "8", "3", is_open=True)
+    batch = Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)
     made = Recompile("0/1", "forward", sessions.MODEL, 8, True, (batch,), why_expected="Once.", nearest="0/0")
     assert "nothing to change" not in _screen(Session(recompiles=(made,)), 80)
-    mode = replace(made, causes=(Cause("training_mode", "self.training", "True", "False"),))
+    mode = replace(made, causes=(Cause(CauseKind.TRAINING_MODE, "self.training", "True", "False"),))
     assert "nothing to change" in _screen(Session(recompiles=(mode,)), 80)
 
 
 def test_a_fast_run_says_what_it_left_out() -> None:
     session = Session(environment=Environment(fast=True))
     shown = " ".join(_screen(session, 80).split())
-    assert "fast: graphs were not lowered; kernels, fusion, attention, backward graphs and sizes" in shown
+    assert "Fast run: graphs were not lowered, so kernels, fusion, attention, backward graphs and sizes" in shown
 
 
 def test_words_of_the_inside_are_not_used() -> None:

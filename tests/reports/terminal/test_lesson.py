@@ -12,7 +12,7 @@ from tests.support.sessions import HOSTILE_TEXT
 BRANCH = Entry(
     title="a branch on a tensor's value",
     why="Python branches on a tensor's value, which is known only when the graph has run.",
-    fix="Compute both sides and choose with torch.where, or use torch.cond.",
+    fix="Compute both sides and select with torch.where, or use torch.cond.",
     before="if x.sum() > 0:\n    x = x * 2\nreturn x\n",
     after="return torch.where(x.sum() > 0, x * 2, x)\n",
     switch="torch._dynamo.config.capture_scalar_outputs = True",

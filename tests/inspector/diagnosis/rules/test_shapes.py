@@ -92,7 +92,7 @@ def test_nobody_is_sent_to_edit_torch():
         2, "GB0055", owner=Owner.TORCH, called="call_function args: UserDefinedObjectVariable(ScriptObject)"
     )
     (found,) = wrappers.torchs_own(scene(ran("def forward(x):\n    return f(x)", quantized)))
-    assert found.text.startswith("net.py:2: leave this model in eager")
+    assert found.text.startswith("net.py:2: run this model eagerly")
     assert not list(wrappers.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
 
 

@@ -49,7 +49,7 @@ def test_a_number_that_a_library_branches_on_is_kept_or_patched():
     text = written("flag = x.any().item()", "y = 1 if flag else 2", "return y")
     constant, kept = values.branched_numbers(scene(ran(text, broken(4, file=LIBRARY), file=LIBRARY)))
     assert edited(constant) == ["flag = False"]
-    assert "put False in place of `x.any().item()` if no call of yours needs the other case" in constant.text
+    assert "replace `x.any().item()` by False if none of your calls needs the other case" in constant.text
     assert constant.only_checked
     assert "kit branches on this value (line 5)" in kept.text
     number = text.replace("any", "max")
