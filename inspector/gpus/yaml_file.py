@@ -137,5 +137,5 @@ def _name(key: object, file: Path) -> str:
     """Check the name of an entry."""
     name = canonical(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else ""
     if not is_name(name):
-        raise TargetError(f"{file}: {shown(key)} is not a name for a GPU", NAMES)
+        raise TargetError(f"{file}: {shown(key)} is not a valid GPU name", NAMES)
     return name

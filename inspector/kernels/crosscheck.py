@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.model.kernels import Kernel, Launch, Stage
+from ctrace.inspector.words.counting import count
 
 
 def miscounted_kernels(raw: Raw) -> Iterator[str]:
@@ -23,8 +24,8 @@ def miscounted_kernels(raw: Raw) -> Iterator[str]:
             reached = made.counted or reached
         if part.counted > reached:
             yield (
-                f"graph {id_} ({stage}): torch's generated_kernel_count includes {part.counted - reached} "
-                "kernels after the last one in the log; some may be missing"
+                f"graph {id_} ({stage}): torch's generated_kernel_count includes "
+                f"{count(part.counted - reached, 'kernel')} after the last one in the log; some may be missing"
             )
 
 

@@ -71,7 +71,7 @@ def entry(read: AtHand, table: Mapping[str, Listed], name: str | None = None) ->
     known = same_device(table, read.facts["title"], read.facts.get("processors"))
     gpu_name = canonical(_slug(read.facts["title"], known) if name is None else name)
     if not is_name(gpu_name):
-        raise TargetError(f"--read {shown(name)} is not a name for a GPU", NAMES)
+        raise TargetError(f"--read {shown(name)}: not a valid GPU name", NAMES)
     return "\n".join(_lines(gpu_name, read, known)) + "\n"
 
 
