@@ -160,19 +160,19 @@ def _branches(scene: Scene) -> None:
     for step in scene.free():
         if step.instruction.opname.startswith(_BRANCHES) and step.taken:
             form = step.taken[-1].form
-            text = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
+            test = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
             line = line_words(step.instruction.line)
-            text = f"branches on {text}, as {line} does; each side continues separately"
-            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {text}"))
+            text = f"branches on {test}, as {line} does; each side continues separately"
+            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {test}"))
 
 
 def _changes(scene: Scene) -> None:
     for step in scene.free():
         drop = scene.dropped(step) if called_by(step) is not None else None
-        text = change_by(step) if drop is None else change_by_call(step)
-        if text:
-            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {text}"
-            role = Role(PieceKind.CHANGE, text, early=f"to replay: {text}")
+        change = change_by(step) if drop is None else change_by_call(step)
+        if change:
+            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {change}"
+            role = Role(PieceKind.CHANGE, text, early=f"to replay: {change}")
             scene.whole(step, role)
             if drop is not None:
                 scene.claims.claim(drop.index, role)

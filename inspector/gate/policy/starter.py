@@ -40,14 +40,14 @@ _OTHER_SCENARIOS = """\
 #    dynamic: null
 #    fullgraph: false
 
-# What to generate code for. ctrace targets lists the GPUs; none must be present.
+# What to generate code for. ctrace targets lists the GPUs; none is required.
 """
 _TARGETS = "#targets: [cpu, h100]\n"
 _LIMITS = """
 # Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
 
-# Maximum values. A count without a limit must not get worse than in ctrace.lock.
+# Maximum values. A count without a limit may not exceed the one in ctrace.lock.
 #limits:
 #  breaks: {user: 0, library: 3, torch: 0}  # graph breaks, by whose code
 #  skipped: 0             # functions that run eagerly as a whole

@@ -224,7 +224,7 @@ class TestAFileOfTheUser:
         with pytest.raises(TargetError, match="defines 2 GPUs: a, b") as caught:
             gpu_named(str(file))
         assert caught.value.todo == f"pick one: --target {file}:a"
-        with pytest.raises(TargetError, match="no GPU c in it"):
+        with pytest.raises(TargetError, match="defines no GPU c"):
             gpu_named(f"{file}:c")
 
     @pytest.mark.parametrize("name", ["no.yaml", "no/such.yml:a", "../gpus.YAML"])

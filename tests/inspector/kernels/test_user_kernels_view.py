@@ -36,8 +36,8 @@ def test_one_line_counts_kernels_calls_and_what_torch_assumed() -> None:
     assert in_one_line(Session()) == ""
     assert in_one_line(Session(user_kernels=(ADD,))) == "1 user-written Triton kernel, 1 call"
     assert in_one_line(SESSION) == (
-        "4 user-written Triton kernels, 4 calls; of 2 torch had to assume that all tensors are written; "
-        "for 1 no code was written"
+        "4 user-written Triton kernels, 4 calls; for 2 calls, torch assumes that all tensors are written; "
+        "no code was generated for 1"
     )
 
 

@@ -53,8 +53,8 @@ def test_a_clone_is_not(project: Path) -> None:
     run = made()
     (run.folder / "made-here").unlink()
     assert refused(run) == (
-        f"the last run, {run.name}, would run model.py again, but nothing proves that it was captured here\n"
-        "if that is what you want, name it: ctrace kernels model.py --target h100 --train"
+        f"cannot rerun model.py of the last run, {run.name}: nothing proves that it was captured here\n"
+        "to run it anyway, name it: ctrace kernels model.py --target h100 --train"
     )
 
 
