@@ -227,7 +227,7 @@ def _claimed(scene: Scene, value: Value) -> Role | None:
 
 
 def _moves(scene: Scene) -> None:
-    """Give instructions that only move values the role of the next one; before user code they prepare its values."""
+    """Return instructions that only move values the role of the next one; before user code they prepare its values."""
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
             scene.claims.claim(step.index, scene.frame)
