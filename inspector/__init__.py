@@ -1,1 +1,1 @@
-"""What ctrace knows: capture a run, read its log, build a Session, ask it questions."""
+"""Capture a run, read its log, build a Session from it, and answer questions about it."""

@@ -1,4 +1,4 @@
-"""ctrace from Python: `with ctrace.trace() as t: ...` and `ctrace.explain(fn, *args)`; both give a Session."""
+"""The Python API: `with ctrace.trace() as t: ...` and `ctrace.explain(fn, *args)`; both produce a Session."""
 
 import tempfile
 import time
@@ -15,20 +15,20 @@ from ctrace.inspector.session.build import build as build_session
 
 
 class Trace:
-    """What a `trace()` block showed."""
+    """The result of a `trace()` block."""
 
     def __init__(self) -> None:
         self._session: Session | None = None
 
     @property
     def session(self) -> Session:
-        """The session; it is there when the block has ended.
+        """The session, available after the block ends.
 
         Raises:
             RuntimeError: the block is still running.
         """
         if self._session is None:
-            msg = "the trace() block is still running; its session is there when it has ended"
+            msg = "the trace() block is still running; its session is available after the block ends"
             raise RuntimeError(msg)
         return self._session
 
@@ -37,9 +37,9 @@ class Trace:
 def trace(*, build: bool = False) -> Iterator[Trace]:
     """Record what torch.compile does in this block.
 
-    Functions that were compiled before the block keep their compiled code and show nothing. By default kernels are
-    emitted and not built, and what the block compiles runs eagerly; torch compiles it for real after the block. With
-    `build`, torch.compile does all it ever does.
+    Functions compiled before the block keep their compiled code and do not appear. By default, kernels are emitted but
+    not built, and code compiled in the block runs eagerly; torch compiles it for real after the block. With `build`,
+    torch.compile runs unchanged.
 
     Raises:
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
@@ -58,7 +58,7 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
 
 
 def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwargs: Any) -> Session:
-    """Compile a function or module, call it twice with these arguments, and say what torch.compile did.
+    """Compile a function or module, call it twice with these arguments, and report what torch.compile did.
 
     Raises:
         Exception: whatever the function raises.
@@ -82,10 +82,10 @@ def observe(
     calls: int = 2,
     owned: tuple[str, ...] = (),
 ) -> Session:
-    """Compile a function or module as if nothing had been compiled in this process, and call it, to check it.
+    """Compile a function or module from a clean state in this process and call it, to check it.
 
-    `inputs` are a tuple of arguments, one tensor, a dict of keywords, or a list of these: one for each way to call it,
-    and so often it is called with each. Everything that Dynamo compiled before and now is dropped.
+    `inputs` is a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these. The function runs
+    `calls` times with each. Dynamo's compiled code is dropped before and after.
 
     Raises:
         TargetError: the inputs or options are wrong, or the model is compiled already.
@@ -96,7 +96,7 @@ def observe(
     from ctrace.inspector.capture.core.callers import without_our_frames
     from ctrace.inspector.capture.inprocess import call_afresh
 
-    __tracebackhide__ = True  # pytest shows what is the user's
+    __tracebackhide__ = True  # pytest hides this frame and shows the user's
     began = time.perf_counter()
     failed: BaseException | None = None
     with _temporary_log() as log:
@@ -105,7 +105,7 @@ def observe(
         except EagerError as error:
             failed = error.__cause__
         session = build_session(read(log), _target(function), seconds=time.perf_counter() - began)
-    if failed is not None:  # out here, so that it keeps its own cause and gets no other
+    if failed is not None:  # raised outside of the `except`, so that the error keeps its original cause
         raise failed.with_traceback(without_our_frames(failed.__traceback__))
     return session
 

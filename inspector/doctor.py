@@ -1,4 +1,4 @@
-"""Examine the machine: versions, compiler, device, and a probe of every hook, made by a child process."""
+"""Examine the machine: versions, compiler, device, and every hook, which a child process probes."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -29,7 +29,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything; nothing of torch is imported in this process."""
+    """Run all checks, without importing torch in this process."""
     return [_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed()]
 
 
@@ -53,20 +53,20 @@ def _triton() -> Finding:
     try:
         return Finding("triton", True, metadata.version("triton"))
     except metadata.PackageNotFoundError:
-        return Finding("triton", True, "not installed; needed only for kernels of a GPU, also with --target")
+        return Finding("triton", True, "not installed; only GPU kernels need it, including with --target")
 
 
 def _assembler() -> Finding:
-    """Look for the assembler that comes with Triton, which makes a kernel's last stage for a GPU of NVIDIA's."""
+    """Look for ptxas, the assembler that Triton ships and that produces the machine code for NVIDIA GPUs."""
     spec = importlib.util.find_spec("triton")
     folders = (spec.submodule_search_locations if spec else None) or []
     found = next((path for folder in folders if (path := Path(folder) / _PTXAS).exists()), None)
-    return Finding("ptxas", True, str(found or "none; without it --target shows no registers and no machine code"))
+    return Finding("ptxas", True, str(found or "not found; without it --target shows no registers and no machine code"))
 
 
 def _compiler() -> Finding:
     found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
-    return Finding("C++ compiler", True, found or "none; needed only with --build")
+    return Finding("C++ compiler", True, found or "not found; only --build needs it")
 
 
 def _probed() -> list[Finding]:
@@ -75,7 +75,7 @@ def _probed() -> list[Finding]:
     try:
         answer = answer_of(python("ctrace.inspector.capture.probe"), _SECONDS)
     except TimeoutError:
-        return [Finding("hooks", False, f"the probe gave no answer in {_SECONDS} s", "report it, with this output")]
+        return [Finding("hooks", False, f"the probe did not answer within {_SECONDS} s", "report it with this output")]
     except OSError as error:
         why = cannot_start(error)
         return [Finding("hooks", False, why.what, why.todo)]
@@ -83,5 +83,5 @@ def _probed() -> list[Finding]:
         probes = json.loads(answer.out)
     except ValueError:
         last = answer.last_line
-        return [Finding("hooks", False, f"the probe did not work: {last}", "report it, with this output")]
+        return [Finding("hooks", False, f"the probe failed: {last}", "report it with this output")]
     return [Finding(each["name"], each["ok"], each["found"], each.get("todo", "")) for each in probes]

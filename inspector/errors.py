@@ -1,4 +1,4 @@
-"""The errors that ctrace raises on purpose, and the exit codes they end in."""
+"""The errors that ctrace raises on purpose, and their exit codes."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -13,7 +13,7 @@ class Exit(IntEnum):
     USAGE = 2
     """The command line, the target, the policy or a run file is wrong."""
     PROGRAM = 3
-    """The user's program raised, crashed, was cut off or ran out of time, or a model file ended the process."""
+    """The user's program raised, crashed, was cut off or timed out, or a model file ended the process."""
     UNTRUSTED = 4
     """`check`: nothing compiled, the log was cut off, or the sources disagree."""
     BUG = 70
@@ -21,10 +21,10 @@ class Exit(IntEnum):
 
 
 class CtraceError(Exception):
-    """Something is wrong that the user can put right: one line what, one line what to do.
+    """A problem that the user can fix: one line says what is wrong, one line says what to do.
 
-    `cli/main.py` catches it, prints both lines to stderr and ends with `exit_code`; besides, only a comparison of
-    several GPUs does, to go on with the others.
+    `cli/main.py` catches it, prints both lines to stderr and exits with `exit_code`. A comparison of several GPUs also
+    catches it, to continue with the other GPUs.
     """
 
     exit_code = Exit.USAGE
@@ -40,11 +40,11 @@ class TargetError(CtraceError):
 
 
 class SelectionError(TargetError):
-    """What a view was asked for by one of its options is not in the run.
+    """An option of a view selects something that is not in the run.
 
     Args:
-        option: what narrows the view: `graph`, `kernel`; the command line spells it with dashes.
-        what: the value that was asked for, a colon, and what is wrong with it.
+        option: the option that narrows the view, such as `graph`; the command line spells it with dashes.
+        what: the requested value, a colon, and what is wrong with it.
     """
 
     def __init__(self, option: str, what: str, todo: str) -> None:
@@ -56,7 +56,7 @@ class RunError(CtraceError):
 
 
 class SettingsError(CtraceError):
-    """The project's own settings, `[tool.ctrace]` in pyproject.toml, are wrong."""
+    """The project's settings, `[tool.ctrace]` in pyproject.toml, are wrong."""
 
 
 class PolicyError(CtraceError):
@@ -72,14 +72,14 @@ class SetupError(CtraceError):
 
 
 class DumpError(CtraceError):
-    """The folder of a dump holds something else, or cannot be written."""
+    """The target folder of a dump contains other files, or cannot be written."""
 
 
 _MOST_NAMES = 8
 
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return what to do about an unknown name: the nearest known one, else `otherwise`, else what there is."""
+    """Return advice on an unknown name: the nearest known name, else `otherwise`, else the list of known names."""
     from difflib import get_close_matches  # slow to import, and only needed when something is wrong
 
     names = list(dict.fromkeys(known))

@@ -1,15 +1,15 @@
-"""Is there a torch that ctrace can work with? Asked without importing it."""
+"""Check the installed versions of torch and Triton without importing them."""
 
 from ctrace.inspector.errors import SetupError
 
 OLDEST = (2, 11)
 NEWEST = (2, 15)
-"""The newest release that ctrace was made for; newer ones are tried, and said to be untried."""
+"""The newest release that ctrace is tested with; newer ones run with a note that they are untested."""
 
 
 def torch_version() -> str | None:
-    """Give torch's installed version, or None."""
-    from importlib import metadata  # slow to import, and not needed to look at a saved run
+    """Return the installed version of torch, or None."""
+    from importlib import metadata  # slow to import, and views of saved runs do not need it
 
     try:
         return metadata.version("torch")
@@ -21,7 +21,7 @@ def check_torch() -> None:
     """Refuse to start without a supported torch.
 
     Raises:
-        SetupError: there is no torch, or one too old.
+        SetupError: torch is missing or too old.
     """
     version = torch_version()
     oldest = ".".join(map(str, OLDEST))
@@ -34,10 +34,10 @@ def check_torch() -> None:
 
 
 def check_triton() -> None:
-    """Refuse to emit code for a GPU without the compiler that it is emitted for: Inductor asks it for what it can do.
+    """Refuse to emit code for a GPU without Triton: Inductor queries Triton's features while it generates code.
 
     Raises:
-        SetupError: there is no Triton.
+        SetupError: Triton is not installed.
     """
     from importlib.util import find_spec
 
@@ -46,13 +46,13 @@ def check_triton() -> None:
 
 
 def is_untried(version: str) -> bool:
-    """Whether this torch is newer than ctrace knows."""
+    """Whether this torch is newer than the newest release that ctrace is tested with."""
     release = release_of(version)
     return release is not None and release > NEWEST
 
 
 def release_of(version: str) -> tuple[int, int] | None:
-    """Give major and minor of a version; None: it is no release number."""
+    """Return the major and minor version, or None if this is not a release number."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Bytecode before and after Dynamo: `view.py` pairs the two.
+"""Bytecode before and after Dynamo.
 
-`decompile/` writes code as Python, `rewrites/` explains changes. Start in `view.py`.
+`decompile/` turns bytecode into Python, `rewrites/` explains the changes. Start in `view.py`.
 """

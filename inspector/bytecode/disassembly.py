@@ -1,4 +1,4 @@
-"""From a code object to data, and to JSON; only the Python that made the code object can read it."""
+"""Convert a code object to data and JSON; only the Python version that compiled it can read it."""
 
 import dis
 import sys
@@ -13,7 +13,7 @@ _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def disassembled(code: CodeType) -> Code:
-    """Make data of a code object of this Python, nested functions included."""
+    """Convert a code object of this Python to data, including nested functions."""
     return Code(
         python=_VERSION,
         name=code.co_name,
@@ -42,7 +42,7 @@ def _constant(value: Any) -> Constant:
 
 
 def constant_text(value: Any) -> str:
-    """Write a constant as source; what is not a plain value of Python's by its class, and without its own repr."""
+    """Return a constant as source; other than plain Python values, only the class: `repr` may run user code."""
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
@@ -56,10 +56,10 @@ def constant_text(value: Any) -> str:
 
 
 def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruction:
-    # Asked for here: dis of 3.11 does not resolve the constant of KW_NAMES.
+    # Looked up here because dis in 3.11 does not resolve the constant of KW_NAMES.
     constant = constants[found.arg] if found.opcode in dis.hasconst and found.arg is not None else None
     is_jump = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
-    # Said here: dis of 3.13 writes a label of its own, such as `to L2`.
+    # Formatted here because dis in 3.13 prints labels, such as `to L2`.
     text = f"to {found.argval}" if is_jump else found.argrepr
     return Instruction(
         offset=found.offset,
@@ -72,13 +72,13 @@ def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruct
 
 
 def _handlers(code: CodeType) -> list[Handler]:
-    # A private name of dis, the same from 3.11 to 3.14; the table itself is documented nowhere else.
+    # A private function of dis, the same from 3.11 to 3.14; there is no public parser for this table.
     parse = dis._parse_exception_table  # type: ignore[attr-defined]
     return [Handler(each.start, each.end, each.target, each.depth, bool(each.lasti)) for each in parse(code)]
 
 
 def code_as_json(code: Code) -> dict[str, Any]:
-    """Write a code as JSON; instructions are lists, as there are many."""
+    """Return a code as JSON; instructions are lists to save space."""
     return {
         "python": code.python,
         "name": code.name,

@@ -1,4 +1,4 @@
-"""What the new code of a function does, in a few words: its graph, what runs in eager, and where it goes on."""
+"""Outline a function's rewritten code in a few words: its graph, what runs eagerly, and where it continues."""
 
 from collections.abc import Iterator
 
@@ -11,25 +11,25 @@ _MOST_LINES = 3
 
 
 def outline(session: Session, each: Explained) -> tuple[str, ...]:
-    """Say what happens, in order; source text comes from the log."""
-    told: list[str] = []
+    """Return the steps in order; source text comes from the log."""
+    steps: list[str] = []
     changes = _changes(each)
     for piece in each.pieces:
         match piece.kind:
             case PieceKind.GRAPH if piece.text.startswith("calls"):
-                told.append(piece.text)
-                told += [f"replays side effects in {count(changes, 'write')}"] if changes else []
+                steps.append(piece.text)
+                steps += [f"replays side effects in {count(changes, 'write')}"] if changes else []
             case PieceKind.BRANCH if piece.text.startswith("branches"):
-                told.append(piece.text.partition(";")[0])
+                steps.append(piece.text.partition(";")[0])
             case PieceKind.COMPREHENSION if piece.text.startswith("runs"):
-                told.append(piece.text)
+                steps.append(piece.text)
             case PieceKind.OWN:
-                told.append(_OWN)
+                steps.append(_OWN)
             case PieceKind.RESUME if piece.text.startswith("goes on"):
-                told.append(_goes_on(piece))
-            case PieceKind.RETURN if piece.text.startswith("returns") and not changes and len(told) < 2:
-                told.append("returns")
-    return tuple(_with_own(dict.fromkeys(told), _own_lines(session, each)))
+                steps.append(_goes_on(piece))
+            case PieceKind.RETURN if piece.text.startswith("returns") and not changes and len(steps) < 2:
+                steps.append("returns")
+    return tuple(_with_own(dict.fromkeys(steps), _own_lines(session, each)))
 
 
 _OWN = "own"
@@ -47,14 +47,16 @@ def _goes_on(piece: Piece) -> str:
 
 
 def _own_lines(session: Session, each: Explained) -> list[str]:
-    """Write the user's lines that stay."""
+    """Describe the user's lines that remain."""
     source = session.listings.get(each.codes.before.file, "").splitlines()
     lines = sorted({line for row in rows(each) if _is_own(row) and (line := line_of(each, row)) is not None})
     if len(lines) > _MOST_LINES:
-        return [f"lines {lines[0]} to {lines[-1]} in eager"]
+        return [f"lines {lines[0]} to {lines[-1]} run eagerly"]
     traced = {line_of(each, row) for row in rows(each) if _is_traced(each, row)}
-    told = [(f"part of line {line}" if line in traced else f"line {line}", line) for line in lines]
-    return [f"{name} in eager{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for name, line in told]
+    named = [(f"part of line {line}" if line in traced else f"line {line}", line) for line in lines]
+    return [
+        f"{name} runs eagerly{f': {source[line - 1].strip()}' if line <= len(source) else ''}" for name, line in named
+    ]
 
 
 def _is_own(row: Row) -> bool:
@@ -62,13 +64,13 @@ def _is_own(row: Row) -> bool:
 
 
 def _is_traced(each: Explained, row: Row) -> bool:
-    """Whether a line of the diff is work of the user's that Dynamo traced; torch loads anew what stays works on."""
+    """Whether a line of the diff is user work that Dynamo traced; loads do not count, since torch repeats them."""
     works = not instruction(each, row).opname.startswith(_LOADS)
     return works and row.piece is not None and row.piece.kind is PieceKind.TRACED
 
 
-def _with_own(told: dict[str, None], own: list[str]) -> Iterator[str]:
-    for text in told:
+def _with_own(steps: dict[str, None], own: list[str]) -> Iterator[str]:
+    for text in steps:
         if text == _OWN:
             yield from own
         else:

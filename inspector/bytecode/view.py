@@ -1,4 +1,4 @@
-"""What torch.compile made of the bytecode of each function: which functions, what changed, and what it is for."""
+"""How Dynamo rewrote the bytecode of each function: what changed, and what each new piece is for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ctrace.inspector.model.session import Compilation, Session
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One compilation of a function, and how many instructions it has before and after."""
+    """One compilation of a function, with its number of instructions before and after."""
 
     compilation: Compilation
     before: int
@@ -26,39 +26,39 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCode:
-    """A function that Dynamo rewrote; its resume functions, by the line they go on at, are below it."""
+    """A function that Dynamo rewrote, with its resume functions in the order of the lines where they continue."""
 
     name: str
-    """Qualified."""
+    """The qualified name."""
     file: str
     line: int
     resumes_at: int | None
     """For a resume function, the line of the break."""
     compiled: tuple[Compiled, ...]
-    """In order; those beyond the first are recompiles."""
+    """In order; all after the first are recompilations."""
     resumes: tuple["FunctionCode", ...] = ()
 
     @property
     def all(self) -> tuple[Compiled, ...]:
-        """Its compilations, and those of its resume functions."""
+        """Its compilations and those of its resume functions."""
         return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The new code of a compilation beside the old one."""
+    """The code of a compilation after and before the rewrite."""
 
     compiled: Compiled
     codes: Rewritten
     edits: tuple[Edit, ...]
     pieces: tuple[Piece, ...]
-    """What each instruction of the new code is for; every one is in a piece."""
+    """What the instructions of the new code are for; every instruction is in a piece."""
     old: tuple[Piece, ...]
-    """Where the instructions of the old code are that are not in the new one."""
+    """What happened to old instructions that are not in the new code."""
 
 
 def function_codes(session: Session) -> tuple[FunctionCode, ...]:
-    """List the functions whose bytecode the run has, in the order in which Dynamo met them."""
+    """List the functions whose bytecode the run has, in the order in which Dynamo traced them."""
     frames: dict[str, list[Compiled]] = {}
     for each in session.compilations:
         if (codes := session.codes.get(each.id)) is not None:
@@ -84,7 +84,7 @@ def _with_resumes(frame: str, made: Mapping[str, FunctionCode], owners: Mapping[
 
 
 def _owners(session: Session, made: Mapping[str, FunctionCode]) -> dict[str, str]:
-    """Say under which function, by frame, each one is: a resume function under the one it resumes."""
+    """Map each function's frame to the frame that owns it: a resume function belongs to the function it resumes."""
     callers: dict[str, str] = {}
     for frame, function in made.items():
         for compiled in function.compiled:
@@ -105,7 +105,7 @@ def _owner(frame: str, made: Mapping[str, FunctionCode], callers: Mapping[str, s
 
 
 def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:
-    """Take the last function of that name in the file that begins before; itself, where there is none."""
+    """Return the last earlier function with that name in the file, or the function itself if there is none."""
     resume = made[frame]
     name = resume.name.rpartition(".")[2]
     above = [
@@ -119,7 +119,7 @@ def _nearest(frame: str, made: Mapping[str, FunctionCode]) -> str:
 
 
 def explained(session: Session, compiled: Compiled) -> Explained:
-    """Align the code of a compilation, and say what each piece of the new one is for."""
+    """Align old and new code of a compilation, and explain each piece of the new code."""
     compile_id = compiled.compilation.id
     codes = session.codes[compile_id]
     steps = walked(codes.after)
@@ -132,13 +132,13 @@ def explained(session: Session, compiled: Compiled) -> Explained:
 
 
 def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[int]) -> list[Role | None]:
-    """Say of each instruction of the old code that is not in the new one where it went."""
+    """Return what happened to each old instruction that is not in the new code."""
     code = codes.before
     runs = reachable(code)
     later = _later(codes, session) | in_comprehensions(code, codes.after)
     begin = old_begin(code) if resume_point(code) is not None else 0
     has_graph = any(graph.id == compile_id for graph in session.graphs)
-    traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; graph {compile_id} stands for it' if has_graph else ''}")
+    traced = Role(PieceKind.TRACED, f"traced by Dynamo{f'; replaced by graph {compile_id}' if has_graph else ''}")
     roles: list[Role | None] = []
     for at in range(len(code.instructions)):
         if at in kept:
@@ -153,13 +153,13 @@ def _old_roles(session: Session, compile_id: str, codes: Rewritten, kept: set[in
 
 
 def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
-    """Find what resume functions go on with, by index in the old code."""
+    """Map indexes of the old code to the resume functions that continue with them."""
     found: dict[int, Role] = {}
     for name in codes.after.names:
         at = resume_index(name, codes.before) if name.startswith(CALLED) else None
         if at is not None:
             ids = resume_of(name, codes.before, session.codes).ids
-            where = f"the resume function {', '.join(ids)}" if ids else "a resume function, which was not compiled"
+            where = f"the resume function {', '.join(ids)}" if ids else "a resume function that was not compiled"
             text = f"left to {where}"
             role = Role(PieceKind.LATER, text, ids)
             for index in reachable(codes.before, at):
@@ -168,23 +168,23 @@ def _later(codes: Rewritten, session: Session) -> dict[int, Role]:
 
 
 _PROLOGUE = Role(
-    PieceKind.PROLOGUE, "torch's start of a resume function: takes the values over, and jumps to where it goes on"
+    PieceKind.PROLOGUE, "prologue of a resume function: restores the values and jumps to where it continues"
 )
-_DEAD = Role(PieceKind.DEAD, "the rest of the function: never runs in this resume function")
+_DEAD = Role(PieceKind.DEAD, "rest of the original function: never runs in this resume function")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the diff: an instruction of the old code, of the new one, or of both."""
+    """One line of the diff: an instruction of the old code, the new code, or both."""
 
     before: int | None
     after: int | None
     piece: Piece | None
-    """What the instruction is for, or where it went."""
+    """What the instruction is for, or what happened to it."""
 
 
 def rows(each: Explained) -> tuple[Row, ...]:
-    """Give the diff line by line."""
+    """Return the diff line by line."""
     new = {at: piece for piece in each.pieces for at in range(piece.first, piece.last + 1)}
     old = {at: piece for piece in each.old for at in range(piece.first, piece.last + 1)}
     found = []
@@ -200,14 +200,14 @@ def rows(each: Explained) -> tuple[Row, ...]:
 
 
 def instruction(each: Explained, row: Row) -> Instruction:
-    """Give the instruction of a line: the new one, where there are both."""
+    """Return the instruction of a line, the new one if both exist."""
     if row.after is not None:
         return each.codes.after.instructions[row.after]
     return each.codes.before.instructions[row.before or 0]
 
 
 def line_of(each: Explained, row: Row) -> int | None:
-    """Give the source line of a line of the diff: for an instruction in both codes, that of the old one."""
+    """Return the source line of a line of the diff, from the old code if the instruction is in both."""
     if row.before is not None:
         return each.codes.before.instructions[row.before].line
     return each.codes.after.instructions[row.after or 0].line

@@ -1,4 +1,4 @@
-"""What a system error means for somebody whose file could not be written, and what to do about it."""
+"""Explain system errors when a file cannot be written, and how to fix them."""
 
 import errno
 
@@ -8,7 +8,7 @@ _REMEDIES = {
     errno.EDQUOT: f"free some space (ctrace runs --prune 3), {_ELSEWHERE}",
     errno.EFBIG: f"allow larger files (ulimit -f unlimited), {_ELSEWHERE}",
     errno.EMFILE: "allow more open files: ulimit -n 1024",
-    errno.ENFILE: "close other programs: the system has no more open files to give",
+    errno.ENFILE: "close other programs: the system is out of file handles",
     errno.ENOENT: "keep runs where the program does not delete them: CTRACE_DIR=/path/to/folder",
     errno.EIO: f"check the disk, {_ELSEWHERE}",
 }
@@ -17,16 +17,16 @@ _FORBIDDEN = "name a folder that you may write to: CTRACE_DIR=/path/to/folder"
 
 
 def is_of_the_system(error: OSError) -> bool:
-    """Whether the disk or the system refused something; other errors may be mistakes of ours."""
+    """Whether the disk or the system caused the error; other errors may be bugs in ctrace."""
     return error.errno in _OF_THE_SYSTEM
 
 
 def reason(error: OSError) -> str:
-    """Name what went wrong as the system does, to stand in the middle of a sentence."""
+    """Return the system's message, for use inside a sentence."""
     text = error.strerror or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
 
 def remedy(error: OSError, otherwise: str = _FORBIDDEN) -> str:
-    """Say what the user can do about it; `otherwise` where the error is none of a disk or of open files."""
+    """Return what the user can do; `otherwise` for errors that concern neither the disk nor open files."""
     return _REMEDIES.get(error.errno or 0, otherwise)

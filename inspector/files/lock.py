@@ -1,6 +1,6 @@
-"""Let one process of ctrace at a time change a file, and keep what one reads from being deleted by another.
+"""Let one ctrace process at a time change a file, and protect runs that another process reads from deletion.
 
-All locks end with the process that holds them, however it ends.
+The system releases all locks when their process ends.
 """
 
 import os
@@ -17,70 +17,70 @@ else:
 
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
-"""After which a process says what it waits for."""
+"""A process that waits longer says what it is waiting for."""
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextmanager
 def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Keep other processes from writing `path` in the block: each locks a file beside it, which is gone afterwards.
+    """Keep other processes from writing `path` during the block, by a lock file next to it that is deleted afterwards.
 
-    Where the system offers no lock, as on some network drives, `say` hears so and the block runs.
+    Without lock support, as on some network drives, the block runs unlocked and `say` gets a warning.
     """
-    beside = path.with_name(f".{path.name}.lock")
-    held = _taken(beside, path.name, say)
+    lock_file = path.with_name(f".{path.name}.lock")
+    descriptor = _acquire(lock_file, path.name, say)
     try:
         yield
     finally:
-        if held is not None:
-            _give_up(beside, held)
+        if descriptor is not None:
+            _release(lock_file, descriptor)
 
 
-def _taken(beside: Path, name: str, say: Callable[[str], None]) -> int | None:
-    """Wait for the lock. A file that was replaced meanwhile, or that its last holder deleted, is no lock any more."""
-    began, has_said = time.monotonic(), False
+def _acquire(lock_file: Path, name: str, say: Callable[[str], None]) -> int | None:
+    """Wait for the lock. A lock file that was replaced or deleted meanwhile does not count."""
+    began, has_warned = time.monotonic(), False
     while True:
         try:
-            if (held := _attempt(beside)) is not None:
-                return held
+            if (descriptor := _try_acquire(lock_file)) is not None:
+                return descriptor
         except OSError as error:
             why = error.strerror or type(error).__name__
             say(f"ctrace: {name} cannot be locked ({why}); another ctrace may write it at the same time")
             return None
-        if not has_said and time.monotonic() - began > _PATIENCE_SECONDS:
+        if not has_warned and time.monotonic() - began > _PATIENCE_SECONDS:
             say(f"ctrace: waiting for another ctrace to finish writing {name}")
-            has_said = True
+            has_warned = True
         time.sleep(_POLL_SECONDS)
 
 
-def _attempt(beside: Path) -> int | None:
-    """Lock the file that stands for the lock; None: another process has it.
+def _try_acquire(lock_file: Path) -> int | None:
+    """Try to lock the lock file; None if another process has the lock.
 
     Raises:
-        OSError: the file cannot be made, or this file system knows no locks.
+        OSError: the file cannot be created, or the file system does not support locks.
     """
-    held = os.open(beside, _OPEN, 0o666)
+    descriptor = os.open(lock_file, _OPEN, 0o666)
     is_locked = False
     try:
-        is_locked = _try(held) and _is_at(held, beside)
+        is_locked = _try_lock(descriptor) and _is_at(descriptor, lock_file)
     finally:
         if not is_locked:
-            os.close(held)
-    return held if is_locked else None
+            os.close(descriptor)
+    return descriptor if is_locked else None
 
 
-def _try(descriptor: int) -> bool:
-    """Lock an open file; False: another process has it.
+def _try_lock(descriptor: int) -> bool:
+    """Try to lock an open file; False if another process has locked it.
 
     Raises:
-        OSError: this file system knows no locks.
+        OSError: the file system does not support locks.
     """
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # msvcrt raises the second
+    except (BlockingIOError, PermissionError):  # msvcrt raises PermissionError
         return False
     return True
 
@@ -92,16 +92,16 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _give_up(beside: Path, held: int) -> None:
-    """Delete the file while it is still locked: whoever waits for it sees that, and makes another."""
-    with suppress(OSError):  # Windows deletes no open file; an empty one that stays locks nothing
-        beside.unlink()
-    os.close(held)
+def _release(lock_file: Path, descriptor: int) -> None:
+    """Delete the file while it is still locked: waiting processes notice and create a new one."""
+    with suppress(OSError):  # Windows cannot delete an open file; a leftover empty file locks nothing
+        lock_file.unlink()
+    os.close(descriptor)
 
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Keep `unused` from holding for a folder in the block; where there are no such locks, nothing does."""
+    """Mark a folder as used during the block, so that `unused` yields False; without lock support, do nothing."""
     with _opened(folder) as descriptor:
         if descriptor is not None:
             _share(descriptor)
@@ -110,7 +110,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def unused(folder: Path) -> Iterator[bool]:
-    """Say whether no other process uses a folder, and keep it so in the block."""
+    """Yield whether no other process uses a folder, and keep others out during the block."""
     with _opened(folder) as descriptor:
         yield descriptor is None or _is_free(descriptor)
 
@@ -119,7 +119,7 @@ def unused(folder: Path) -> Iterator[bool]:
 def _opened(folder: Path) -> Iterator[int | None]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    except OSError:  # Windows opens no folder
+    except OSError:  # Windows cannot open a folder
         yield None
         return
     try:
@@ -140,6 +140,6 @@ def _is_free(descriptor: int) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # NFS locks only what is open for writing, and no folder ever is
+    except OSError:  # NFS locks only files that are open for writing, and folders never are
         return True
     return True

@@ -1,4 +1,4 @@
-"""Read JSON that anybody may have written into the dataclasses that it should hold: every field, type and range."""
+"""Read untrusted JSON into dataclasses, and check every field, type and range."""
 
 import json
 import os
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 MOST_BYTES = 64 << 20
-"""Of a file; ours are some KiB, and a message of the user's program may be long."""
+"""Maximum size of a file; ours have a few KiB, but a message of the user's program may be long."""
 MOST = 10**30
-"""The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
+"""The largest number: above all sizes and rates, and far below float overflow."""
 _T = TypeVar("_T")
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """Read a text file that is a file, not a pipe or a device that never ends, and not too long.
+    """Read a text file, but refuse pipes and devices, which may never end, and files that are too long.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no file, is too long or is not UTF-8.
+        ValueError: it is not a regular file, is too long or is not UTF-8.
     """
-    # Without O_NONBLOCK, opening a pipe waits for somebody who writes to it.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("not a regular file")
@@ -36,23 +36,23 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a file that holds one JSON object.
+    """Read a file with one JSON object.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it holds something else, a name twice in an object, or values nested too deeply.
+        ValueError: it has other content, a duplicate name in an object, or values nested too deeply.
     """
     try:
-        data = json.loads(read_text(path), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        data = json.loads(read_text(path), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return typed(dict, data, "the file")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) != len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("an object has the same name twice")
     return data
 
 
@@ -61,10 +61,10 @@ def _refuse_constant(name: str) -> Any:
 
 
 def typed(kind: type[_T], data: Any, what: str) -> _T:
-    """Make a value of a type, such as a dataclass with its fields, of JSON.
+    """Convert JSON to a value of a type, such as a dataclass.
 
     Raises:
-        ValueError: the JSON is of another type or out of range, or lacks a field, or has one that is not known.
+        ValueError: the JSON has another type, is out of range, lacks a field or has an unknown field.
     """
     return cast("_T", _typed(kind, data, what))
 
@@ -79,7 +79,7 @@ def _typed(kind: Any, data: Any, what: str) -> Any:
         value = get_args(kind)[1]
         return {name: _typed(value, each, f"{what}[{name!r:.60}]") for name, each in _of(dict, data, what).items()}
     if is_dataclass(kind):
-        return _made(kind, _of(dict, data, what), what)
+        return _dataclass(kind, _of(dict, data, what), what)
     if issubclass(kind, Enum):
         return _member(kind, data, what)
     return _number(kind, data, what) if kind in (int, float) else _of(kind, data, what)
@@ -100,17 +100,17 @@ def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...
     return tuple(_typed(item, each, f"an item of {what}") for item, each in zip(items, data, strict=True))
 
 
-def _made(kind: Any, data: dict[str, Any], what: str) -> Any:
+def _dataclass(kind: Any, data: dict[str, Any], what: str) -> Any:
     known = {field.name: field for field in fields(kind)}
     if unknown := data.keys() - known:
-        raise ValueError(f"{what} has a field that is not known: {min(unknown)!r:.60}")
-    if missing := [name for name, field in known.items() if name not in data and _is_needed(field)]:
+        raise ValueError(f"{what} has an unknown field: {min(unknown)!r:.60}")
+    if missing := [name for name, field in known.items() if name not in data and _is_required(field)]:
         raise ValueError(f"{what} has no {missing[0]}")
     hints = _hints(kind)
     return kind(**{name: _typed(hints[name], value, name) for name, value in data.items()})
 
 
-def _is_needed(field: Field[Any]) -> bool:
+def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
@@ -127,9 +127,9 @@ def _member(kind: type[Enum], data: Any, what: str) -> Enum:
 
 
 def _number(kind: type[int | float], data: Any, what: str) -> int | float:
-    """Check a number; a whole one is taken for a float too."""
+    """Check a number; an integer is also a valid float."""
     found = _of(int, data, what) if isinstance(data, int) else _of(kind, data, what)
-    if not -MOST <= found <= MOST:  # not a number is in no range
+    if not -MOST <= found <= MOST:  # false for NaN
         raise ValueError(f"{what} is out of range")
     return kind(found)
 

@@ -10,7 +10,7 @@ from typing import IO
 
 
 def working_folder() -> Path:
-    """Return the working directory; where it was deleted, the path that it had for whoever started this process."""
+    """Return the working directory; if it was deleted, its former path from the environment."""
     try:
         return Path.cwd()
     except OSError:
@@ -21,16 +21,16 @@ def write_json(path: Path, data: object) -> None:
     """Write a file whole or not at all.
 
     Raises:
-        OSError: it cannot be written; what was there before is still there.
+        OSError: it cannot be written; the previous content is still there.
     """
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is there and is no file: opening a pipe waits, and a device may never end.
+    """Refuse a path that is not a regular file: opening a pipe blocks, and a device may never end.
 
     Raises:
-        OSError: it is not there, or is no file.
+        OSError: the path does not exist, or is not a regular file.
     """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -40,70 +40,70 @@ def check_regular(path: Path) -> None:
 
 
 def write_text(path: Path, text: str, *, is_precious: bool = False) -> None:
-    """Write a text file whole or not at all; what `is_precious` survives a power cut, too.
+    """Write a text file whole or not at all; with `is_precious`, it also survives a power failure.
 
     Raises:
-        OSError: it cannot be written; what was there before is still there.
+        OSError: it cannot be written; the previous content is still there.
     """
-    # Not tempfile, whose files are private: to give them usual rights, the umask must be set, for all threads at once.
-    made = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    # tempfile creates private files. Usual permissions need the umask, and reading it sets it for all threads.
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
-        with made.open("x", encoding="utf-8", errors="surrogateescape") as file:
+        with temporary.open("x", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             if is_precious:
                 _sync(file)
-        made.replace(path)
+        temporary.replace(path)
     except BaseException:
-        with suppress(OSError):  # the first error is the one that says what is wrong
-            made.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error has the cause
+            temporary.unlink(missing_ok=True)
         raise
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a text file that is not there yet, whole or not at all; of several processes, one succeeds.
+    """Create a text file whole or not at all; of several processes, one succeeds.
 
     Raises:
-        FileExistsError: it is there.
+        FileExistsError: it exists already.
         OSError: it cannot be written.
     """
     path = Path(os.path.realpath(path))
-    made = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    write_text(made, text, is_precious=True)
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    write_text(temporary, text, is_precious=True)
     try:
-        _link(made, path)
+        _link(temporary, path)
     finally:
         with suppress(OSError):
-            made.unlink()
+            temporary.unlink()
 
 
-def _link(made: Path, path: Path) -> None:
-    """Put a file where there is none."""
+def _link(temporary: Path, path: Path) -> None:
+    """Move a file to a path that does not exist yet."""
     try:
-        os.link(made, path)
+        os.link(temporary, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: reserve the name, and put the file there
+    except OSError:  # a file system without links: reserve the name, then replace it
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        made.replace(path)
+        temporary.replace(path)
 
 
 def _sync(file: IO[str]) -> None:
-    """Have the disk take a file before it replaces another: some say only then that they are full (NFS, quotas)."""
+    """Flush a file to disk before it replaces another: NFS and quotas report a full disk only then."""
     file.flush()
     try:
         os.fsync(file.fileno())
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # it knows no such thing
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # fsync is not supported
             raise
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write to what a user names: a link leads on, and a device or a pipe takes the text and stays what it is.
+    """Write to a path from the user: follow links, and write into devices and pipes instead of replacing them.
 
     Raises:
-        OSError: it cannot be written; what was in a file before is still there.
+        OSError: it cannot be written; the previous content of a file is still there.
     """
-    if path.exists() and not path.is_file():  # root may replace even /dev/null by a file
+    if path.exists() and not path.is_file():  # root could replace even /dev/null with a file
         with path.open("w", encoding="utf-8", errors="surrogateescape") as device:
             device.write(text)
     else:
@@ -111,10 +111,10 @@ def write_output(path: Path, text: str) -> None:
 
 
 def append_whole(path: Path, text: str) -> None:
-    """Append to a file, or a device, all of a text or nothing.
+    """Append all of a text to a file or device, or nothing.
 
     Raises:
-        OSError: it cannot be written; what was in a file before is still there.
+        OSError: it cannot be written; the previous content of a file is still there.
     """
     with path.open("ab", buffering=0) as file:
         begins = file.tell() if path.is_file() else None

@@ -1,4 +1,4 @@
-"""How Inductor merged nodes into kernels: `fold.py` makes rounds of events, `why.py` says why a pair was not fused.
+"""How Inductor fuses nodes into kernels: `fold.py` builds rounds from events, `why.py` explains pairs left unfused.
 
 Start in `view.py`.
 """

@@ -1,4 +1,4 @@
-"""From what a log says of fusion to what a Session says: stack traces become the user's lines."""
+"""Turn fusion events of the log into findings: stack traces become the user's lines."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from ctrace.inspector.source.stacks import user_lines
 
 
 def fusions_of(done: Iterable[FusionDone], prefixes: Mapping[str, str]) -> tuple[Fusion, ...]:
-    """Give each graph part's fusion; a fused node has the lines of all its operations."""
+    """Return each graph part's fusion; a fused node has the lines of all its operations."""
     return tuple(_with_lines(each, prefixes) for each in done)
 
 

@@ -1,4 +1,4 @@
-"""Pairs of kernels that share data and stayed two, by the bytes that are moved again because of it."""
+"""Missed fusions: pairs of kernels that share data, by the extra memory traffic they cause."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from ctrace.inspector.model.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Two nodes of the result that share data; each figure is that of this pair alone."""
+    """Two unfused nodes that share data; figures are for this pair alone."""
 
     first: Node
-    """The one that runs first."""
+    """The node that runs first."""
     second: Node
     shared: tuple[Shared, ...]
     """The largest first."""
@@ -23,23 +23,23 @@ class Missed:
 
     @property
     def bytes(self) -> int:
-        """Bytes moved again because the two are not one kernel, as far as it is certain."""
+        """Extra bytes moved because the two are not one kernel, as far as that is certain."""
         return sum(each.bytes for each in self.shared)
 
     @property
     def perhaps(self) -> int:
-        """Bytes that may come to that."""
+        """Extra bytes that may add to that."""
         return sum(each.perhaps for each in self.shared)
 
     @property
     def is_possible(self) -> bool:
-        """Whether Inductor writes the code of at least one of the two."""
+        """Whether Inductor generates the code of at least one of the two."""
         return not self.reason.both_called
 
 
 @dataclass(frozen=True, slots=True)
 class MissedKind:
-    """Missed pairs that are alike: the same ops, lines, bytes and reason, as in the layers of a model."""
+    """Missed pairs with equal ops, lines, bytes and reason, as in the layers of a model."""
 
     example: Missed
     times: int
@@ -47,16 +47,16 @@ class MissedKind:
 
 @dataclass(frozen=True, slots=True)
 class NotFused:
-    """Every pair of the result of one graph part."""
+    """All unfused pairs of one graph part."""
 
     missed: tuple[Missed, ...]
-    """Those that share data, the most bytes first."""
+    """Pairs that share data, the most bytes first."""
     hidden: int
-    """How many share none."""
+    """The number of pairs that share no data."""
 
 
 def not_fused(fusion: Fusion) -> NotFused:
-    """Find the pairs that share data; none where the log does not hold the nodes."""
+    """Find the pairs that share data; empty if the log lacks the nodes."""
     nodes = [node for node in fusion.result if node.kind is not NodeKind.NOTHING]
     reasons = Reasons(fusion)
     missed = [
@@ -68,7 +68,7 @@ def not_fused(fusion: Fusion) -> NotFused:
 
 
 def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
-    """Put together what looks the same to a user, in the order of the first of each kind."""
+    """Group pairs that look the same to a user, in order of first appearance."""
     found: dict[tuple[object, ...], list[Missed]] = defaultdict(list)
     for each in missed:
         found[(_likeness(each.first), _likeness(each.second), each.bytes, each.perhaps, each.reason.key)].append(each)
@@ -76,7 +76,7 @@ def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
 
 
 def top_missed(session: Session) -> tuple[Fusion, Missed] | None:
-    """Find the most expensive missed fusion of a run of which Inductor writes at least one side."""
+    """Find the most expensive missed fusion in which Inductor generates at least one side."""
     pairs = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed)
     sure = (found for found in pairs if found[1].is_possible and found[1].bytes)
     return max(sure, key=lambda found: found[1].bytes, default=None)

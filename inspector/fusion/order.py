@@ -1,4 +1,4 @@
-"""The rounds of fusion: which pairs were fused, and why in this order."""
+"""The rounds of fusion: which pairs were fused, and what decided their order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,28 +8,28 @@ from itertools import zip_longest
 from ctrace.inspector.model.fusion import Candidate, Fusion, FusionRound, Score
 
 MOST_ROUNDS = 10
-"""After so many rounds torch stops (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
+"""Torch stops after this many rounds (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""
 _CLEAR = 16
-"""Sharing over so many times as much comes before being alike (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
+"""Above this ratio, shared bytes rank before equal kinds (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A pair that was found fusible, at its place in the order."""
+    """A fusible pair at its place in the order."""
 
     candidate: Candidate
     deciding: str
-    """The number of its score by which it comes before the next: a field of `Score`; empty: by none, or it is last."""
+    """The field of `Score` that ranks it before the next pair; empty if scores are equal or it is last."""
     next: Score | None
-    """The next one's score."""
+    """The score of the next pair."""
     fused: tuple[str, str] | None
-    """The names under which the two were fused, which hold what had been fused before; None: they were not."""
+    """The names of the two when they were fused, including earlier fusions; None if they were not fused."""
     is_joined: bool = False
-    """Whether fusions before it in the round had made the two one node already."""
+    """Whether earlier fusions of the round had already merged the two."""
 
 
 def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
-    """Give the fusible pairs of a round in the order in which they were tried."""
+    """Return the fusible pairs of a round in the order in which Inductor tried them."""
     taken, made = _taken(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
     return tuple(
         Ranked(
@@ -44,19 +44,19 @@ def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
 
 
 def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
-    """Give the fused pairs that belong to no recorded candidate: all of them in a log of an older ctrace."""
+    """Return the fused pairs without a recorded candidate; in logs of older versions of ctrace, that is all of them."""
     taken = list(_taken(round_).values())
     return tuple(pair for pair in round_.fused if pair not in taken)
 
 
 def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
-    """Name the rounds: `round 1`, ..., and `reorder pass` for the one in which loops may be reordered."""
+    """Yield the rounds with their names: `round 1`, ..., and `reorder pass` for the one that may reorder loops."""
     for number, each in enumerate(fusion.rounds, 1):
         yield "reorder pass" if each.reorder else f"round {number}", each
 
 
 def ending(fusion: Fusion) -> str:
-    """Say why there was no further round; empty: not known."""
+    """Say why there was no further round; empty if not known."""
     usual = [each for each in fusion.rounds if not each.reorder]
     if not usual:
         return ""
@@ -77,9 +77,9 @@ def _deciding(each: Candidate, after: Candidate | None) -> str:
 
 
 def _taken(round_: FusionRound) -> dict[int, tuple[str, str]]:
-    """Find, by the numbers of candidates, the fused pair that holds both sides of each.
+    """Map the number of each candidate to the fused pair that contains both of its sides.
 
-    Earlier pairs of the round may have grown either side; torch joins names with `_`.
+    Earlier fusions of the round may have extended either side; torch joins names with `_`.
     """
     left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
     taken = {}

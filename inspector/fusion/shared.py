@@ -1,4 +1,4 @@
-"""What two nodes of a graph part use both, in bytes that one kernel for the two would not move."""
+"""The buffers that two nodes share, in bytes that one fused kernel would not move."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from ctrace.inspector.model.fusion import Access, Buffer, Fusion, Node, Role
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a pair moves again of one buffer."""
+    """The extra memory traffic of a pair for one buffer."""
 
     buffer: str
     read: int
-    """Bytes: what the second reads of what the first wrote; or where both only read it, what both read."""
+    """Bytes that the second reads of what the first wrote, or that both read."""
     written: int = 0
-    """Bytes of the first's write, where only the second needs the buffer: fused, it would not exist."""
+    """Bytes that the first writes, if only the second reads the buffer: a fused kernel would not need it."""
     produced: bool = False
-    """Whether the first writes it for the second; otherwise both read it."""
+    """Whether the first writes it and the second reads it; otherwise both read it."""
     perhaps: int = 0
-    """Bytes that may come to `read`: each uses a part of the buffer, and whether it is the same is not known."""
+    """Bytes that may add to `read`: each uses a part of the buffer, and the parts may or may not be the same."""
 
     @property
     def bytes(self) -> int:
-        """Bytes moved again, as far as it is certain."""
+        """Extra bytes moved, as far as that is certain."""
         return self.read + self.written
 
 
@@ -37,7 +37,7 @@ class _Use:
 
 
 def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], list[Shared]]:
-    """Give, for the numbers of two nodes, what they share of each buffer, where it is, or may be, anything."""
+    """Return what each pair of nodes shares, or may share, of each buffer, by the numbers of the two nodes."""
     buffers = {buffer.name: buffer for buffer in fusion.buffers}
     outputs = {*fusion.outputs}
     uses: dict[str, list[_Use]] = defaultdict(list)
@@ -53,7 +53,7 @@ def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], l
 
 
 def _of_buffer(using: Sequence[_Use], buffer: Buffer, *, is_output: bool) -> list[tuple[int, int, Shared]]:
-    """Compare each two users of one buffer, in the order in which they run."""
+    """Compare the users of one buffer pairwise, in execution order."""
     writers, whole = [use for use in using if use.access.written], buffer.bytes
     is_only = len(writers) == 1 and buffer.role is not Role.INPUT
     is_inner = buffer.role is Role.INNER and not is_output and len(using) == 2
@@ -77,14 +77,14 @@ def _both_read(one: Access, other: Access, whole: int | None) -> Shared:
 
 
 def _passed_on(one: Access, other: Access, whole: int | None, *, is_only: bool, is_private: bool) -> Shared:
-    """Compare what one writes with what the other reads; all of it comes from the only one that writes."""
+    """Compare the write of one node with the read of another; a sole writer writes everything that is read."""
     is_same = is_only or (one.part_written is not None and one.part_written == other.part_read)
     sure, most = _overlap(one.written, other.read, whole, is_same=is_same)
     return Shared(one.buffer, sure, one.written if is_private and most else 0, produced=True, perhaps=most - sure)
 
 
 def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple[int, int]:
-    """Give the least and the most bytes that two parts of a buffer have in common, or that are one part."""
+    """Return the least and the most bytes that two parts of a buffer have in common."""
     most = min(one, other)
     if is_same:
         return most, most
@@ -92,6 +92,6 @@ def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple
 
 
 def _is_overwritten(one: _Use, other: _Use, writers: Sequence[_Use], whole: int | None) -> bool:
-    """Whether another node writes over what one wrote before the other comes to read it."""
+    """Whether a third node may overwrite the data between the write of one and the read of the other."""
     between = (use for use in writers if one.node < use.node < other.node)
     return any(whole is None or one.access.written + use.access.written > whole for use in between)

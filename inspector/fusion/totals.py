@@ -1,4 +1,4 @@
-"""How many bytes a graph part moves: as fused, had nothing been fused, and at the least."""
+"""How many bytes a graph part moves: as fused, without fusion, and the lower bound."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -8,26 +8,26 @@ from ctrace.inspector.model.fusion import Access, Fusion, Node, NodeKind, Role
 from ctrace.inspector.model.session import Session
 
 CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
-"""Kinds of nodes whose code Inductor does not write."""
+"""Kinds of nodes whose code Inductor does not generate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Bytes read and written by the kernels of a graph part, or of several."""
+    """Bytes read and written by the kernels of one or several graph parts."""
 
     unfused: int
-    """Had every node been a kernel of its own."""
+    """With one kernel for each node."""
     fused: int
     least: int
-    """Each input read once, as far as a node reads it, and each output written once."""
+    """Lower bound: each input is read once, as far as a node reads it, and each output is written once."""
     least_with_calls: int
-    """The same, with the calls of libraries as they are: each reads and writes what it does."""
+    """The same lower bound, with library calls left as they are."""
     calls: int
-    """How many of those there are."""
+    """The number of library calls and user kernels."""
 
 
 def totals(fusion: Fusion) -> Totals | None:
-    """Add up the bytes of a graph part; None where the log does not hold its nodes."""
+    """Return the bytes that a graph part moves, or None if the log lacks its nodes."""
     if not fusion.nodes or not fusion.result:
         return None
     return Totals(
@@ -40,7 +40,7 @@ def totals(fusion: Fusion) -> Totals | None:
 
 
 def session_totals(session: Session) -> Totals | None:
-    """Add up the bytes of all graph parts; None where there is none, or not all are known."""
+    """Return the bytes that all graph parts move, or None if there are none or not all are known."""
     found = [totals(fusion) for fusion in session.fusions]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
@@ -59,25 +59,27 @@ def _moved(nodes: Iterable[Node]) -> int:
 
 
 def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
-    """Add up what must be moved by nodes of the kinds `kept`, and around them by all others as if they were one."""
+    """Return the bytes that must move if nodes of the kinds `kept` stay as they are and all others were one kernel."""
     calls = [node for node in fusion.result if node.kind in kept]
     others = [node for node in (*fusion.nodes, *fusion.result) if node.kind not in kept]
-    made = {access.buffer for node in calls for access in node.accesses if access.written}
-    needed = {access.buffer for node in calls for access in node.accesses if access.read}
+    made_by_calls = {access.buffer for node in calls for access in node.accesses if access.written}
+    read_by_calls = {access.buffer for node in calls for access in node.accesses if access.read}
     roles = {buffer.name: buffer.role for buffer in fusion.buffers}
-    given = {name for name, role in roles.items() if role is Role.INPUT}
-    wanted = given | {name for name, role in roles.items() if role is Role.OUTPUT} | {*fusion.outputs} | needed
+    inputs = {name for name, role in roles.items() if role is Role.INPUT}
+    must_write = (
+        inputs | {name for name, role in roles.items() if role is Role.OUTPUT} | {*fusion.outputs} | read_by_calls
+    )
     read = _most(others, lambda access: access.read)
-    written = _most(others, lambda access: access.written) | _put_together(fusion, kept)
+    written = _most(others, lambda access: access.written) | _written_in_parts(fusion, kept)
     return (
         _moved(calls)
-        + sum(number for name, number in read.items() if name in given | made)
-        + sum(number for name, number in written.items() if name in wanted)
+        + sum(number for name, number in read.items() if name in inputs | made_by_calls)
+        + sum(number for name, number in written.items() if name in must_write)
     )
 
 
 def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str, int]:
-    """Give the most that one node moves of each buffer."""
+    """Return the most bytes that one node moves, by buffer."""
     most: dict[str, int] = defaultdict(int)
     for node in nodes:
         for access in node.accesses:
@@ -85,8 +87,8 @@ def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str,
     return most
 
 
-def _put_together(fusion: Fusion, kept: tuple[NodeKind, ...]) -> dict[str, int]:
-    """Give the bytes of buffers that several nodes write a part of, such as a concatenation, each byte once."""
+def _written_in_parts(fusion: Fusion, kept: tuple[NodeKind, ...]) -> dict[str, int]:
+    """Return the bytes of buffers that several nodes write in parts, such as a concatenation, each byte once."""
     sizes = {buffer.name: buffer.bytes for buffer in fusion.buffers if buffer.role is not Role.INPUT}
     written: dict[str, list[int]] = defaultdict(list)
     for node in fusion.nodes:

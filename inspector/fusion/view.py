@@ -1,4 +1,4 @@
-"""What `ctrace fusion` is about: graph parts, and the nodes of each by names that a user knows."""
+"""Data for `ctrace fusion`: graph parts and their nodes, named by the user's ops and lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from ctrace.inspector.model.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A node as a user knows it, by the ops it computes and the lines that they come from."""
+    """A node as a user knows it: the ops it computes and their source lines."""
 
     name: str
-    """Torch's."""
+    """Torch's name."""
     ops: tuple[str, ...]
     lines: tuple[str, ...]
     operations: int
-    """How many nodes it was fused from."""
+    """The number of nodes fused into it."""
 
 
 def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Fusion, ...]:
@@ -36,7 +36,7 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
         ids = list(dict.fromkeys(each.graph for each in found))
         found = tuple(each for each in found if each.graph == graph)
         if not found:
-            raise SelectionError("graph", f"{graph}: Inductor's scheduler saw no such graph", instead(graph, ids))
+            raise SelectionError("graph", f"{graph}: Inductor's scheduler has no such graph", instead(graph, ids))
     if stage is not None:
         known = list(dict.fromkeys(str(each.stage) for each in found))
         wanted = stage.strip().lower()
@@ -53,7 +53,7 @@ def kinds(nodes: Iterable[Node]) -> Mapping[NodeKind, int]:
 
 
 def ops_lowered(session: Session, fusion: Fusion) -> int | None:
-    """Count the ops, without views, of the graph that Inductor lowered to nodes; None where it is not in the log."""
+    """Count the ops, without views, of the graph that Inductor lowered; None if the log lacks the graph."""
     if fusion.graph not in session.printed or all(fusion.graph != each.id for each in session.compilations):
         return None
     for staged in compiled(session, fusion.graph)[0].stages:
@@ -64,22 +64,22 @@ def ops_lowered(session: Session, fusion: Fusion) -> int | None:
 
 
 class Names:
-    """Gives nodes, by torch's names, the names that a user knows."""
+    """Translates torch's names of nodes to names that a user knows."""
 
     def __init__(self, fusion: Fusion) -> None:
         self._by_operation = {operation: node for node in fusion.nodes for operation in node.operations}
         self._result = {node.name: node for node in fusion.result}
 
     def of(self, name: str) -> Called:
-        """Name a node of any round: what it holds is in its name, joined by `_`."""
+        """Describe a node of any round; torch joins the names of its parts with `_`."""
         if name in self._result:
             return called(self._result[name])
-        held = [self._by_operation[each] for each in name.split("_") if each in self._by_operation]
-        return Called(name, _once(node.ops for node in held), _once(node.lines for node in held), max(len(held), 1))
+        nodes = [self._by_operation[each] for each in name.split("_") if each in self._by_operation]
+        return Called(name, _once(node.ops for node in nodes), _once(node.lines for node in nodes), max(len(nodes), 1))
 
 
 def called(node: Node) -> Called:
-    """Name a node."""
+    """Describe a node."""
     return Called(node.name, node.ops, node.lines, len(node.operations))
 
 

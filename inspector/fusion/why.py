@@ -1,4 +1,4 @@
-"""Why two nodes stayed two kernels: torch's own reason, or what can be said for certain where it gave none."""
+"""Why two nodes were not fused: torch's logged reason, or what is certain without one."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from ctrace.inspector.fusion.totals import CALLED
 from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 
 _WINDOW = 64
-"""So many nodes after it is a node asked about, of those that use one buffer (2.11 to 2.13, _inductor/config.py:
+"""Torch pairs a node with at most this many later nodes that use the same buffer (2.11 to 2.13, _inductor/config.py:
 max_fusion_buffer_group_pairwise_attempts)."""
 _NEVER_ASKED = (NodeKind.EXTERNAL, NodeKind.NOTHING)
 _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm"))
@@ -18,41 +18,41 @@ _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a pair was not fused, in plain words."""
+    """Why a pair was not fused."""
 
     key: str
-    """Of the entry in `advice/fusion.yaml`."""
+    """Key of the entry in `advice/fusion.yaml`."""
     title: str
     """A few words."""
     sentence: str
     fix: str
     torch: str = ""
-    """Torch's own words; empty: it gave none."""
+    """Torch's logged reason; empty if it logged none."""
     both_called: bool = False
-    """Whether Inductor writes the code of neither."""
+    """Whether Inductor generates the code of neither."""
 
 
 class Reasons:
-    """Gives reasons for pairs of the result of one graph part."""
+    """Explains why pairs of nodes of one graph part were not fused."""
 
     def __init__(self, fusion: Fusion) -> None:
         self._refused = {(one.first, one.second): one.reason for each in fusion.rounds for one in each.refused}
         last = fusion.rounds[-1:] if fusion.rounds else ()
         self._candidates = {(one.first, one.second) for each in last for one in each.candidates}
         self._devices = {buffer.name: buffer.device for buffer in fusion.buffers}
-        self._places = _places(node for node in fusion.result if node.kind not in _NEVER_ASKED)
+        self._places = _positions(node for node in fusion.result if node.kind not in _NEVER_ASKED)
 
     def of(self, first: Node, second: Node) -> Reason:
-        """Give the last reason that torch gave for a pair in either order, or else what is certain."""
+        """Return torch's last logged reason for a pair in either order, else what is certain."""
         torch = self._refused.get((first.name, second.name)) or self._refused.get((second.name, first.name), "")
         key = self._called(first, second) or (torch and _key(torch)) or self._underived(first, second)
         entry = entries("fusion")[key]
-        fix = entry.fix or _switched(entry)
+        fix = entry.fix or _setting(entry)
         both = first.kind in CALLED and second.kind in CALLED
         return Reason(key, entry.title, _sentence(entry, first, second), fix, torch, both)
 
     def _called(self, first: Node, second: Node) -> str:
-        """Name what follows from the kinds alone: torch does not ask about calls of libraries."""
+        """Return the reason that follows from the kinds alone: torch never considers library calls."""
         calls = [node for node in (first, second) if node.kind is NodeKind.EXTERNAL]
         products = sum(_is_product(node) for node in calls)
         if len(calls) == 2:
@@ -80,8 +80,8 @@ class Reasons:
         return bool(distances) and min(distances) > _WINDOW
 
 
-def _places(nodes: Iterable[Node]) -> dict[str, dict[str, int]]:
-    """Number, for each node, its place among those that use a buffer."""
+def _positions(nodes: Iterable[Node]) -> dict[str, dict[str, int]]:
+    """Return each node's position among the users of each buffer."""
     places: dict[str, dict[str, int]] = defaultdict(dict)
     numbers: dict[str, int] = defaultdict(int)
     for node in nodes:
@@ -100,7 +100,7 @@ def _is_product(node: Node) -> bool:
     return any(op.removeprefix("aten.").partition(".")[0] in _PRODUCTS for op in node.ops)
 
 
-def _switched(entry: Entry) -> str:
+def _setting(entry: Entry) -> str:
     return (
         f"`{entry.switch}` (risk: {entry.risk[:1].lower()}{entry.risk[1:].removesuffix('.')})" if entry.switch else ""
     )
@@ -109,4 +109,4 @@ def _switched(entry: Entry) -> str:
 def _sentence(entry: Entry, first: Node, second: Node) -> str:
     if entry.shows != "loops" or not (first.loops and second.loops):
         return entry.why
-    return f"{entry.why.removesuffix('.')}: `{first.loops}` against `{second.loops}`."
+    return f"{entry.why.removesuffix('.')}: `{first.loops}` and `{second.loops}`."

@@ -1,1 +1,1 @@
-"""`ctrace check`: what a project allows (policy), what was there before (lock), and whether a run is within both."""
+"""`ctrace check`: compare runs with the policy and with the last state (lock). Start in `judge.py`."""

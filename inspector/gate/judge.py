@@ -1,7 +1,4 @@
-"""Hold what jobs showed against the lock and the policy; all that is wrong is said, not the first of it.
-
-How a gate says things in one line.
-"""
+"""Compare the results of jobs with the lock and the policy, and report every problem in one line each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,10 +15,10 @@ NAMES = {
     Count.BREAKS: "graph breaks",
     Count.LIBRARY_BREAKS: "graph breaks in libraries",
     Count.TORCH_BREAKS: "graph breaks in torch",
-    Count.SKIPPED: "functions left in eager",
+    Count.SKIPPED: "functions that run eagerly",
     Count.RECOMPILES: "recompiles after warm-up",
     Count.GRAPHS: "graphs",
-    Count.EAGER_OPS: "ops left in eager",
+    Count.EAGER_OPS: "ops that run eagerly",
     Count.LIMIT_HITS: "functions at the recompile limit",
     Count.KERNELS: "kernels",
     Count.SPILLS: "spilled registers",
@@ -30,17 +27,17 @@ NAMES = {
 
 
 def new_site(key: SiteKey) -> str:
-    """Say `+1 GB0170 mask.py::Mask.forward`."""
+    """Describe a new site: `+1 GB0170 mask.py::Mask.forward`."""
     return f"+1 {named(key)}"
 
 
 def gone_site(key: SiteKey) -> str:
-    """Say `-1 GB0170 mask.py::Mask.forward`."""
+    """Describe a site that is gone: `-1 GB0170 mask.py::Mask.forward`."""
     return f"-1 {named(key)}"
 
 
 def named(key: SiteKey) -> str:
-    """Name a site: what it is, and where."""
+    """Return the name of a site: its causes and its place."""
     return f"{_what(key)} {key.place}"
 
 
@@ -52,35 +49,35 @@ def _what(key: SiteKey) -> str:
         case SiteKind.DISABLED:
             return f"disabled ({causes})"
         case SiteKind.SKIP:
-            return f"left in eager ({causes})"
+            return f"runs eagerly ({causes})"
         case SiteKind.RECOMPILE:
             return f"recompile ({causes})"
         case SiteKind.DANGER:
-            return f"other results ({causes})"
+            return f"different results ({causes})"
 
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
-"""Counts that rise with each new site: where there is one, it is the news."""
+"""Counts that rise with each new site; a reported new site makes them redundant."""
 _WITH_RECOMPILES = frozenset((Count.GRAPHS, Count.RECOMPILES, Count.EAGER_OPS, Count.LIMIT_HITS))
 """Counts that rise with each recompile."""
 _LOCK_LACKS = frozenset((FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE))
 _SINCE = (
-    "if the model did not change, run ctrace check --update: guards of Inductor's may be why, and they are seen since"
-    " ctrace lowers graphs with symbolic sizes"
+    "if the model did not change, run ctrace check --update: Inductor's guards may be the cause, which ctrace records"
+    " only since it lowers graphs with symbolic sizes"
 )
 _STRICT = frozenset((SiteKind.DANGER,))
-"""Sites that a model which the lock does not know may not have, though no limit counts them."""
+"""Kinds of sites that a model unknown to the lock must not have, although no limit counts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What jobs are held against."""
+    """Judges jobs against the policy and the lock."""
 
     policy: Policy
     lock: Lock
     today: date
     moved: Mapping[JobKey, JobKey]
-    """Jobs that the lock knows by another name, as their model's file was moved."""
+    """Jobs and their names in the lock, for models whose file was moved."""
 
     def checked(self, seen: Seen) -> Checked:
         """Judge one job."""
@@ -100,21 +97,21 @@ class Judge:
         )
 
     def baseline(self, job: Job, torch: str) -> Baseline | None:
-        """Give what the lock says of a job; None: nothing."""
+        """Return the lock's entry for a job, or None."""
         key = job.known_as or job.key
         return self.lock.sections.get(torch, {}).get(self.moved.get(key, key))
 
     def limits(self, job: Job, torch: str, *, is_known: bool) -> Limits:
-        """Give the limits of a job: the policy's, and the strict ones for what nothing else speaks of."""
+        """Return the limits of a job: the policy's, plus strict ones for a job that the lock does not know."""
         return job.limits if is_known or self.lacks(torch) else job.limits.over(STRICT)
 
     def lacks(self, torch: str) -> bool:
-        """Whether the lock knows other versions of torch, and not this one; that is said once, for all jobs."""
+        """Whether the lock lacks this torch version but has others; the check reports that once for all jobs."""
         return bool(self.lock.sections) and torch not in self.lock.sections
 
 
 class _Compared:
-    """One job beside its baseline."""
+    """Compares one job with its baseline."""
 
     def __init__(self, judge: Judge, seen: Seen, state: State, baseline: Baseline | None) -> None:
         self._seen = seen
@@ -126,19 +123,19 @@ class _Compared:
         entries = [(site, allowing(judge.policy.allow, site.key, judge.today)) for site in state.sites]
         self.allowed: tuple[tuple[Site, Allow], ...] = tuple((site, entry) for site, entry in entries if entry)
         self._allowed = {site.key for site, _ in self.allowed}
-        # What is allowed comes last, so that it takes no place in the lock from a site that needs it.
-        held = [site for site in state.sites if site.key not in self._allowed]
-        self._matched: Matched = matched(held, baseline.sites if baseline else ())
+        # Allowed sites are matched last, so that they do not use up lock entries that other sites need.
+        unallowed = [site for site in state.sites if site.key not in self._allowed]
+        self._matched: Matched = matched(unallowed, baseline.sites if baseline else ())
         self._gone = matched([site for site, _ in self.allowed], self._matched.gone).gone
 
     def findings(self) -> Iterator[Finding]:
-        """Say what is worse than the lock, or beyond the limits."""
+        """Yield what is worse than the lock or beyond the limits."""
         yield from map(self._explained, self._found())
 
     def _explained(self, finding: Finding) -> Finding:
-        """Say of what guards of Inductor's may add that a lock of an older ctrace cannot have it.
+        """Add a note to findings that Inductor's guards may cause, because a lock from an older ctrace lacks them.
 
-        A lock does not say whether it was written before ctrace lowered graphs for these guards.
+        A lock does not record whether it was written before ctrace lowered graphs for these guards.
         """
         by_inductor = finding.site.by_inductor if finding.site else finding.count in _WITH_RECOMPILES
         if not (self._is_known and by_inductor and self._state.by_inductor) or finding.kind not in _LOCK_LACKS:
@@ -148,14 +145,14 @@ class _Compared:
     def _found(self) -> Iterator[Finding]:
         worse = [*self._new_sites(), *self._more_times()]
         yield from worse
-        yield from self._more(is_told=bool(worse))
+        yield from self._more(has_worse=bool(worse))
         yield from self._beyond_limits()
         if self._seen.has_ended:
             yield from self._not_measured()
             yield from self._measured_before()
 
     def better(self) -> Iterator[str]:
-        """Say what the lock could forget."""
+        """Yield what could be removed from the lock."""
         yield from (gone_site(known.key) for known in self._gone)
         for site, known in self._matched.pairs:
             if site.times < known.times:
@@ -180,12 +177,12 @@ class _Compared:
             if site.times > known.times and not self._is_within(site):
                 yield Finding(FindingKind.MORE_TIMES, named(site.key), site=site, was=known.times, now=site.times)
 
-    def _more(self, *, is_told: bool) -> Iterator[Finding]:
+    def _more(self, *, has_worse: bool) -> Iterator[Finding]:
         for count, was in (self._baseline.counts if self._baseline else {}).items():
             now = self._state.counts.get(count)
             if now is None or now <= was + self._let_pass(count) or count in OF_SITES or count in self._limits.most:
                 continue
-            if is_told and count in _FOLLOWS:
+            if has_worse and count in _FOLLOWS:
                 continue
             yield Finding(FindingKind.MORE, f"+{now - was} {NAMES[count]}", "", None, count, was, now)
 
@@ -207,20 +204,20 @@ class _Compared:
         missing = [NAMES[count] for count in self._limits.most if self._state.counts.get(count) is None]
         missing += ["coverage"] if self._limits.coverage is not None and self._state.coverage is None else []
         for what in missing:
-            todo = "limit it only where it is measured: for kernels a GPU as target, for ops a model and its inputs"
-            yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, and not measured", todo)
+            todo = "limit it only where ctrace measures it: kernels need a target GPU, ops need a model and its inputs"
+            yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
 
     def _measured_before(self) -> Iterator[Finding]:
-        """Say what the lock holds of a job and today's run does not know; logs made elsewhere know less."""
+        """Yield counts that the lock has and this run lacks; logs from elsewhere have fewer counts."""
         known = self._baseline.counts if self._baseline and self._seen.job.known_as is None else {}
         of_code = {Count.KERNELS} if self._state.job.target != CPU else set()
         for count in (Count.EAGER_OPS, *of_code):
             if count in known and count not in self._state.counts and count not in self._limits.most:
-                todo = "see ctrace explain; if that is wanted, ctrace check --update forgets it"
-                yield Finding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, and not measured now", todo)
+                todo = "see ctrace explain; if this is intended, run ctrace check --update to remove it"
+                yield Finding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, but not measured now", todo)
 
     def _let_pass(self, count: Count) -> int:
-        """Say by how much a count may be above the lock's: by what the sites cost that pass and are not in the lock."""
+        """Return by how much a count may exceed the lock: by the cost of sites that pass but are not in the lock."""
         within = [site for site in self._matched.new if self._is_within(site)]
         costs = [site.cost for site in (*within, *(site for site, _ in self.allowed))]
         match count:
@@ -232,18 +229,18 @@ class _Compared:
                 return 0
 
     def _is_within(self, site: Site) -> bool:
-        """Whether the policy limits the count of a site, and what there is of it is within the limit."""
+        """Whether the policy limits the count of a site, and the count is within the limit."""
         count = count_of(site.key)
         most = self._limits.most.get(count) if count is not None else None
         return count is not None and most is not None and (self._counted(count) or 0) <= most
 
     def _counted(self, count: Count) -> int | None:
-        """Count what is not allowed."""
+        """Return a count without allowed sites."""
         now = self._state.counts.get(count)
         if now is None or count not in OF_SITES:
             return now
         return sum(site.times if count is Count.RECOMPILES else site.places for site in self._not_passed(count))
 
     def _not_passed(self, count: Count) -> list[Site]:
-        """Give the sites of a count that no entry of the policy lets pass."""
+        """Return the sites of a count that no policy entry allows."""
         return [each for each in self._state.sites if count_of(each.key) is count and each.key not in self._allowed]

@@ -1,7 +1,7 @@
-"""What a gate works on: jobs, what runs showed, and the lock's baseline.
+"""The data of a check: jobs, their results, and the lock's baseline.
 
-A *job* is one capture: a model, one of the policy's scenarios, and a target (the CPU, or a GPU that code is emitted
-for). A *site* is a place that holds a model back, known by what it is and not by its line number.
+A *job* is one capture: a model, one of the policy's scenarios, and a target (the CPU or a target GPU). A *site* is a
+place that keeps a model from compiling well, identified by its content and not by its line number.
 """
 
 from collections.abc import Mapping
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 TRACE = "trace"
-"""Stands for the target of what ran elsewhere, and left a log."""
+"""The target of a job that ran elsewhere and left a log."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobKey:
-    """Which capture: a model, the policy's scenario, the target."""
+    """Identifies a capture: the model, the policy's scenario, the target."""
 
     model: str
-    """As the policy names it: a path below its folder, with `/`, perhaps with `:name`; or `package.module:name`.
+    """The name in the policy: a path below its folder, with `/`, optionally with `:name`; or `package.module:name`.
 
-    Of a check in a test the test's node id, `tests/test_net.py::test_net`, perhaps with `#2` or `#name`.
+    For a check in a test, the test's node id, `tests/test_net.py::test_net`, optionally with `#2` or `#name`.
     """
     scenario: str = "base"
     target: str = CPU
 
     @property
     def is_of_test(self) -> bool:
-        """Whether a test made it, and not `ctrace check`."""
+        """Whether it belongs to a test, not to `ctrace check`."""
         return "::" in self.model
 
     @property
     def is_of_policy(self) -> bool:
-        """Whether it is of a model that a policy names: not of a test, nor of a log made elsewhere."""
+        """Whether a policy names its model; otherwise it belongs to a test or a log from elsewhere."""
         return not self.is_of_test and self.target != TRACE
 
     def __str__(self) -> str:
@@ -49,77 +49,77 @@ class JobKey:
 
 
 class SiteKind(StrEnum):
-    """What holds a model back at a site."""
+    """The kind of problem at a site."""
 
     BREAK = "break"
     DISABLED = "disabled"
-    """A break that the author asked for."""
+    """A break that the author requested."""
     SKIP = "skip"
     RECOMPILE = "recompile"
-    """One after warm-up; see `facts.py`."""
+    """A recompilation after warm-up; see `state.is_after_warm_up`."""
     DANGER = "danger"
-    """A compiled call gave other results than eager."""
+    """A compiled call and eager produced different results."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SiteKey:
-    """What makes a site the same in another run: nothing that moving or reformatting code changes."""
+    """Identifies a site across runs, even if code is moved or reformatted."""
 
     kind: SiteKind
     causes: tuple[str, ...]
-    """Of a break its gb ids, of a skip those or the rule's name, of the others the kinds of causes; sorted."""
+    """Sorted: gb ids for a break, gb ids or the rule's name for a skip, kinds of causes for the others."""
     owner: Owner
     place: str
     """`path/of/file.py::Class.method`; relative to the policy's folder or to site-packages, with `/`."""
     text: str
-    """Source of the statement, normalised: no comments, no line breaks, one spelling. Of a recompile what changed."""
+    """Normalized source of the statement, without comments and line breaks; for a recompilation, what changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place that holds a model back, as a run showed it."""
+    """A site in a run."""
 
     key: SiteKey
     times: int = 1
-    """Of a break, the compilations of its own function that met it; of a recompile, how many there were."""
+    """For a break, the compilations of its function that hit it; for a recompilation, how many there were."""
     file: str = ""
     line: int = 0
     source: str = ""
-    """The line as its file has it, with its indentation; empty: not known."""
+    """The source line with its indentation; empty if not known."""
     span: tuple[int, int] | None = None
-    """Columns of the line that did it, without its indentation; see `findings.Frame.span`."""
+    """Columns of the cause in the line, without indentation; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
     by_inductor: bool = False
-    """Of a recompile, whether guards that Inductor added to a graph may be why."""
+    """For a recompilation, whether guards that Inductor added to a graph may be the cause."""
     places: int = 1
-    """How many statements of a function read the same and are this site; limits count each of them."""
+    """How many equal statements of the function this site stands for; limits count each of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a job showed that a gate looks at."""
+    """The results of a job that a check compares."""
 
     job: JobKey
     torch: str = ""
     """Minor version, such as 2.13."""
     counts: Mapping[Count, int] = field(default_factory=dict)
-    """Those that were measured."""
+    """The measured counts."""
     coverage: float | None = None
-    """Percentage of ops in graphs; None: not measured."""
+    """Percentage of ops in graphs; None if not measured."""
     sites: tuple[Site, ...] = ()
     by_inductor: bool = False
-    """Whether guards that Inductor added to a graph may be why there is another graph, in warm-up or after it."""
+    """Whether guards that Inductor added may have caused another graph, in warm-up or after it."""
     not_lowered: int = 0
-    """Graphs with symbolic sizes whose guards from Inductor were left out."""
+    """Graphs with symbolic sizes for which Inductor's guards were not recorded."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing of how it ran: values that were not its own."""
+    """Notes on the run, such as made-up input values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A site of the lock."""
+    """A site in the lock."""
 
     key: SiteKey
     times: int = 1
@@ -127,22 +127,22 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A capture that a check makes."""
+    """One capture of a check."""
 
     key: JobKey
     target: str
-    """What to run, as `ctrace explain` takes it."""
+    """What to run, in the form that `ctrace explain` accepts."""
     options: Options
     limits: Limits = field(default_factory=Limits)
     timeout: float = 600.0
     """Seconds."""
     known_as: JobKey | None = None
-    """What the lock calls it, if something else: all ranks of a job elsewhere are one."""
+    """Its key in the lock, if different: all ranks of a job that ran elsewhere share one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A job that ran, or could not."""
+    """A job that ran or could not run."""
 
     job: Job
     session: "Session | None" = None
@@ -152,14 +152,14 @@ class Ran:
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
     said: str = ""
-    """The last lines that the program wrote, where it failed."""
+    """The last lines of the program's output, if it failed."""
     left: tuple[str, ...] = ()
-    """What the program left running, which was killed then: `command (pid)`."""
+    """Processes that the program left running and that were killed: `command (pid)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the lock says of one job."""
+    """The lock's entry for one job."""
 
     counts: Mapping[Count, int] = field(default_factory=dict)
     sites: tuple[Known, ...] = ()
@@ -167,8 +167,8 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What models showed when the lock was last written, by minor version of torch."""
+    """The results of models when the lock was last written, by minor version of torch."""
 
     sections: Mapping[str, Mapping[JobKey, Baseline]] = field(default_factory=dict)
     file: str | None = None
-    """Its file; None: there is none."""
+    """Its file, or None."""

@@ -1,4 +1,4 @@
-"""All jobs of a check together: each judged, and what no single one shows."""
+"""Judge all jobs of a check, and report what no single job shows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -28,8 +28,8 @@ def judged(
 ) -> Outcome:
     """Judge all jobs of a check.
 
-    `wrong` are jobs that cannot run. `is_whole` says whether all models of the policy are among them: only then can
-    one be missing, and an allow entry be of no use.
+    `wrong` are jobs that cannot run. `is_whole` says whether the check covers all models of the policy: only then can
+    it report missing models and useless allow entries.
     """
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
@@ -55,7 +55,7 @@ def judged(
 
 
 def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> dict[str, None]:
-    """Give the models that the lock knows for these versions of torch, and the check does not."""
+    """Return the models that are in the lock for these torch versions but not in the check."""
     there = {key.model for key in keys}
     known = {key.model for version in versions for key in lock.sections.get(version, {}) if key.is_of_policy}
     return dict.fromkeys(model for model in sorted(known) if model not in there)
@@ -64,23 +64,23 @@ def _vanished(lock: Lock, versions: Iterable[str], keys: Iterable[JobKey]) -> di
 def _moved(
     lock: Lock, versions: Iterable[str], keys: Iterable[JobKey], vanished: Iterable[str], seen: Sequence[Seen]
 ) -> Mapping[JobKey, JobKey]:
-    """Find models that the lock knows by the path that their file had.
+    """Map jobs to their old keys in the lock, for models whose file was moved or renamed.
 
-    One of a name vanished and one came: it was moved. One of a folder vanished, and one came that shows just what the
-    lock says of the other: it was renamed.
+    Moved: one model vanished and one with the same file name is new. Renamed: one model of a folder vanished, and a new
+    one has the same results as the lock's entry.
     """
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
-    every = list(keys)
-    came = {key.model for key in every} - known
+    jobs = list(keys)
+    came = {key.model for key in jobs} - known
     was = _alike(came, vanished, lambda path: path.name)
     rest = [model for model in vanished if model not in was.values()]
     renamed = _alike(came - set(was), rest, lambda path: str(path.parent))
     was |= {new: old for new, old in renamed.items() if _is_shown(new, old, lock, seen)}
-    return {key: JobKey(was[key.model], key.scenario, key.target) for key in every if key.model in was}
+    return {key: JobKey(was[key.model], key.scenario, key.target) for key in jobs if key.model in was}
 
 
 def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, str]:
-    """Pair what came with what is gone, where there is one of each."""
+    """Pair new and vanished models, if there is one of each."""
     new, old = (_grouped(models, by) for models in (came, gone))
     return {new[each][0]: old[each][0] for each in new if len(new[each]) == len(old.get(each, ())) == 1}
 
@@ -93,7 +93,7 @@ def _grouped(models: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[
 
 
 def _is_shown(new: str, old: str, lock: Lock, seen: Sequence[Seen]) -> bool:
-    """Whether the jobs of a model show what the lock says of another, no less and no more."""
+    """Whether the results of a model equal the lock's entry for another model."""
     jobs = [each for each in seen if each.job.key.model == new]
     return bool(jobs) and all(_is_same(each, lock, old) for each in jobs)
 
@@ -115,41 +115,45 @@ def _nothing(keys: Iterable[JobKey]) -> Iterator[Finding]:
 
 
 def _gone(model: str) -> Finding:
-    todo = "if that is wanted, ctrace check --update forgets it"
-    return Finding(FindingKind.VANISHED, f"{model} is in the lock, and no model of the policy any more", todo)
+    todo = "if this is intended, run ctrace check --update to remove it"
+    return Finding(FindingKind.VANISHED, f"{model} is in the lock but no longer in the policy", todo)
 
 
 def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
     for version in versions:
         if lock.sections and version not in lock.sections:
-            what = f"{lock.file or 'the lock'} says nothing of torch {version}: it knows {', '.join(lock.sections)}"
-            yield Finding(FindingKind.NO_SECTION, what, "run ctrace check --update with it, and commit the lock")
+            what = f"{lock.file or 'the lock'} has no section for torch {version}, only for {', '.join(lock.sections)}"
+            yield Finding(
+                FindingKind.NO_SECTION, what, "run ctrace check --update with this torch, and commit the lock"
+            )
 
 
 def _left_out(seen: Iterable[Seen]) -> Iterator[str]:
-    """Say that guards of Inductor's were left out, and of which jobs that may have hidden a recompile."""
+    """Note that Inductor's guards were not recorded, and for which jobs that may hide recompilations."""
     left = [each for each in seen if not each.job.options.inductor_guards]
     if not left:
         return
     hidden = [(each.job.key, each.state.not_lowered) for each in left if each.state and each.state.not_lowered]
-    met = "recompiles that they cause are not seen" if hidden else "no graph has symbolic sizes, so none can be missing"
-    yield f"guards that Inductor adds to graphs with symbolic sizes were left out, as asked: {met}"
+    met = (
+        "recompilations that they cause are not shown" if hidden else "no graph has symbolic sizes, so none is missing"
+    )
+    yield f"as configured, guards that Inductor adds to graphs with symbolic sizes are not recorded: {met}"
     for key, number in hidden:
         graphs = "1 graph with symbolic sizes was" if number == 1 else f"{number} graphs with symbolic sizes were"
-        yield f"{key}: {graphs} not lowered; ctrace explain may show more recompiles"
+        yield f"{key}: {graphs} not lowered; ctrace explain may show more recompilations"
 
 
 def _notes(
     policy: Policy, checked: Iterable[Checked], moved: Mapping[JobKey, JobKey], today: date, *, is_whole: bool
 ) -> Iterator[str]:
-    every = list(checked)
+    jobs = list(checked)
     for now, was in {key.model: known.model for key, known in moved.items()}.items():
-        yield f"{now} is taken for {was} of the lock; ctrace check --update writes it down"
-    new = sorted({each.job.model for each in every if each.is_new and each.job not in moved})
+        yield f"{now} is treated as {was} in the lock; ctrace check --update records the new name"
+    new = sorted({each.job.model for each in jobs if each.is_new and each.job not in moved})
     if new:
         are = "are" if len(new) > 1 else "is"
         yield f"{', '.join(new)} {are} not in the lock; ctrace check --update adds {'them' if len(new) > 1 else 'it'}"
-    yield from (f"{each.job}: {note}" for each in every if each.state is not None for note in each.state.notes)
+    yield from (f"{each.job}: {note}" for each in jobs if each.state is not None for note in each.state.notes)
     if is_whole:
-        sites = [site.key for each in every if each.state is not None for site in each.state.sites]
-        yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, every)))
+        sites = [site.key for each in jobs if each.state is not None for site in each.state.sites]
+        yield from useless(policy.allow, sites, today, are_all=all(map(is_judged, jobs)))

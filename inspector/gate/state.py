@@ -1,4 +1,4 @@
-"""From a session to what a gate looks at: counts, and sites that stay the same when code moves."""
+"""Extract from a session what a check compares: counts, and sites that stay the same when code moves."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,13 +23,13 @@ _BREAKS = {
     Owner.TORCH: Count.TORCH_BREAKS,
 }
 _OF_SIZES = frozenset(("size", "range", "zero_one", "duck_shape", "stride", "argument_value", "aliasing"))
-"""Kinds of causes that a guard on symbols can be; torch words a guard on several sizes as `range`."""
+"""Kinds of causes that guards on symbols can have; a guard on several sizes is a `range`."""
 OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
-"""Counts of sites, each of which is held against the lock for itself."""
+"""Counts of sites; the lock compares each site separately."""
 
 
 def state_of(session: Session, job: JobKey, root: Path) -> State:
-    """Take from a session what is compared with the lock and the policy; paths become relative to `root`."""
+    """Return what the lock and the policy compare, with paths relative to `root`."""
     sites = tuple(_merged(_Sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
@@ -39,29 +39,29 @@ def state_of(session: Session, job: JobKey, root: Path) -> State:
 
 
 def minor_of(session: Session) -> str:
-    """Give the minor version of torch: `2.13` of 2.13.0+cpu; empty where the log does not say."""
+    """Return the minor version of torch: `2.13` for 2.13.0+cpu; empty if the log does not say."""
     match = _MINOR.match(session.environment.torch)
     return match[0] if match else ""
 
 
 def is_after_warm_up(recompile: Recompile) -> bool:
-    """Whether a recompile is one that a model in use would meet again.
+    """Whether a recompilation would also happen to a model in production.
 
-    A call that a scenario makes once more should find its graph. Its first call may need another one, as when a size
-    changes for the first time; then only those count that are not to be expected.
+    A repeated call of a scenario should find its graph. Its first call may need another graph, such as when a size
+    changes for the first time; then only unexpected recompilations count.
     """
     return not recompile.expected or (recompile.call is not None and recompile.call > 0)
 
 
 def may_be_by_inductor(recompile: Recompile, session: Session) -> bool:
-    """Return whether the call did not meet a size or number of a graph to which Inductor added guards of that sort."""
+    """Whether the call violated a size or number of a graph to which Inductor added such guards."""
     entries = recompile.distances or dict.fromkeys(filter(None, [recompile.nearest]))
     of_sizes = any(cause.kind in _OF_SIZES for cause in recompile.causes)
     return of_sizes and any(session.inductor_guards.get(each) for each in entries)
 
 
 def count_of(site: SiteKey) -> Count | None:
-    """Say which count a site adds to; None: none, as the author asked for the break."""
+    """Return the count that a site adds to; None for a disabled site or different results."""
     match site.kind:
         case SiteKind.BREAK:
             return _BREAKS[site.owner]
@@ -97,7 +97,7 @@ def _measured(session: Session) -> Iterator[tuple[Count, int]]:
 
 
 def _spills(built: Iterable[Built]) -> int:
-    """Add up what kernels spill: of several configurations the one that was chosen, else that which spills least."""
+    """Sum the spilled registers; of several configurations, use the chosen one, else the one that spills least."""
     kernels: dict[tuple[str, str, str], list[Built]] = {}
     for each in built:
         kernels.setdefault((each.graph, each.stage, each.kernel), []).append(each)
@@ -114,10 +114,10 @@ def _coverage(session: Session) -> float | None:
 
 
 def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site]:
-    """Put sites of one key together: it happens as often, and costs as much, as all of them.
+    """Merge sites with the same key, and add up their times and costs.
 
-    The same statement may stand at several places of a function. Lines of one statement are one place, so that its
-    layout changes nothing.
+    The same statement may occur at several places of a function. Lines of one statement are one place, so that its
+    layout does not matter.
     """
     by_key: dict[SiteKey, list[Site]] = {}
     for site in sites:
@@ -142,7 +142,7 @@ class _Sites:
     root: Path
 
     def every(self) -> Iterator[Site]:
-        """Give the sites of all kinds."""
+        """Yield the sites of all kinds."""
         yield from map(self._break, self.session.breaks)
         yield from map(self._skip, self.session.skips)
         yield from map(self._recompile, filter(is_after_warm_up, self.session.recompiles))
@@ -156,7 +156,7 @@ class _Sites:
         return owner_of(file, self.session.environment.prefixes)
 
     def _at(self, file: str, line: int, key: SiteKey) -> Site:
-        """Make a site; a file of another machine is the one here that lies at the same place below the root."""
+        """Create a site; a file of another machine maps to the file at the same place below the root, if it exists."""
         lines = self.session.listings.get(file, "").split("\n")
         source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
         here = self.root / key.place.partition("::")[0]
@@ -170,10 +170,10 @@ class _Sites:
         return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
 
     def _times(self, at: Break) -> int:
-        """Count compilations of the function itself that met a break.
+        """Count compilations of the function itself that hit a break.
 
-        A caller that was inlining the function met it before; how many there are of those changes with a decorator, or
-        with code that moves into a function of its own. A new caller is cut too, which the graphs show.
+        A caller that inlines the function hits it first; the number of such callers changes with a decorator, or when
+        code moves into a separate function. A new caller is split too, which the number of graphs shows.
         """
         function = self._place(at.file, at.line, at.function)
         made = {each.id: each for each in self.session.compilations}
@@ -186,16 +186,16 @@ class _Sites:
         key = SiteKey(SiteKind.SKIP, tuple(sorted(cause)), self._owner(skip.file), place, f"def {skip.function}")
         return replace(self._at(skip.file, skip.line, key), reason=skip.reason, fix=skip.fix, cost=skip.cost)
 
-    def _recompile(self, again: Recompile) -> Site:
-        kinds = tuple(sorted({cause.kind for cause in again.causes})) or ("other",)
-        what = ", ".join(sorted({cause.subject for cause in again.causes}))
-        place = self._place(again.file, again.line, again.function)
-        key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(again.file), place, what)
-        first = again.causes[0] if again.causes else None
-        at = (first.file, first.line) if first and first.file and first.line else (again.file, again.line)
-        reason, fix = (first.reason, first.fix) if first else (again.reason, "")
-        by_inductor = may_be_by_inductor(again, self.session)
-        return replace(self._at(*at, key), reason=reason or again.reason, fix=fix, by_inductor=by_inductor)
+    def _recompile(self, recompile: Recompile) -> Site:
+        kinds = tuple(sorted({cause.kind for cause in recompile.causes})) or ("other",)
+        what = ", ".join(sorted({cause.subject for cause in recompile.causes}))
+        place = self._place(recompile.file, recompile.line, recompile.function)
+        key = SiteKey(SiteKind.RECOMPILE, kinds, self._owner(recompile.file), place, what)
+        first = recompile.causes[0] if recompile.causes else None
+        at = (first.file, first.line) if first and first.file and first.line else (recompile.file, recompile.line)
+        reason, fix = (first.reason, first.fix) if first else (recompile.reason, "")
+        by_inductor = may_be_by_inductor(recompile, self.session)
+        return replace(self._at(*at, key), reason=reason or recompile.reason, fix=fix, by_inductor=by_inductor)
 
     def _danger(self, danger: Danger) -> Site:
         file, line = danger.file or "", danger.line or 0

@@ -1,4 +1,4 @@
-"""Whether a job can be judged at all: how the program ended, whether something compiled, whether the sources agree."""
+"""Decide whether a job can be judged: how the program ended, whether anything compiled, whether the sources agree."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,21 +23,21 @@ _BEFORE = {
     FailurePhase.EAGER: "without torch.compile it raises ",
     FailurePhase.RUN: "with torch.compile it raises ",
 }
-_AGAIN = "take the log when the program has ended, or look at what ended it"
-_REPORT = "look at the run with ctrace explain, and report it"
+_AGAIN = "take the log after the program has ended, or find out what ended it"
+_REPORT = "inspect the run with ctrace explain, and report it"
 _JUDGEMENTS = frozenset(
     (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
 )
-"""What is found of a job whose numbers can be trusted."""
+"""Kinds of findings on a job whose numbers can be trusted."""
 
 
 def is_judged(checked: Checked) -> bool:
-    """Whether what a job showed is all there is, and can be written down."""
+    """Whether the results of a job are complete and can be written to the lock."""
     return checked.state is not None and all(each.kind in _JUDGEMENTS for each in checked.findings)
 
 
 def seen(ran: Ran, root: Path) -> Seen:
-    """Take from a job that ran what a gate looks at."""
+    """Reduce a job that ran to what a check compares."""
     if ran.session is None:
         return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
@@ -49,20 +49,20 @@ def seen(ran: Ran, root: Path) -> Seen:
 def _without_session(ran: Ran) -> Finding:
     if ran.error is not None:
         return Finding(FindingKind.WRONG, ran.error.what, ran.error.todo)
-    return Finding(FindingKind.CRASHED, "it ended and left nothing to read", "run it with ctrace explain to see more")
+    return Finding(FindingKind.CRASHED, "it ended without a readable log", "run it with ctrace explain to see more")
 
 
-def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
-    """Say what keeps a job from being judged, or makes the judgement doubtful."""
+def untrusted(session: Session, output: str = "") -> Iterator[Finding]:
+    """Yield the reasons why a job cannot be judged, or why the judgment is doubtful."""
     if session.failure is not None:
-        yield _failed(session.failure, said)
+        yield _failed(session.failure, output)
     yield from _scenarios(session)
     if session.failure is None and not session.graphs:
         why = session.environment.switched_off
-        todo = why or "ctrace explain says why; a check of nothing holds nothing"
+        todo = why or "ctrace explain says why; without a graph there is nothing to check"
         yield Finding(FindingKind.NOTHING_COMPILED, "torch.compile compiled nothing", todo)
     if session.failure is None and not minor_of(session):
-        todo = "a log from its beginning names it; without it, the lock cannot be asked"
+        todo = "a complete log names it; without it, there is no comparison with the lock"
         yield Finding(FindingKind.DOUBT, "the log does not say which torch wrote it", todo)
     cut = {each.what for each in session.cut_off}
     for problem in session.problems:
@@ -70,11 +70,11 @@ def untrusted(session: Session, said: str = "") -> Iterator[Finding]:
             yield Finding(FindingKind.DOUBT, problem.what, _AGAIN if problem.what in cut else _REPORT)
 
 
-def _failed(failure: Failure, said: str) -> Finding:
+def _failed(failure: Failure, output: str) -> Finding:
     what = " ".join(failure.message.split())
     if failure.phase in _BEFORE:
         what = f"{_BEFORE[failure.phase]}{failure.type}: {what}"
-    last = said.strip().rpartition("\n")[2]
+    last = output.strip().rpartition("\n")[2]
     todo = failure.todo or (f"its last line was: {last}" if last else "run it with ctrace explain to see more")
     return Finding(_PHASES[failure.phase], what, todo, file=failure.file, line=failure.line)
 
@@ -85,21 +85,21 @@ def _scenarios(session: Session) -> Iterator[Finding]:
         if each is reported:
             continue
         if each.outcome is Outcome.COMPILE_FAILED:
-            what = f"scenario {each.name}: compiled it raises {' '.join(each.message.split())}"
+            what = f"scenario {each.name}: with torch.compile it raises {' '.join(each.message.split())}"
             yield Finding(FindingKind.COMPILE_FAILED, what, "it runs without torch.compile; see ctrace explain")
         elif each.outcome is Outcome.NOT_TAKEN and each.kind is not ScenarioKind.PROVOKED:
-            what = f"scenario {each.name}: the model does not take it: {' '.join(each.message.split())}"
+            what = f"scenario {each.name}: the model rejects it: {' '.join(each.message.split())}"
             yield Finding(FindingKind.FAILED, what, "correct the scenario, or the model")
     if left := [each.name for each in session.scenarios if each.outcome is Outcome.NOT_RUN]:
         what = f"not run: {'scenario' if len(left) == 1 else 'scenarios'} {', '.join(left)}"
         kind = FindingKind.DOUBT if session.failure is None else _PHASES[session.failure.phase]
-        yield Finding(kind, what, "the run ended before their turn came")
+        yield Finding(kind, what, "the run ended before they started")
 
 
 def _of_failure(session: Session) -> Scenario | None:
-    """Return the scenario whose end the failure of the run is."""
+    """Return the scenario that ended with the failure of the run."""
     if session.failure is None or session.failure.phase not in (FailurePhase.RUN, FailurePhase.EAGER):
         return None
-    ended = (Outcome.COMPILE_FAILED, Outcome.NOT_TAKEN)
-    asked = (each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED)
-    return next((each for each in asked if each.outcome in ended), None)
+    failed = (Outcome.COMPILE_FAILED, Outcome.NOT_TAKEN)
+    requested = (each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED)
+    return next((each for each in requested if each.outcome in failed), None)

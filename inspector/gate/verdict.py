@@ -1,4 +1,4 @@
-"""What a check comes to: findings, each with its exit code, of jobs and of all of them together."""
+"""The result of a check: findings on single jobs and on the whole check, each with its exit code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ctrace.inspector.gate.policy.model import Allow, Count, Policy
 
 
 class FindingKind(StrEnum):
-    """What a check can find wrong. Names are those of the JSON, and rule ids of SARIF."""
+    """What a check can find wrong. Values are names in the JSON and rule ids in SARIF."""
 
     NEW_SITE = "new-site"
     """A break, skip or recompile that is neither in the lock nor allowed."""
@@ -24,19 +24,19 @@ class FindingKind(StrEnum):
     DOUBT = "doubt"
     """Sources disagree, or the log cannot be read."""
     NOT_MEASURED = "not-measured"
-    """The policy limits what was not measured."""
+    """The policy limits a count that was not measured."""
     FAILED = "failed"
     """The model fails in eager, or cannot be loaded."""
     COMPILE_FAILED = "compile-failed"
-    """The model runs in eager and raises when it is compiled."""
+    """The model runs in eager and raises with torch.compile."""
     CRASHED = "crashed"
     TIMEOUT = "timeout"
     WRONG = "wrong"
-    """A model, or what the policy says of it, is not there or cannot be read."""
+    """A model or its entry in the policy is missing or invalid."""
     VANISHED = "vanished"
-    """The lock knows a model that the policy names no more."""
+    """The lock has a model that the policy no longer names."""
     NO_SECTION = "no-section"
-    """The lock knows other versions of torch, and not this one."""
+    """The lock has other versions of torch, but not this one."""
 
 
 EXITS: Mapping[FindingKind, Exit] = {
@@ -56,12 +56,12 @@ EXITS: Mapping[FindingKind, Exit] = {
     FindingKind.NO_SECTION: Exit.USAGE,
 }
 _GRAVEST = (Exit.USAGE, Exit.PROGRAM, Exit.UNTRUSTED, Exit.WORSE)
-"""Where a check finds several things, the first of these is its exit code: what makes others doubtful comes first."""
+"""Precedence of exit codes: problems that make other findings doubtful come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a check does not let pass."""
+    """A problem that fails a check."""
 
     kind: FindingKind
     what: str
@@ -71,53 +71,53 @@ class Finding:
     site: Site | None = None
     count: Count | None = None
     was: float | None = None
-    """Of a count, of times or of coverage: what the lock or the policy lets pass."""
+    """The value of a count, times or coverage that the lock or the policy allows."""
     now: float | None = None
     file: str | None = None
     line: int | None = None
     by_inductor: bool = False
-    """Whether the lock may only lack it because ctrace did not see Inductor's guards when the lock was written."""
+    """Whether the lock may lack it because ctrace did not record Inductor's guards when it wrote the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a gate keeps of a job that ran; its session is large, and there may be hundreds."""
+    """The part of a finished job that a check keeps; sessions are large, and there may be hundreds."""
 
     job: Job
     state: State | None = None
-    """None: there is no session."""
+    """None without a session."""
     doubts: tuple[Finding, ...] = ()
-    """Why it cannot be judged, or not be trusted."""
+    """Why it cannot be judged or trusted."""
     has_ended: bool = True
-    """Whether the program ran to its end, so that what was not seen is not there."""
+    """Whether the program ran to its end, so that the results are complete."""
     seconds: float = 0.0
     run: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One job and what came of it."""
+    """One job with its findings."""
 
     job: JobKey
     state: State | None = None
-    """None: it showed nothing that can be compared."""
+    """None if there is nothing to compare."""
     findings: tuple[Finding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
-    """What the lock could forget, one line each."""
+    """What could be removed from the lock, one line each."""
     is_new: bool = False
-    """Whether a lock is there that does not know the job."""
+    """Whether there is a lock, but without this job."""
     graphs_before: int | None = None
-    """Of the lock."""
+    """The number of graphs in the lock."""
     seconds: float = 0.0
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
     known_as: JobKey | None = None
-    """What the lock calls it, if something else; see `Job`."""
+    """Its key in the lock, if different; see `Job`."""
 
     @property
     def exit(self) -> Exit:
-        """Give the exit code of this job alone."""
+        """The exit code of this job alone."""
         return gravest(self.findings)
 
 
@@ -129,29 +129,29 @@ class Outcome:
     lock: Lock
     checked: tuple[Checked, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """Those about no job."""
+    """Findings on the whole check."""
     notes: tuple[str, ...] = ()
-    """What is worth saying and lets the check pass: an allow entry that expired or matches nothing, a moved model."""
+    """Notes that do not fail the check: an allow entry that expired or matches nothing, a moved model."""
     vanished: tuple[str, ...] = ()
-    """Models that the lock knows and the policy names no more, those among them whose file was only moved."""
+    """Models that are in the lock but no longer in the policy, including those whose file was only moved."""
     moved: Mapping[JobKey, JobKey] = field(default_factory=dict)
-    """Jobs that the lock knows by the path that their model's file had."""
+    """Jobs and their old keys in the lock, for models whose file was moved."""
     torch: str = ""
-    """Minor version, or several of traces made elsewhere; empty: nothing ran."""
+    """Minor version, or several for traces from elsewhere; empty if nothing ran."""
     seconds: float = 0.0
     command: str = "ctrace check"
-    """What checks the same again."""
+    """The command that repeats the check."""
     inductor_guards: bool = True
-    """Whether every job saw the guards that Inductor adds to graphs with symbolic sizes."""
+    """Whether findings job recorded the guards that Inductor adds to graphs with symbolic sizes."""
 
     @property
     def exit(self) -> Exit:
-        """Give the exit code of the whole check."""
-        every = [*self.findings, *(each for one in self.checked for each in one.findings)]
-        return gravest(tuple(every))
+        """The exit code of the whole check."""
+        findings = [*self.findings, *(each for one in self.checked for each in one.findings)]
+        return gravest(tuple(findings))
 
 
 def gravest(findings: tuple[Finding, ...]) -> Exit:
-    """Give the exit code of several findings."""
+    """Return the exit code of several findings."""
     codes = {EXITS[each.kind] for each in findings}
     return next((code for code in _GRAVEST if code in codes), Exit.DONE)

@@ -1,1 +1,1 @@
-"""GPUs that code can be emitted for without having one, and what is known of each."""
+"""Target GPUs: facts about each GPU that ctrace can generate code for. Start in `table.py`."""

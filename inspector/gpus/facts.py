@@ -1,4 +1,4 @@
-"""What an entry of the table says, checked fact by fact, and made a GPU."""
+"""Validate the facts of a table entry and build a GPU from them."""
 
 import math
 import re
@@ -24,14 +24,14 @@ _SIZES = {
     "memory": (1 << 20, 1 << 50),
     "l2": (0, 1 << 40),
 }
-"""Whole numbers, and between what they may be."""
+"""Integer facts, with their minimum and maximum."""
 _SPEEDS = {"clock": (1e6, 1e12), "bandwidth": (1e6, 1e18)}
 _RATES = {"rates": FORMATS, "vector_rates": VECTOR_FORMATS}
 _PEAK = (1e6, 1e21)
 FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "sources"))
 _KEYS = ("extends", *FACTS, "sources")
 _NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,3})?")
-"""PyYAML takes `1.98e9` for text."""
+"""Needed because PyYAML parses `1.98e9` as text."""
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,2})")
 _SHARED = "CUDA C++ Programming Guide, by compute capability (as code: NVIDIA/cccl 004ad19, arch_traits.h)"
 _BY_CAPABILITY = ("registers", "threads", "shared", "shared_per_block", "shared_per_block_optin")
@@ -40,21 +40,22 @@ _HERE = Path(__file__).parent
 
 
 def checked(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str, Any]:
-    """Give the facts of an entry, each of its type, and `sources` by fact; `source` is that of all others.
+    """Return the typed facts of an entry and their `sources`; `source` is the default.
 
     Raises:
-        TargetError: a fact is unknown, or is not what it could be.
+        TargetError: a fact is unknown or has an invalid value.
     """
     refuse_unknown(entry, _KEYS, where)
-    given = {key: _checked(key, value, where) for key, value in entry.items()}
-    unsaid = {key: source for key in given if key in FACTS and source}
-    return {**given, "sources": {**unsaid, **_sources(entry.get("sources"), where)}}
+    facts = {key: _checked(key, value, where) for key, value in entry.items()}
+    defaults = {key: source for key in facts if key in FACTS and source}
+    return {**facts, "sources": {**defaults, **_sources(entry.get("sources"), where)}}
 
 
 def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the facts of an entry over those that it extends.
+    """Override the facts of an extended entry with an entry's own facts.
 
-    Rates are merged by format, unless the entry's are null; another compute capability brings what all of it share.
+    Rates are merged by format, unless the entry's rates are null. A different compute capability drops the facts that
+    depend on it.
     """
     if own.get("capability", lower.get("capability")) != lower.get("capability"):
         lower = {key: value for key, value in lower.items() if key not in _BY_CAPABILITY}
@@ -63,13 +64,13 @@ def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     for key in (each for each in _RATES if each not in own or own[each] is not None):
         merged[key] = {**(lower.get(key) or {}), **own.get(key, {})}
         if own.get(key) and set(merged[key]) > set(own[key]):
-            others = (lower.get("sources") or {}).get(key, "not said")
+            others = (lower.get("sources") or {}).get(key, "not stated")
             merged["sources"][key] = f"{', '.join(own[key])}: {merged['sources'][key]}; others: {others}"
     return merged
 
 
 def made(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
-    """Make a GPU of checked facts; what all of its compute capability share is filled in.
+    """Build a GPU from checked facts, with defaults for its compute capability.
 
     Raises:
         TargetError: a fact is missing, or two contradict each other.
@@ -80,10 +81,12 @@ def made(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
         if key not in full:
             full[key] = value
             full["sources"][key] = _SHARED
-    needed = [each.name for each in fields(TargetGpu) if each.default is MISSING and each.default_factory is MISSING]
-    missing = [key for key in needed if key not in full and key != "name"]
+    required = [each.name for each in fields(TargetGpu) if each.default is MISSING and each.default_factory is MISSING]
+    missing = [key for key in required if key not in full and key != "name"]
     if missing:
-        raise TargetError(f"{where} does not say its {', '.join(missing)}", "add it, or say which GPU it extends")
+        raise TargetError(
+            f"{where} lacks {', '.join(missing)}", "add what is missing, or add extends with a GPU's name"
+        )
     full.pop("extends", None)
     gpu = TargetGpu(name=name, **full)
     _refuse_contradictions(gpu, where)
@@ -94,7 +97,7 @@ def _refuse_contradictions(gpu: TargetGpu, where: str) -> None:
     pairs = (("shared_per_block", "shared_per_block_optin"), ("shared_per_block_optin", "shared"), ("l2", "memory"))
     for less, more in pairs:
         if getattr(gpu, less) > getattr(gpu, more):
-            raise TargetError(f"{where}: its {less} is more than its {more}", "correct one of them; both are in bytes")
+            raise TargetError(f"{where}: {less} is greater than {more}", "correct one of them; both are in bytes")
 
 
 @cache
@@ -113,7 +116,7 @@ def _checked(key: str, value: object, where: str) -> object:
     if key in _SIZES:
         return _size(key, value, where)
     if key in _SPEEDS:
-        return _number(f"its {key}", value, _SPEEDS[key], where)
+        return _number(key, value, _SPEEDS[key], where)
     if key in _RATES:
         return _rates(key, value, where)
     if key == "capability":
@@ -121,14 +124,14 @@ def _checked(key: str, value: object, where: str) -> object:
     if key == "sources":
         return value
     if not isinstance(value, str) or not value.strip() or len(value) > 200:
-        raise TargetError(f"{where}: its {key} is {shown(value)}, not a short text", f'write it as {key}: "..."')
+        raise TargetError(f"{where}: {key} is {shown(value)}, not a short text", f'write it as {key}: "..."')
     return value.strip()
 
 
 def _size(key: str, value: object, where: str) -> int:
     low, high = _SIZES[key]
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        what = f"{where}: its {key} is {shown(value)}"
+        what = f"{where}: {key} is {shown(value)}"
         raise TargetError(what, f"write a whole number from {low} to {high}{_unit(key)}")
     return value
 
@@ -147,27 +150,27 @@ def _number(what: str, value: object, limits: tuple[float, float], where: str) -
 
 def _rates(key: str, value: object, where: str) -> dict[str, float]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise TargetError(f"{where}: its {key} is {shown(value)}, not a table", f"write it as {key}: {{float64: 1e12}}")
+        raise TargetError(f"{where}: {key} is {shown(value)}, not a table", f"write it as {key}: {{float64: 1e12}}")
     refuse_unknown(value, _RATES[key], f"{where}: {key}")
-    return {name: _number(f"its {key} of {name}", rate, _PEAK, where) for name, rate in value.items()}
+    return {name: _number(f"{key} of {name}", rate, _PEAK, where) for name, rate in value.items()}
 
 
 def _capability(value: object, where: str) -> tuple[int, int]:
     text = ".".join(map(str, value[:3])) if isinstance(value, list | tuple) else str(value)
     found = _CAPABILITY.fullmatch(text) if not isinstance(value, bool) else None
     if found is None or not 5 <= int(found[1]) <= 99:
-        what = f"{where}: its capability is {shown(value)}"
+        what = f"{where}: capability is {shown(value)}"
         raise TargetError(what, 'write the compute capability as "9.0"')
     return int(found[1]), int(found[2])
 
 
 def _sources(value: object, where: str) -> dict[str, str]:
-    """Give the source of each fact; a key may name several, with commas."""
+    """Return the source of each fact; a key may list several facts, separated by commas."""
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
-        todo = "write it as sources: {memory: where it is from}"
-        raise TargetError(f"{where}: its sources are no table of texts", todo)
+        todo = "write it as sources: {memory: where the value is from}"
+        raise TargetError(f"{where}: sources is not a table of texts", todo)
     found = {key.strip(): text for keys, text in value.items() for key in keys.split(",")}
     refuse_unknown(found, FACTS, f"{where}: sources")
     return found

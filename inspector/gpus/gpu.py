@@ -1,48 +1,48 @@
-"""What is known of a GPU that code is emitted for."""
+"""The facts about a target GPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
-"""Numbers that units for products of matrices take; `tf32` is float32 with fewer bits."""
+"""Formats that Tensor Cores support; `tf32` is float32 with fewer bits."""
 VECTOR_FORMATS = ("float64", "float32")
 
 
 @dataclass(frozen=True, slots=True)
 class TargetGpu:
-    """A GPU as torch and Triton would describe it, and what its maker says of its speed.
+    """A GPU as torch and Triton describe it, with peak rates from its data sheet.
 
-    Sizes of memory are in bytes, rates in operations or bytes a second.
+    Memory sizes are in bytes, rates in operations or bytes per second.
     """
 
     name: str
-    """As `--target` takes it: `h100`."""
+    """The name for `--target`: `h100`."""
     title: str
-    """As the driver calls it."""
+    """The driver's name for it."""
     capability: tuple[int, int]
     processors: int
     registers: int
-    """Of a multiprocessor."""
+    """Per multiprocessor."""
     threads: int
-    """Of a multiprocessor."""
+    """Per multiprocessor."""
     shared: int
-    """Of a multiprocessor."""
+    """Per multiprocessor."""
     shared_per_block: int
-    """That a block has without asking."""
+    """The default maximum for a block."""
     shared_per_block_optin: int
-    """The most that a block can ask for."""
+    """The maximum that a block can request."""
     memory: int
     l2: int
     threads_per_block: int = 1024
     warp: int = 32
     clock: float | None = None
-    """The most cycles a second; None: not known."""
+    """Maximum cycles per second; None if not known."""
     bandwidth: float | None = None
-    """Of its memory; None: not known."""
+    """Memory bandwidth; None if not known."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations a second of its units for products of matrices, by format (`FORMATS`): dense, sums in float32 or
-    int32, as its maker tells; not named: not known."""
+    """Peak operations per second of the Tensor Cores, by format (`FORMATS`): dense, summed in float32 or int32, as in
+    the data sheet; a missing format is not known."""
     vector_rates: Mapping[str, float] = field(default_factory=dict)
-    """The same of its ordinary units, by format (`VECTOR_FORMATS`)."""
+    """Peak operations per second of the vector units, by format (`VECTOR_FORMATS`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where the facts are from, by field."""
+    """The source of each fact, by field."""

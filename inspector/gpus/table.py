@@ -1,4 +1,4 @@
-"""The table of GPUs: ours, and what users add."""
+"""The table of GPUs: those that ctrace ships, and those that users add."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,56 +20,56 @@ _VENDOR = ("nvidia", "geforce", "tesla")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A GPU of the table."""
+    """A GPU in the table."""
 
     gpu: TargetGpu
     file: str | None = None
-    """The user's file that it is from; None: it is ours."""
+    """The user's file that defines it; None if ctrace ships it."""
     replaces: bool = False
-    """Whether it stands in the place of one of that name."""
+    """Whether it replaces an entry of the same name."""
 
 
 def gpu_named(name: str, files: Sequence[str] = (), folder: Path = _HERE) -> TargetGpu:
-    """Find the GPU that `--target` was given: by name, by title, or as `gpus.yaml:name`, relative to `folder`.
+    """Find the GPU for `--target`: by name, by title, or as `gpus.yaml:name`, relative to `folder`.
 
-    `files` are those of the project's settings.
+    `files` come from the project's settings.
 
     Raises:
-        TargetError: there is none of that name, or a file of GPUs is wrong.
+        TargetError: no GPU has that name, or a file of GPUs is wrong.
     """
     return listed(name, files, folder).gpu
 
 
 def listed(name: str, files: Sequence[str] = (), folder: Path = _HERE) -> Listed:
-    """Find a GPU as `gpu_named` does, and say where it is from.
+    """Find a GPU as `gpu_named` does, with the file that defines it.
 
     Raises:
-        TargetError: there is none of that name, or a file of GPUs is wrong.
+        TargetError: no GPU has that name, or a file of GPUs is wrong.
     """
-    asked = _A_FILE.fullmatch(name)
-    if asked is not None:
-        return Listed(_in_file(folder / asked["file"], asked["name"], files), asked["file"])
+    in_file = _A_FILE.fullmatch(name)
+    if in_file is not None:
+        return Listed(_in_file(folder / in_file["file"], in_file["name"], files), in_file["file"])
     return found(name, gpus(files))
 
 
 def found(name: str, table: Mapping[str, Listed]) -> Listed:
-    """Find a GPU of the table by name or by title.
+    """Find a GPU in the table by name or by title.
 
     Raises:
-        TargetError: there is none.
+        TargetError: the table has no such GPU.
     """
     if canonical(name) in table:
         return table[canonical(name)]
     same = [each for each in table.values() if _bare(name) in (_bare(each.gpu.name), _bare(each.gpu.title))]
     if same and _bare(name):
         return same[-1]
-    meant = _meant(name, table)
+    meant = _nearest_name(name, table)
     todo = f"did you mean {meant}?" if meant else f"there are: {', '.join(table)}; ctrace targets lists them"
     raise TargetError(f"--target {shown(name)}: there is no such GPU" if name else "--target names no GPU", todo)
 
 
 def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:
-    """Give all GPUs by name: ours, and those of users' files, which win over ours and over earlier ones.
+    """Return all GPUs by name; users' files override ctrace's table, and later files override earlier ones.
 
     Raises:
         TargetError: a file is wrong.
@@ -83,7 +83,7 @@ def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:
 
 
 def same_device(table: Mapping[str, Listed], title: str, processors: int | None) -> TargetGpu | None:
-    """Find the GPU of the table that a driver calls so, and that has as many multiprocessors."""
+    """Find the GPU in the table by the driver's name and the number of multiprocessors."""
     alike = (each.gpu for each in table.values() if _bare(each.gpu.title) == _bare(title))
     return next((gpu for gpu in alike if processors in (None, gpu.processors)), None)
 
@@ -93,9 +93,9 @@ def _in_file(file: Path, name: str | None, files: Sequence[str]) -> TargetGpu:
     there = _built(file, below)
     if not name and len(there) > 1:
         todo = f"pick one: --target {file}:{next(iter(there))}"
-        raise TargetError(f"{file} holds {len(there)} GPUs: {', '.join(there)}", todo)
+        raise TargetError(f"{file} defines {len(there)} GPUs: {', '.join(there)}", todo)
     if name and canonical(name) not in there:
-        raise TargetError(f"{file}: there is no GPU {shown(name)} in it", near(canonical(name), there))
+        raise TargetError(f"{file} defines no GPU {shown(name)}", near(canonical(name), there))
     return there[canonical(name)] if name else next(iter(there.values()))
 
 
@@ -105,7 +105,7 @@ def _ours() -> dict[str, TargetGpu]:
 
 
 def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) -> dict[str, TargetGpu]:
-    """Make the GPUs of a file; `below` are those that its entries may extend beside each other."""
+    """Build the GPUs of a file; its entries may extend each other and those in `below`."""
     entries = entries_of(file, ours=ours)
     source = "" if ours else f"your {file.name}"
     facts = {name: checked(entry, _where(file, name), source) for name, entry in entries.items()}
@@ -119,21 +119,21 @@ def _where(file: Path, name: str) -> str:
 def _extended(
     name: str, facts: Mapping[str, dict[str, Any]], below: Mapping[str, TargetGpu], file: Path, seen: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Put the facts of an entry over those of the one that it extends."""
+    """Return the facts of an entry, merged with the entry that it extends."""
     own = facts[name]
     base = own.get("extends")
     if base is None:
         return own
     base = canonical(base)
     if name in seen:
-        raise TargetError(f"{_where(file, name)} extends itself", "let one of them say all of its facts")
+        raise TargetError(f"{_where(file, name)} extends itself", "write all facts of one of them instead")
     if base in facts and base != name:
         lower = _extended(base, facts, below, file, (*seen, name))
     elif base in below:
         lower = _facts_of(below[base])
     else:
         known = [each for each in (*facts, *below) if each != name]
-        raise TargetError(f"{_where(file, name)} extends {shown(base)}, which is not there", near(base, known))
+        raise TargetError(f"{_where(file, name)} extends {shown(base)}, which does not exist", near(base, known))
     return over(lower, own)
 
 
@@ -142,12 +142,12 @@ def _facts_of(gpu: TargetGpu) -> dict[str, Any]:
 
 
 def _bare(name: str) -> str:
-    """Leave of a name what tells GPUs apart: `rtx4090` of "NVIDIA GeForce RTX 4090"."""
+    """Reduce a name to the part that identifies the GPU: `rtx4090` from "NVIDIA GeForce RTX 4090"."""
     words = re.findall(r"[a-z0-9]+", name.lower())
     return "".join(word for word in words if word not in _VENDOR)
 
 
-def _meant(name: str, table: Mapping[str, Listed]) -> str | None:
+def _nearest_name(name: str, table: Mapping[str, Listed]) -> str | None:
     import difflib
 
     spelled = {_bare(text): each.gpu.name for each in table.values() for text in (each.gpu.title, each.gpu.name)}

@@ -1,4 +1,4 @@
-"""A YAML file of GPUs: read safely, and checked to be one table of tables with known keys."""
+"""Read a YAML file of GPUs safely, and check that it is a table of tables with known keys."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,36 +8,36 @@ from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.files.writing import check_regular
 
 Entries = dict[str, dict[str, Any]]
-"""By name, what a file says of each GPU, not yet checked."""
+"""The unchecked entries of a file, by name."""
 _LARGEST = 1 << 18
-"""Bytes of a file that is read."""
-WRITE = "ctrace targets h100 --json shows what an entry holds"
+"""Maximum size of a file, in bytes."""
+WRITE = "ctrace targets h100 --json shows an example"
 
-NAMES = "name it as --target will: letters, digits, '-', '_', '+' and '.'"
+NAMES = "use a name for --target: letters, digits, '-', '_', '+' and '.'"
 
 
 def entries_of(file: Path, *, ours: bool = False) -> Entries:
-    """Read a file: a name for each GPU, and below it a table; `ours` comes with ctrace.
+    """Read a file that maps the name of each GPU to a table; `ours` marks a file that ctrace ships.
 
     Raises:
-        TargetError: it cannot be read, is no YAML, or is not made of tables.
+        TargetError: the file cannot be read, is not YAML, or is not a table of tables.
     """
     data = _parsed(_text(file), file, ours=ours)
     if not isinstance(data, dict) or not data:
-        raise TargetError(f"{file}: there is no GPU in it", f"write a name, and its facts below it; {WRITE}")
+        raise TargetError(f"{file} defines no GPU", f"write a name, and its facts below it; {WRITE}")
     found: Entries = {}
     for key, entry in data.items():
         name = _name(key, file)
         if name in found:
-            raise TargetError(f"{file}: {name} is there twice", "give one of them another name")
+            raise TargetError(f"{file}: {name} is defined twice", "rename one of them")
         if not isinstance(entry, dict) or not all(isinstance(field, str) for field in entry):
-            raise TargetError(f"{file}: {name} is no table of facts", f"write its facts below the name; {WRITE}")
+            raise TargetError(f"{file}: {name} is not a table of facts", f"write its facts below the name; {WRITE}")
         found[name] = entry
     return found
 
 
 def canonical(name: str) -> str:
-    """Write a name as the table does: small letters, no spaces."""
+    """Return a name as the table spells it: lower case, no spaces."""
     return "-".join(name.lower().split())
 
 
@@ -47,10 +47,10 @@ def is_name(name: str) -> bool:
 
 
 def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse keys that mean nothing.
+    """Refuse unknown keys.
 
     Raises:
-        TargetError: there is one.
+        TargetError: a key is unknown.
     """
     names = list(known)
     for key in keys:
@@ -59,13 +59,13 @@ def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: str) -> Non
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """Say which known word is meant, or which there are."""
+    """Return advice on an unknown word: the nearest known word, or all of them."""
     names = list(known)
     return did_you_mean(word.lower(), names, f"there are: {', '.join(names)}")
 
 
 def shown(value: object) -> str:
-    """Write a value that somebody gave, on one line and not at length."""
+    """Return a foreign value as one short line."""
     if isinstance(value, Mapping | list | set | tuple):
         return f"a {type(value).__name__}"
     if isinstance(value, int) and abs(value) > 1 << 64:
@@ -78,23 +78,23 @@ def _text(file: Path) -> str:
     try:
         check_regular(file)
         if file.stat().st_size > _LARGEST:
-            raise TargetError(f"{file}: it is too large for a table of GPUs", "name another file")
+            raise TargetError(f"{file} is too large for a table of GPUs", "name another file")
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise TargetError(f"{file} cannot be read: {error.strerror}", "name another file") from None
     except ValueError:
-        raise TargetError(f"{file} cannot be read: it is no text in UTF-8", "name another file") from None
+        raise TargetError(f"{file} cannot be read: it is not UTF-8 text", "name another file") from None
 
 
 def _parsed(text: str, file: Path, *, ours: bool) -> Any:
-    import yaml  # only where a table is read: it takes a while to import
+    import yaml  # slow to import, and only needed to read a table
 
-    # The one in C is thirty times as fast, and crashes the process on a file that is nested deep enough.
+    # The C loader is thirty times as fast, but deeply nested files crash the process.
     kind: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if ours else yaml.SafeLoader
     try:
         loader = kind(text)
         root = loader.get_single_node()
-        _refuse_twice(root)
+        _refuse_duplicates(root)
         return None if root is None else loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark is not None else ""
@@ -108,24 +108,24 @@ def _parsed(text: str, file: Path, *, ours: bool) -> Any:
         TypeError,
         ValueError,
     ) as error:
-        # What PyYAML itself lets through: dates that are none, an empty !!int, thousands of digits, deep nesting.
-        raise TargetError(f"{file}: it is no YAML: {shown(str(error) or type(error).__name__)}", "correct it") from None
+        # PyYAML raises these on invalid dates, an empty !!int, thousands of digits, and deep nesting.
+        raise TargetError(f"{file} is not YAML: {shown(str(error) or type(error).__name__)}", "correct it") from None
 
 
-def _refuse_twice(root: Any) -> None:
-    """Refuse a key that is in a table twice, as PyYAML lets the last one win."""
+def _refuse_duplicates(root: Any) -> None:
+    """Refuse duplicate keys in a table: PyYAML silently keeps the last one."""
     import yaml
 
     for table in _tables(root):
         seen: set[str] = set()
         for key, _ in table.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{shown(key.value)} is there twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{shown(key.value)} is defined twice", problem_mark=key.start_mark)
             seen.add(str(key.value) if isinstance(key, yaml.ScalarNode) else "")
 
 
 def _tables(root: Any) -> Iterable[Any]:
-    """Give the table of GPUs and their tables; more is not looked into."""
+    """Yield the table of GPUs and the tables in it; deeper levels are not checked."""
     import yaml
 
     if isinstance(root, yaml.MappingNode):
@@ -137,5 +137,5 @@ def _name(key: object, file: Path) -> str:
     """Check the name of an entry."""
     name = canonical(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else ""
     if not is_name(name):
-        raise TargetError(f"{file}: {shown(key)} is no name of a GPU", NAMES)
+        raise TargetError(f"{file}: {shown(key)} is not a valid GPU name", NAMES)
     return name

@@ -1,1 +1,1 @@
-"""Graphs that torch printed, read back as data; imported only when somebody asks for graphs."""
+"""Graphs that torch printed, parsed back into data; imported only by views that show graphs. Start in `view.py`."""

@@ -1,4 +1,4 @@
-"""What became of each attention, in words: one fused kernel or not, and the first thing in the way."""
+"""Whether each attention runs as one fused kernel, and the first obstacle if it does not."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from ctrace.inspector.model.session import Session
 
 _CALL = "scaled_dot_product_attention"
 _UNKNOWN = ("math", "math_unasked")
-"""Codes that say nothing of the cause."""
+"""Codes that do not name a cause."""
 
 
 class State(StrEnum):
-    """What became of an attention."""
+    """The outcome for an attention."""
 
     FUSED = "fused"
-    """A call that became one of torch's fused ops."""
+    """A call that torch lowered to one of its fused ops."""
     NOT_FUSED = "not_fused"
-    """A call that torch computes from products and a softmax."""
+    """A call that torch decomposes into matmuls and a softmax."""
     MATCHED = "matched"
-    """Written by hand, and replaced by a fused op."""
+    """Handwritten, and replaced by a fused op."""
     MATCHED_NOT_FUSED = "matched_not_fused"
-    """Written by hand, replaced by a call for which torch has no fused op."""
+    """Handwritten, and replaced by a call that has no fused op."""
     WRONG = "wrong"
-    """Replaced by something that computes something else."""
+    """Replaced by code that computes different results."""
     NOT_MATCHED = "not_matched"
-    """Written by hand, and left as it is."""
+    """Handwritten, and left unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The attentions of one graph that stand at the same lines and had the same fate."""
+    """The attentions of one graph that share source lines and outcome."""
 
     attention: Attention
     times: int
@@ -41,16 +41,16 @@ class Answer:
     why: str = ""
     fix: str = ""
     title: str = ""
-    """What is in the way, in a few words."""
+    """The obstacle, in a few words."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether there is something to do about it."""
+        """Whether it could run faster, or is wrong."""
         return self.state not in (State.FUSED, State.MATCHED)
 
     @property
     def can_be_fixed(self) -> bool:
-        """Whether it is known what to change; torch does not always say why it has no fused kernel."""
+        """Whether the fix is known; torch does not always say why it has no fused kernel."""
         why = self.attention.why
         known = why is not None and why.code not in _UNKNOWN
         return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
@@ -58,7 +58,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Attentions with one fate for one reason, wherever they are."""
+    """Attentions of all graphs with the same outcome for the same reason."""
 
     sentence: str
     title: str
@@ -68,7 +68,7 @@ class Kind:
 
 
 def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
-    """Tell of each attention of one graph, or of all, in their order; those that are alike are told once."""
+    """Return the outcomes for the attentions of one graph, or of all graphs; equal ones are merged into one."""
     alike: dict[tuple[object, ...], list[Attention]] = {}
     for each in session.attention:
         if graph in (None, each.graph):
@@ -91,7 +91,7 @@ def _likeness(each: Attention) -> tuple[object, ...]:
 
 
 def state_of(each: Attention) -> State:
-    """Tell what became of an attention."""
+    """Return the outcome for an attention."""
     if each.is_wrong:
         return State.WRONG
     if each.matched is not None:
@@ -102,7 +102,7 @@ def state_of(each: Attention) -> State:
 
 
 def answer_of(each: Attention) -> Answer:
-    """Tell of one attention."""
+    """Describe one attention."""
     return _answer(each, 1)
 
 
@@ -114,15 +114,15 @@ def _answer(each: Attention, times: int) -> Answer:
 
 
 _SENTENCES = {
-    State.FUSED: f"a call of {_CALL} became {{ops}}",
-    State.NOT_FUSED: f"a call of {_CALL} has no fused kernel here",
-    State.MATCHED: "attention written by hand was replaced by {ops}",
-    State.MATCHED_NOT_FUSED: f"attention written by hand was taken for {_CALL}, which has no fused kernel here",
-    State.WRONG: "attention written by hand was replaced by something else: the results are wrong",
-    State.NOT_MATCHED: "attention written by hand is not fused",
+    State.FUSED: f"call to {_CALL} became {{ops}}",
+    State.NOT_FUSED: f"call to {_CALL} has no fused kernel here",
+    State.MATCHED: "handwritten attention was replaced by {ops}",
+    State.MATCHED_NOT_FUSED: f"handwritten attention was replaced by {_CALL}, which has no fused kernel here",
+    State.WRONG: "handwritten attention was replaced by code that computes wrong results",
+    State.NOT_MATCHED: "handwritten attention is not fused",
 }
 
-_DOUBTFUL = "a softmax between two products, as attention has it, is not fused"
+_DOUBTFUL = "a softmax between two matmuls, probably attention, is not fused"
 
 
 def _ops(each: Attention) -> str:
@@ -145,20 +145,20 @@ def _why(each: Attention, state: State) -> tuple[str, str]:
 
 
 _AGAINST_WRONG = (
-    f"Write it so that none of torch's patterns matches: call {_CALL} on (batch, heads, length, width) if that is what "
-    "you mean, else set `torch._inductor.config.pattern_matcher = False`."
+    f"Avoid torch's patterns: call {_CALL} on (batch, heads, length, width) if that is what you mean, otherwise set "
+    "`torch._inductor.config.pattern_matcher = False`."
 )
 
 
 def _what_differs(each: Attention) -> str:
-    """Say how it is known that the results are wrong: a trial, or at least the softmax's dimension."""
+    """Return the evidence that the results are wrong: a trial, or at least the softmax's dimension."""
     pattern = f"Torch's pattern {each.matched}"
     if each.trial == "untried":
-        return f"{_over(each)}, but what torch put in its place runs over the last: {pattern} leaves the number open."
-    differs = "results of another shape" if each.trial == "shape" else "other results"
-    cause = "" if each.axis in (None, -1) else f" {_over(each)}, and torch's over the last."
+        return f"{_over(each)}, but torch's replacement runs over the last: {pattern} does not check the dimension."
+    differs = "results of a different shape" if each.trial == "shape" else "different results"
+    cause = "" if each.axis in (None, -1) else f" {_over(each)}, torch's runs over the last."
     return (
-        f"{pattern} leaves the numbers open (dimensions, sizes). On random tensors, what torch put in place gave "
+        f"{pattern} does not check all numbers (dimensions, sizes). On random tensors, torch's replacement gave "
         f"{differs}.{cause}"
     )
 
@@ -190,16 +190,16 @@ def _filled(text: str, why: Why) -> str:
 
 def _also(why: Why) -> str:
     titles = [known.title for code in why.also if (known := entries("attention").get(code)) and code != why.code]
-    return f" Also in the way: {', '.join(titles)}." if titles else ""
+    return f" Other obstacles: {', '.join(titles)}." if titles else ""
 
 
 def unfused(session: Session) -> tuple[Answer, ...]:
-    """Tell of the attentions that something should be done about; what may be none is left out."""
+    """Return the attentions that need a change, without code that only may be attention."""
     return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
 
 
 def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
-    """Put together what is told in the same words, such as the layers of a model."""
+    """Group answers with the same words, such as those of a model's layers."""
     alike: dict[tuple[str, str], list[Answer]] = {}
     for each in found:
         alike.setdefault((each.sentence, each.title), []).append(each)
@@ -215,19 +215,19 @@ def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
 
 
 def wrong(session: Session) -> tuple[Answer, ...]:
-    """Tell of the attentions that torch replaced by something that computes something else."""
+    """Return the attentions that torch replaced by code with different results."""
     return tuple(each for each in answers(session) if each.state is State.WRONG)
 
 
 def short(found: Iterable[Answer]) -> str:
-    """Count the fused and the other attentions of a graph: `attention fused`, `2 of 3 attentions fused`."""
-    told = [each for each in found if each.attention.certain]
-    if any(each.state is State.WRONG for each in told):
+    """Return how many attentions are fused: `attention fused`, `2 of 3 attentions fused`."""
+    certain = [each for each in found if each.attention.certain]
+    if any(each.state is State.WRONG for each in certain):
         return "attention replaced wrongly"
-    every = sum(each.times for each in told)
-    good = sum(each.times for each in told if not each.is_slow)
-    if not every:
+    total = sum(each.times for each in certain)
+    fused = sum(each.times for each in certain if not each.is_slow)
+    if not total:
         return ""
-    if every == 1:
-        return "attention fused" if good else "attention not fused"
-    return f"{every} attentions fused" if good == every else f"{good or 'none'} of {every} attentions fused"
+    if total == 1:
+        return "attention fused" if fused else "attention not fused"
+    return f"{total} attentions fused" if fused == total else f"{fused or 'none'} of {total} attentions fused"

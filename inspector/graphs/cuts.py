@@ -1,9 +1,9 @@
-"""Which graphs could have been one, and the breaks between them.
+"""Which graphs would be one graph without the breaks between them.
 
-Where Dynamo cuts a function, its new code calls the global `__resume_at_<offset>_<n>` (2.11 to 2.13,
-_dynamo/symbolic_convert.py, `create_call_resume_at`), where the offset is that of the instruction to go on with. The
-function that resumes is the whole original after a prefix that ends in a jump there (_dynamo/resume_execution.py).
-Both have the same instructions from there to the end, and so their number tells which resumes where.
+Where Dynamo splits a function, the rewritten code calls the global `__resume_at_<offset>_<n>` (2.11 to 2.13,
+_dynamo/symbolic_convert.py, `create_call_resume_at`). The offset is that of the instruction to continue with. The
+resume function is the whole original after a prefix that ends in a jump to it (_dynamo/resume_execution.py). From
+there to the end both have the same instructions, so the number of instructions left identifies the resume function.
 """
 
 import re
@@ -16,17 +16,17 @@ from ctrace.inspector.source.stacks import resumed
 
 _RESUME = re.compile(r"__resume_at_(?P<offset>\d+)_\d+")
 _Point = tuple[str, str, int]
-"""Where a function goes on: its file, its name, and how many instructions are left to its end."""
+"""Where a function continues: its file, its name, and how many instructions are left to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two graphs that would be one without the breaks between them."""
+    """Two graphs that would be one graph without the breaks between them."""
 
     before: str
     after: str
     breaks: tuple[int, ...]
-    """Indexes into `Session.breaks`, in the order in which they come."""
+    """Indexes into `Session.breaks`, in program order."""
 
 
 def cuts(session: Session) -> tuple[Cut, ...]:
@@ -37,7 +37,7 @@ def cuts(session: Session) -> tuple[Cut, ...]:
 
 
 def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[str]) -> Iterator[Cut]:
-    """Go on from a graph to the next ones, over functions that have none because they break at once."""
+    """Follow a graph to the next ones, across functions that break at once and have no graph."""
     waiting: list[tuple[str, tuple[int, ...]]] = [(graph, ())]
     seen = {graph}
     while waiting:
@@ -52,34 +52,34 @@ def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[
 
 
 def _links(session: Session) -> dict[str, list[tuple[str, int]]]:
-    """Find, for each function's first compilation, the ones that go on after its break, and the break."""
+    """Map each function's first compilation to the compilations that resume after its break, with the break."""
     resuming: dict[_Point, list[str]] = {}
     for compile_id, codes in _first_codes(session):
-        point = _begins_at(codes.before)
+        point = _entry_point(codes.before)
         if point is not None:
             resuming.setdefault(point, []).append(compile_id)
     links: dict[str, list[tuple[str, int]]] = {}
     for compile_id, codes in _first_codes(session):
         sites = [at for at, each in enumerate(session.breaks) if compile_id in each.compilations]
         if len(sites) == 1:
-            found = [resuming.get(each, []) for each in _goes_on_at(codes)]
+            found = [resuming.get(each, []) for each in _resume_points(codes)]
             links[compile_id] = [(after[0], sites[0]) for after in found if len(after) == 1 and after[0] != compile_id]
     return links
 
 
 def _first_codes(session: Session) -> Iterator[tuple[str, Rewritten]]:
-    """Leave out recompilations: which of them goes on in which, code does not tell."""
+    """Skip recompilations: the code does not show which one resumes in which."""
     return ((compile_id, codes) for compile_id, codes in session.codes.items() if compile_id.endswith("/0"))
 
 
-def _goes_on_at(codes: Rewritten) -> list[_Point]:
-    """List where the new code of a function may go on; there are two ways on from an `if` on a tensor."""
+def _resume_points(codes: Rewritten) -> list[_Point]:
+    """List where the rewritten code may continue; an `if` on a tensor has two continuations."""
     offsets = [int(match["offset"]) for name in codes.after.names if (match := _RESUME.fullmatch(name))]
     return [point for at in dict.fromkeys(offsets) if (point := _point(codes.before, at)) is not None]
 
 
-def _begins_at(code: Code) -> _Point | None:
-    """Give where a function that resumes goes on; None: it is no such function."""
+def _entry_point(code: Code) -> _Point | None:
+    """Return where a resume function continues, or None for any other function."""
     if resumed(code.name)[1] is None:
         return None
     jump = next((each for each in code.instructions if each.opname in _JUMPS), None)

@@ -1,4 +1,4 @@
-"""One line for each graph: what happened to it besides its numbers."""
+"""One line for each graph: its backward, its attention, and the breaks that split it."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from ctrace.inspector.model.session import Graph, Session
 
 
 def happened(session: Session, graph: Graph) -> str:
-    """Say in a few words what became of a graph: its backward, its attention."""
+    """Describe a graph in a few words: its backward, its attention."""
     stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
     parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
     return ", ".join(part for part in parts if part)
 
 
 def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
-    """Say which two graphs could be one but for what stands at some places."""
+    """Say which two graphs would be one without the breaks at some places."""
     disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
     reason = ", disabled by its author" if disabled else ""
-    return f"{cut.before} and {cut.after} are one graph but for {' and '.join(places)}{reason}"
+    return f"{cut.before} and {cut.after} would be one graph without the break at {' and '.join(places)}{reason}"

@@ -1,4 +1,4 @@
-"""Who the inputs of a graph are: the user's names for what torch calls `primals_3` or `L_self_modules_fc_...`."""
+"""The user's names for a graph's inputs, which torch calls `primals_3` or `L_self_modules_fc_...`."""
 
 import re
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ class GraphInput:
 
     node: FxNode
     name: str
-    """The user's, where it is known, or torch's."""
+    """The user's name where it is known, else torch's."""
     role: str
-    """`input`, `parameter`, `buffer`, `number`; `size` for a symbolic number, empty where the log does not say."""
+    """`input`, `parameter`, `buffer`, `number`, `size` for a symbolic number, or empty if the log does not say."""
 
 
 def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
-    """Name the inputs of the graph that Dynamo traced, in order."""
+    """Return the named inputs of the graph that Dynamo traced, in order."""
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
         return ()
@@ -35,7 +35,7 @@ def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
 
 
 def _sources(session: Session, compile_id: str) -> dict[str, tuple[str, str]]:
-    """Index names and roles by what Dynamo makes of a source (2.13, _dynamo/variables/builder.py, `wrap_tensor`)."""
+    """Index names and roles by Dynamo's mangled source (2.13, _dynamo/variables/builder.py, `wrap_tensor`)."""
     found: dict[str, set[tuple[str, str]]] = {}
     for shaped in session.shapes:
         if shaped.compilation == compile_id:
@@ -57,7 +57,7 @@ def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: Compiled
 
 
 def aten_inputs(graph: FxGraph, traced: tuple[GraphInput, ...]) -> dict[str, GraphInput]:
-    """Name the inputs of one of AOTAutograd's graphs, by node; those that are not the user's are left out."""
+    """Return the user's inputs of an AOTAutograd graph by node name; inputs that AOTAutograd adds are left out."""
     found = {}
     for node in graph.placeholders():
         known = _known(node, traced)
@@ -77,7 +77,7 @@ def _known(node: FxNode, traced: tuple[GraphInput, ...]) -> tuple[str, str] | No
 
 
 def _is_same(one: FxNode, other: FxNode) -> bool:
-    """Whether an input can be what Dynamo traced: the same type, or the same symbol."""
+    """Whether an input can be the one that Dynamo traced: same type, or same symbol."""
     if one.type is None or other.type is None:
         return one.symbol == other.symbol
     return (one.type.dtype, one.type.sizes) == (other.type.dtype, other.type.sizes)

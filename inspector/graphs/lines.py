@@ -1,4 +1,4 @@
-"""Nodes by the line of the user's that made them."""
+"""Nodes grouped by the user's line that created them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ctrace.inspector.model.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes that follow each other and were made by one line; None: torch does not know which."""
+    """Consecutive nodes from one line; `at` is None if torch does not know the line."""
 
     at: At | None
     nodes: tuple[FxNode, ...]
@@ -18,7 +18,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class OfLine:
-    """What one stage holds of a line."""
+    """The nodes of a line in one stage."""
 
     each: Compiled
     staged: Staged
@@ -26,7 +26,7 @@ class OfLine:
 
 
 def groups(graph: FxGraph) -> tuple[Group, ...]:
-    """Group the calls and constants of a graph as torch prints them, in order; inputs and the output are left out."""
+    """Group the calls and constants of a graph in printed order, without inputs and output."""
     found: list[tuple[At | None, list[FxNode]]] = []
     for node in graph.nodes:
         if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT):
@@ -38,7 +38,7 @@ def groups(graph: FxGraph) -> tuple[Group, ...]:
 
 
 def is_at(at: At | None, wanted: str) -> bool:
-    """Whether a place is meant by `FILE:LINE` or `LINE`; of the file, the end of its path is enough."""
+    """Whether a place matches `FILE:LINE` or `LINE`; the end of the file's path is enough."""
     if at is None:
         return False
     file, _, line = wanted.rpartition(":")
@@ -46,12 +46,12 @@ def is_at(at: At | None, wanted: str) -> bool:
 
 
 def is_file(file: str, wanted: str) -> bool:
-    """Whether a file is meant by the end of its path; empty: any file is."""
+    """Whether a file's path ends with `wanted`; an empty `wanted` matches any file."""
     return not wanted or f"/{file}".endswith(f"/{wanted}")
 
 
 def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, ...]:
-    """Find the nodes that a line made, in every stage of every graph.
+    """Find the nodes that a line created, in every stage of every graph.
 
     Raises:
         TargetError: there is no such graph.
@@ -71,7 +71,7 @@ def _everything(graph: FxGraph | None) -> Iterable[FxNode]:
 
 
 def lines(session: Session, graph: str | None) -> tuple[At, ...]:
-    """List all lines that made nodes, each once, in the order of their first node."""
+    """List all lines that created nodes, each once, in the order of their first node."""
     found: dict[tuple[str, int], At] = {}
     for each in compiled(session, graph):
         for staged in each.stages:
@@ -82,7 +82,7 @@ def lines(session: Session, graph: str | None) -> tuple[At, ...]:
 
 
 def near(session: Session, graph: str | None, wanted: str) -> tuple[At, ...]:
-    """List up to eight lines that made nodes, those nearest to a wanted `LINE` or `FILE:LINE`."""
+    """List the up to eight lines with nodes that are nearest to a wanted `LINE` or `FILE:LINE`."""
     file, _, line = wanted.rpartition(":")
     known = [at for at in lines(session, graph) if is_file(at.file, file)]
     number = int(line) if line.isdecimal() else 0

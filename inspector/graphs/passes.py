@@ -1,4 +1,4 @@
-"""What Inductor's passes did to the graphs of a run, with the user's lines; and what torch's counters say of it."""
+"""Inductor's passes over the graphs of a run, with the user's lines, checked against torch's counters."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ from ctrace.inspector.source.stacks import user_lines
 
 
 def passes_of(raw: Raw) -> tuple[Pass, ...]:
-    """List the passes in the order in which they ended."""
+    """List the passes in the order in which they finished."""
     return tuple(
         replace(
             each.done,
@@ -33,18 +33,18 @@ def attention_of(raw: Raw) -> tuple[Attention, ...]:
 
 
 def miscounted(raw: Raw) -> Iterator[str]:
-    """Say where torch's counters of matches contradict the matches that were seen."""
+    """Report where torch's counters of matches contradict the recorded matches."""
     for event in raw.passes:
         done = event.done
         if done.matches != done.counted:
             yield (
-                f"graph {done.graph}, pass {done.title}: torch's counter pattern_matcher_count says {done.counted}, "
-                f"{done.matches} applied patterns were seen"
+                f"graph {done.graph}, pass {done.title}: torch's counter pattern_matcher_count is {done.counted}, "
+                f"but the log records {done.matches} applied patterns"
             )
     counted = sum(event.done.counters.get("fuse_attention", 0) for event in raw.passes)
     seen = sum(each.counted for event in raw.attention for each, _, _ in event.places)
     if counted != seen:
         yield (
-            f"attention: torch's counter fuse_attention says {counted}, the attentions found here account for {seen}; "
+            f"attention: torch's counter fuse_attention is {counted}, but the recorded attentions account for {seen}; "
             "some may be missing"
         )

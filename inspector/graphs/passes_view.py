@@ -1,4 +1,4 @@
-"""What each pass changed, in the order of the passes; those that changed nothing are counted."""
+"""What each pass changed, in order; passes that changed nothing are only named."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _POSITIONS = {
     GraphStage.POST_GRAD: 10,
 }
 _RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
-"""When passes run, among the stages: a joint graph is printed before its passes, what it is cut into after them."""
+"""Where passes run among the stages: torch prints a joint graph before its passes, its partitions after them."""
 _FEW = 4
 
 
@@ -35,13 +35,13 @@ class Run:
     stage: str
     subsystem: str
     changed: tuple[Pass, ...]
-    """Those that changed the graph, or matched patterns in it."""
+    """Passes that changed the graph or matched patterns in it."""
     idle: tuple[str, ...]
-    """Names of those that did nothing, each once."""
+    """Names of the passes that did nothing, each once."""
 
 
 def runs(session: Session, graph: str | None = None) -> tuple[Run, ...]:
-    """Give the passes by graph, stage and subsystem, in the order in which they were begun."""
+    """Return the passes by graph, stage and subsystem, in the order in which they started."""
     parts: dict[tuple[str, str, str], list[Pass]] = {}
     for each in session.passes:
         if graph in (None, each.graph):
@@ -57,7 +57,7 @@ def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> Run:
 
 
 def difference(changed: Pass) -> dict[str, int]:
-    """Give, by op, how many nodes more (or, below zero, fewer) the graph has after a pass; the largest first."""
+    """Return how many nodes of each op a pass added (negative: removed), the largest change first."""
     counted = Counter(changed.created_ops)
     counted.subtract(changed.erased_ops)
     for _, before, after in changed.retargeted:
@@ -66,7 +66,7 @@ def difference(changed: Pass) -> dict[str, int]:
 
 
 def between(session: Session, each: Compiled, before: Staged, after: Staged) -> tuple[Run, ...]:
-    """Give the passes that ran over a graph from one of its stages to another."""
+    """Return the passes that ran over a graph between two of its stages."""
     first, last = _POSITIONS[before.stage], _POSITIONS[after.stage]
     parts = (after.part, before.part)
     return tuple(
@@ -81,14 +81,14 @@ _PARTS = ("forward", "backward", "inference")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The pass that made a node, and the user's lines whose nodes it replaced, where they are few."""
+    """The pass that created a node, and the user's lines whose nodes it replaced, if they are few."""
 
     title: str
     lines: tuple[str, ...] = ()
 
 
 def origins(session: Session, graph: str) -> dict[str, Origin]:
-    """Say of nodes by name which pass over a graph made them."""
+    """Map the names of nodes to the pass that created them."""
     made = (each for each in session.passes if each.graph == graph)
     return {name: origin for each in made for origin in (_origin(each),) for name, _ in each.created}
 
@@ -99,6 +99,6 @@ def _origin(each: Pass) -> Origin:
 
 
 def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
-    """Give the one pass that made all of some nodes; None: there is no such."""
+    """Return the pass that created all of some nodes, or None if they have no common pass."""
     found = {known.get(name) for name in names}
     return found.pop() if len(found) == 1 else None

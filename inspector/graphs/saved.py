@@ -1,4 +1,4 @@
-"""What a graph keeps for its backward, and what the backward makes again instead."""
+"""What a graph saves for its backward, and what the backward recomputes instead."""
 
 import re
 from dataclasses import dataclass, replace
@@ -15,49 +15,49 @@ _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One tensor, or number, that a forward keeps for its backward."""
+    """One tensor or number that a forward saves for its backward."""
 
     node: FxNode
     root: FxNode
-    """The node in whose memory it lies: itself, or what it is a view of."""
+    """The node that owns its memory: itself, or the base of the view."""
     memory: Memory | None
-    """Of the storage, whole; None for a number."""
+    """The whole storage; None for a number."""
     input: GraphInput | None = None
-    """The input of the graph that it is, or is a view of: memory that is there anyway."""
+    """The graph input that it is, or is a view of: that memory stays alive anyway."""
 
     is_returned: bool = False
-    """Whether an output of the user's lies in the same memory."""
+    """Whether an output that the user gets shares the memory."""
 
     @property
     def is_made(self) -> bool:
-        """Whether it keeps memory alive that the forward made."""
+        """Whether it keeps memory alive that the forward allocated."""
         return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """All that a forward keeps."""
+    """Everything that a forward saves."""
 
     saved: tuple[Saved, ...]
-    """The largest first; two views of one memory are both here."""
+    """The largest first; two views of one memory both appear."""
     made: int | None
-    """Bytes that the forward made and keeps, each storage once; None: not all are known."""
+    """Bytes that the forward allocates and saves, each storage once; None if not all sizes are known."""
     symbols: tuple[str, ...]
-    """Symbols that this depends on."""
+    """Symbols that the bytes depend on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What the backward computes again."""
+    """What the backward recomputes."""
 
     nodes: tuple[FxNode, ...]
     """Operations of the forward that occur in the backward too."""
     views: int
-    """How many more are views, which cost nothing."""
+    """The number of repeated views, which cost nothing."""
 
 
 def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
-    """List what is saved for the backward; None: there is no backward, or the log does not say."""
+    """Return what is saved for the backward, or None without a backward or if the log does not say."""
     forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
     if forward is None or backward is None:
         return None
@@ -89,10 +89,10 @@ def _summed(saved: list[Saved]) -> Kept:
 
 
 def again(each: Compiled) -> Again | None:
-    """Find what the backward makes again: both parts keep the names of the joint graph that they were cut out of.
+    """Return what the backward recomputes, or None without a backward or if the log does not say.
 
-    Source: `_extract_fwd_bwd_modules` copies nodes with their names (2.13, _functorch/partitioners.py). None: there is
-    no backward, or the log does not say.
+    Both parts keep the node names of the joint graph: `_extract_fwd_bwd_modules` copies nodes with their names (2.13,
+    _functorch/partitioners.py).
     """
     forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
     if forward is None or backward is None:

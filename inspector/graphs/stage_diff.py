@@ -1,4 +1,4 @@
-"""What a stage made of a graph: node by node where names are kept, line by line where functions became aten ops."""
+"""Compare a graph at two stages: node by node where names are kept, line by line where functions became aten ops."""
 
 import re
 from collections import Counter
@@ -18,25 +18,25 @@ _AROUND = {
     "post_grad": ("before_post_grad", "post_grad"),
     "post_grad_backward": ("before_post_grad_backward", "post_grad_backward"),
 }
-"""What one word means: before and after the passes of a stage."""
+"""What one stage name stands for: the graph before and after the passes of that stage."""
 _DOTS = ".."
 _OPERATORS = {
     "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow",
     "imatmul": "matmul", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
     "floordiv": "floor_divide",
 }  # fmt: skip
-"""Python's operators by the name of the aten op that does the same."""
+"""Python's operators and the aten ops that do the same."""
 _PICK = "operator.getitem"
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Why(StrEnum):
-    """What is known of a node that is gone."""
+    """Why a node is gone."""
 
     MOVED = "moved"
-    """The partitioner put it into the backward."""
+    """The partitioner moved it to the backward."""
     DUPLICATE = "duplicate"
-    """Another node computes the very same."""
+    """Another node computes the same value."""
     VIEW = "view"
     UNUSED = "unused"
     """Nothing read it."""
@@ -50,20 +50,20 @@ class Gone:
     node: FxNode
     why: Why
     same_as: str = ""
-    """For a duplicate, the node that stays."""
+    """For a duplicate, the node that remains."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """What became of the nodes of one line of the user's; None: torch does not know which."""
+    """How the nodes of one user line changed; `at` is None if torch does not know the line."""
 
     at: At | None
     gone: tuple[Gone, ...] = ()
     new: tuple[FxNode, ...] = ()
     other_op: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes that kept their name, and call something else."""
+    """Nodes that kept their name but call another op."""
     other_args: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes that kept their name and op, and read something else."""
+    """Nodes that kept their name and op but read other arguments."""
     same: tuple[FxNode, ...] = ()
 
     @property
@@ -73,20 +73,20 @@ class LineChange:
 
     @property
     def is_constant(self) -> bool:
-        """Whether what is new takes nothing: the graph held a constant that torch worked out."""
+        """Whether the new nodes have no inputs: torch folded a constant."""
         return bool(self.gone and self.new) and not any(node.uses for node in self.new)
 
 
 @dataclass(frozen=True, slots=True)
 class LineLowered:
-    """What the ops of one line became, counted; those that are on both sides are in `same`."""
+    """The ops of one line before and after, counted; ops on both sides are in `same`."""
 
     at: At | None
     before: tuple[tuple[str, int], ...]
     after: tuple[tuple[str, int], ...]
     same: tuple[tuple[str, int], ...]
     nodes: tuple[FxNode, ...]
-    """Of the later stage."""
+    """Nodes of the later stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,17 @@ class StageDiff:
     before: Staged
     after: Staged
     lowered: tuple[LineLowered, ...] = ()
-    """Where functions and methods became aten ops; then `changes` is empty."""
+    """Filled where functions and methods became aten ops; `changes` is then empty."""
     changes: tuple[LineChange, ...] = ()
 
     @property
     def is_lowering(self) -> bool:
-        """Whether the two stages are of different kinds, so that only ops and lines can be compared."""
+        """Whether the stages differ in kind, so that only ops and lines are comparable."""
         return self.before.is_traced != self.after.is_traced
 
 
 def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
-    """Read `before..after`, or one stage whose passes are meant.
+    """Parse `before..after`, or one stage that stands for its passes.
 
     Raises:
         TargetError: there is no such stage.
@@ -119,18 +119,18 @@ def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
 
 
 def check_form(wanted: str) -> None:
-    """Refuse what is neither `before..after` nor a stage whose passes can be meant.
+    """Refuse anything but `before..after` or a stage that has passes.
 
     Raises:
         TargetError: it is neither.
     """
     if _DOTS not in wanted and wanted.replace("-", "_") not in _AROUND:
         known = ", ".join(_AROUND)
-        raise SelectionError("diff", f"{wanted}: two stages are needed", f"write before..after, or one of: {known}")
+        raise SelectionError("diff", f"{wanted}: a diff needs two stages", f"write before..after, or one of: {known}")
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:
-    """Choose stages around the passes of one; torch partitions a joint graph with a backward right after them."""
+    """Return the stages around a stage's passes; torch partitions a joint graph with a backward right after them."""
     before, after = _AROUND[stage]
     is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
     return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
@@ -163,7 +163,7 @@ def _key(node: FxNode) -> Key:
 
 
 def _working(graph: FxGraph) -> dict[str, FxNode]:
-    """Index what computes or holds a value, by name; names of graphs within have their graph's before them."""
+    """Index nodes that compute or hold a value by name; names in subgraphs start with the subgraph's name."""
     found: dict[str, FxNode] = {}
     for number, each in enumerate(graph.whole()):
         prefix = f"{each.name}{number}." if number else ""
@@ -188,7 +188,7 @@ def _line_lowered(olds: list[FxNode], news: list[FxNode]) -> LineLowered:
 
 
 def _short(node: FxNode) -> str:
-    """Name an op so that a function and the aten op of the same name are one: `torch.relu`, `x.relu()`, `aten.relu`."""
+    """Return one name for `torch.relu`, `x.relu()` and `aten.relu`, so that they compare equal."""
     name = op_name(node).removeprefix("aten.").removeprefix("prims.")
     if node.target.startswith("operator."):
         return _OPERATORS.get(name, name)
@@ -209,7 +209,7 @@ def _changes(before: FxGraph, after: FxGraph, backward: FxGraph | None) -> tuple
         if name in gone:
             group.gone.append(gone[name])
         else:
-            group.meet(node, news[name])
+            group.compare(node, news[name])
     for name, node in news.items():
         if name not in olds:
             groups.setdefault(_key(node), _Group(node.at)).new.append(node)
@@ -217,7 +217,7 @@ def _changes(before: FxGraph, after: FxGraph, backward: FxGraph | None) -> tuple
 
 
 class _Group:
-    """One line's nodes, while they are gathered."""
+    """Collects the nodes of one line."""
 
     def __init__(self, at: At | None) -> None:
         self._at = at
@@ -227,8 +227,8 @@ class _Group:
         self._other_args: list[tuple[FxNode, FxNode]] = []
         self._same: list[FxNode] = []
 
-    def meet(self, old: FxNode, new: FxNode) -> None:
-        """Put a node that kept its name where it belongs."""
+    def compare(self, old: FxNode, new: FxNode) -> None:
+        """Sort a node that kept its name by what changed."""
         if old.target != new.target:
             self._other_op.append((old, new))
         elif old.args != new.args:
@@ -268,12 +268,12 @@ def _why(
 
 
 def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
-    """Find nodes that call the same with the same arguments as one before them, by their names."""
+    """Map nodes to an earlier node with the same op and the same arguments, by name."""
     first: dict[tuple[str, str, str], str] = {}
     twins: dict[str, str] = {}
     for name, node in nodes.items():
         if not is_aten(node) or is_random(node):
-            continue  # what the user called may change its arguments in place
+            continue  # a function that the user called may change its arguments in place
         prefix = name[: len(name) - len(node.name)]
         args = _WORD.sub(lambda match, prefix=prefix: twins.get(prefix + match[0], match[0]), node.args)  # type: ignore[misc]
         twin = first.setdefault((prefix, node.target, args), name)
@@ -283,7 +283,7 @@ def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
 
 
 def totals(changes: Iterable[LineChange]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Count ops that are gone, that are new, and what became of what: `view → reshape`."""
+    """Count the ops that are gone, that are new, and that were replaced: `view → reshape`."""
     gone: Counter[str] = Counter()
     new: Counter[str] = Counter()
     other: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A compilation's graph in short: its stages, inputs, outputs, and what its backward needs."""
+"""Summary of a compilation's graph: its stages, inputs, outputs, and what its backward needs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ctrace.inspector.model.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One stage in short."""
+    """Summary of one stage."""
 
     staged: Staged
     nodes: int
@@ -23,7 +23,7 @@ class Row:
     counts: tuple[tuple[str, int], ...]
     """Operations by name, most first."""
     same_as: str = ""
-    """An earlier stage with the very same nodes."""
+    """An earlier stage with the same nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +38,45 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One thing that the user's code gets back."""
+    """One value that the graph returns to the user's code."""
 
     text: str
     """The node's name in Dynamo's graph, or a constant."""
     node: FxNode | None
     shares: Shares | None
-    """None: not known."""
+    """None if not known."""
     base: str = ""
-    """The user's name of the input that it is, or is a view of."""
+    """The user's name for the input that it is, or is a view of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it."""
+    """The whole summary."""
 
     each: Compiled
     rows: tuple[Row, ...]
     inputs: tuple[GraphInput, ...]
     changed: tuple[Changed, ...] | None
-    """None: AOTAutograd's entry is not in the log."""
+    """None if the log lacks AOTAutograd's entry."""
     results: tuple[Result, ...]
     kept: Kept | None
     again: Again | None
     notes: tuple[str, ...]
-    """What could not be read, or does not agree."""
+    """Text that could not be parsed, and contradictions."""
 
 
 def overview(session: Session, each: Compiled) -> Overview:
-    """Sum up one compilation's graph."""
+    """Summarize one compilation's graph."""
     traced = traced_inputs(session, each)
     forward = each.forward
     names = aten_inputs(forward, traced) if forward else {}
-    told = aliases(each.graphs.metadata)
+    aliasing = aliases(each.graphs.metadata)
     return Overview(
         each=each,
         rows=rows(each),
         inputs=traced,
-        changed=None if told is None else tuple(_changed(told, forward, names)),
-        results=tuple(_results(each, told, forward, names)),
+        changed=None if aliasing is None else tuple(_changed(aliasing, forward, names)),
+        results=tuple(_results(each, aliasing, forward, names)),
         kept=kept(each, names),
         again=again(each),
         notes=tuple(notes(each)),
@@ -84,7 +84,7 @@ def overview(session: Session, each: Compiled) -> Overview:
 
 
 def rows(each: Compiled) -> tuple[Row, ...]:
-    """Count every stage; one with the same nodes as an earlier one is said to be so."""
+    """Count the nodes and ops of every stage, and mark a stage that equals an earlier one."""
     found: list[Row] = []
     for staged in each.stages:
         graph = staged.graph
@@ -99,55 +99,57 @@ def rows(each: Compiled) -> tuple[Row, ...]:
 
 
 def _alike(one: FxGraph, other: FxGraph) -> bool:
-    return [_said(node) for node in one.everything()] == [_said(node) for node in other.everything()]
+    return [_signature(node) for node in one.everything()] == [_signature(node) for node in other.everything()]
 
 
-def _said(node: FxNode) -> tuple[str, str, str]:
+def _signature(node: FxNode) -> tuple[str, str, str]:
     return node.name, node.target, node.args
 
 
-def _changed(told: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]) -> Iterator[Changed]:
-    for each in told.inputs:
+def _changed(aliasing: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]) -> Iterator[Changed]:
+    for each in aliasing.inputs:
         if each.is_changed:
-            name, role = _input_name(each.index, told, forward, names)
+            name, role = _input_name(each.index, aliasing, forward, names)
             yield Changed(name, role, each.data, each.metadata)
 
 
-def _input_name(index: int, told: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]) -> tuple[str, str]:
-    """Name an input by its place; that holds where AOTAutograd added no inputs of its own."""
+def _input_name(
+    index: int, aliasing: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]
+) -> tuple[str, str]:
+    """Name an input by its position, which is valid only if AOTAutograd added no inputs."""
     nodes = forward.placeholders() if forward else ()
-    if len(nodes) != len(told.inputs) or index >= len(nodes):
+    if len(nodes) != len(aliasing.inputs) or index >= len(nodes):
         return f"input {index}", ""
     named = names.get(nodes[index].name)
     return (named.name, named.role) if named else (nodes[index].name, "")
 
 
 def _results(
-    each: Compiled, told: Aliases | None, forward: FxGraph | None, names: dict[str, GraphInput]
+    each: Compiled, aliasing: Aliases | None, forward: FxGraph | None, names: dict[str, GraphInput]
 ) -> Iterator[Result]:
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
         return
     nodes = {node.name: node for node in graph.nodes}
-    shared = told.outputs if told and len(told.outputs) == len(graph.outputs) else ()
+    shared = aliasing.outputs if aliasing and len(aliasing.outputs) == len(graph.outputs) else ()
     for at, output in enumerate(graph.outputs):
         shares, base = shared[at].shares if shared else None, ""
-        if shared and shares in (Shares.INPUT, Shares.VIEW_OF_INPUT) and told and shared[at].base is not None:
-            base = _input_name(shared[at].base or 0, told, forward, names)[0]
+        if shared and shares in (Shares.INPUT, Shares.VIEW_OF_INPUT) and aliasing and shared[at].base is not None:
+            base = _input_name(shared[at].base or 0, aliasing, forward, names)[0]
         yield Result(output.text, nodes.get(output.text), shares, base)
 
 
 def notes(each: Compiled) -> Iterator[str]:
-    """Say what of a compilation's graphs could not be read, and where torch's own entries disagree with the text."""
+    """Report graphs that could not be parsed, and torch's log entries that contradict the text."""
     for staged in each.stages:
         graph = staged.graph
         if graph is None:
-            yield f"{staged.label}: the text holds no graph that can be read; it is shown as it is"
+            yield f"{staged.label}: ctrace cannot parse a graph in this text and shows it as it is"
             continue
         unread = sum(len(one.unread) for one in graph.whole())
         if unread:
-            whole = unread + sum(1 for _ in graph.everything())
-            yield f"{staged.label}: {unread} of {whole} nodes could not be read"
+            total = unread + sum(1 for _ in graph.everything())
+            yield f"{staged.label}: {unread} of {total} nodes could not be read"
         yield from _disagreements(staged, graph)
 
 

@@ -1,4 +1,4 @@
-"""The graphs of a run at every stage, read from torch's text when they are asked for."""
+"""The graphs of a run at every stage, parsed from torch's text on demand."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -27,20 +27,20 @@ class Staged:
     """A graph at one stage."""
 
     label: str
-    """How to ask for it: `forward`, `post_grad`, `post_grad_backward`."""
+    """Its name in `--stage`: `forward`, `post_grad`, `post_grad_backward`."""
     stage: GraphStage
     part: Part | None
-    """Which part of a graph with a backward it is; None: both, or not known."""
+    """The part, of a graph with a backward; None if it is both or not known."""
     printed: Printed
 
     @property
     def graph(self) -> FxGraph | None:
-        """The graph as data; None where its text holds none."""
+        """The parsed graph, or None if the text cannot be parsed."""
         return _parsed(self.printed.text)
 
     @property
     def is_traced(self) -> bool:
-        """Whether it holds what the user called, not aten ops."""
+        """Whether it contains the user's calls, not aten ops."""
         return self.stage in _TRACED
 
 
@@ -64,11 +64,11 @@ class Compiled:
 
     @property
     def values(self) -> dict[str, str]:
-        """What symbols stood for in the call that was compiled for."""
+        """The values of symbols in the call that triggered the compilation."""
         return {name: meant.value for name, meant in self.graphs.symbols.items()}
 
     def first(self, *stages: GraphStage, part: Part | None = None) -> FxGraph | None:
-        """Give the graph of the first of some stages that is there, of some part if one is named."""
+        """Return the graph of the first stage that exists, limited to `part` if it is set."""
         for stage in stages:
             for each in self.stages:
                 if each.stage is stage and part in (None, each.part) and each.graph is not None:
@@ -77,14 +77,14 @@ class Compiled:
 
     @property
     def forward(self) -> FxGraph | None:
-        """The aten graph that a call runs first: the forward, or where there is no gradient the only one."""
+        """The aten graph that a call runs first: the forward, or the only one if there is no gradient."""
         return self.first(GraphStage.FORWARD, GraphStage.INFERENCE)
 
     def usual(self) -> Staged:
-        """Give the stage that tells most: what a call runs first, or where there is no such, what Dynamo traced.
+        """Return the default stage: the aten graph that a call runs first, else the graph that Dynamo traced.
 
         Raises:
-            TargetError: there is no stage at all.
+            TargetError: the graph has no stages.
         """
         order = (GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.DYNAMO)
         found = (each for stage in order for each in self.stages if each.stage is stage)
@@ -94,7 +94,7 @@ class Compiled:
         """Find a stage by its label.
 
         Raises:
-            TargetError: there is none of that name.
+            TargetError: no stage has that label.
         """
         wanted = label.strip().lower().replace("-", "_")
         found = next((each for each in self.stages if each.label == wanted), None)
@@ -103,12 +103,12 @@ class Compiled:
         return found
 
     def labels(self) -> list[str]:
-        """List what `stage` takes."""
+        """List the labels that `stage` accepts."""
         return [each.label for each in self.stages]
 
 
 def instead(wanted: str, known: list[str]) -> str:
-    """Say what could have been meant by a name that is not there."""
+    """Return advice on an unknown name: the nearest known name, or all of them."""
     return did_you_mean(wanted, known, f"there are: {', '.join(known) or 'none'}")
 
 
@@ -127,16 +127,16 @@ def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]
 
 
 def only_one(session: Session, graph: str | None, why: str) -> Compiled:
-    """Give the one graph that is meant; where the run has several, it has to be named.
+    """Return the selected graph; a run with several graphs requires a selection.
 
     Raises:
-        TargetError: there is none, or it is not said which.
+        TargetError: there is no graph, or several and none is selected.
     """
     found = compiled(session, graph)
     if len(found) == 1:
         return found[0]
     ids = ", ".join(each.id for each in found[:8])
-    todo = f"add --graph with one of: {ids}" if found else "run it anew with this ctrace, or look at: ctrace explain"
+    todo = f"add --graph with one of: {ids}" if found else "rerun it with this ctrace, or look at: ctrace explain"
     raise TargetError(f"{why} needs one graph, and this run has {len(found) or 'none'}", todo)
 
 
@@ -150,7 +150,7 @@ def _compiled(compilation: Compilation, graphs: Graphs) -> Compiled:
 
 
 def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:
-    """Tell forward from backward at the stages that both go through."""
+    """Split the stages that forward and backward share."""
     known = {each.stage: each for each in printed if each.stage in _PARTS}
     for each in printed:
         part = _part(each, known) if each.stage in _INDUCTOR_ATEN else _PARTS.get(each.stage)
@@ -159,7 +159,7 @@ def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:
 
 
 def _part(printed: Printed, known: dict[GraphStage, Printed]) -> Part | None:
-    """Find the part whose inputs have the same names: Inductor's passes keep inputs, and a backward may come late."""
+    """Find the part by the names of its inputs: Inductor's passes keep inputs, and a backward may compile later."""
     if GraphStage.INFERENCE in known and GraphStage.FORWARD not in known:
         return Part.INFERENCE
     names = _inputs(printed)

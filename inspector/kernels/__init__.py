@@ -1,5 +1,5 @@
-"""Kernels: what was emitted, what each moves and computes, which of the user's lines it comes from.
+"""Kernels: their code, the bytes they move, the operations they compute, and the user's lines they come from.
 
-`fold.py` makes kernels of events, `arguments.py` reads the emitted source, `bounds.py` has the least times,
-`built.py` what a build measured. Start in `fold.py`, for questions in `view.py`.
+`fold.py` builds kernels from events, `arguments.py` parses emitted calls, `bounds.py` has lower bounds on run times,
+`built.py` the results of a build. Start in `fold.py`, for questions in `view.py`.
 """

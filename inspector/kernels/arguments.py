@@ -1,4 +1,4 @@
-"""What a call in emitted code passes: names of buffers, views of them, and numbers."""
+"""Parse the arguments of calls in emitted code: buffers, views of buffers, and numbers."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from ctrace.inspector.model.kernels import Argument
 
 _VIEW = "reinterpret_tensor"
 _DEPTH = 50
-"""How deep an expression may be; sizes are written flat."""
+"""Maximum depth of an expression; sizes are flat."""
 
 
 class Names:
-    """What the names in a graph part's code stand for."""
+    """Resolves the names in a graph part's code."""
 
     def __init__(self, part: PartGenerated, assigned: Mapping[str, ast.expr]) -> None:
         self._buffers = part.buffers
@@ -22,18 +22,18 @@ class Names:
         self._assigned = assigned
 
     def arguments(self, call: Call) -> tuple[Argument, ...]:
-        """Give what a call passes, in order; a list of tensors counts as its tensors."""
+        """Return the arguments of a call in order; a list of tensors counts as its tensors."""
         return tuple(
             replace(argument, keyword=keyword)
             for keyword, expression in call.arguments
-            for argument in self._passed(expression)
+            for argument in self._flattened(expression)
         )
 
-    def _passed(self, node: ast.expr) -> Iterator[Argument]:
+    def _flattened(self, node: ast.expr) -> Iterator[Argument]:
         items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
         if any(self._tensor(item) for item in items):
             for item in items:
-                yield from self._passed(item)
+                yield from self._flattened(item)
             return
         tensor = self._tensor(node)
         yield tensor if tensor is not None else self._value(node)
@@ -67,7 +67,7 @@ class Names:
         return known if len(known) == len(items) else None
 
     def number(self, node: ast.expr, depth: int = 0) -> int | None:
-        """Work out a size, with symbols at the numbers that the graph was compiled with; None: not known."""
+        """Evaluate a size with the symbol values that the graph was compiled for; None if not known."""
         if depth > _DEPTH:
             return None
         match node:
@@ -85,7 +85,7 @@ class Names:
 
 
 def _text(node: ast.expr) -> str:
-    """Give an expression as Python writes it; one that no compiler would emit is cut short."""
+    """Return the source of an expression; one too deep for `ast.unparse` is shortened."""
     try:
         return ast.unparse(node)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""The least time that kernels can take on the GPU that they were emitted for: by bytes and operations, no times."""
+"""Lower bounds on the run time of kernels on the target GPU, computed from bytes and operations, not measured."""
 
 from dataclasses import dataclass
 
@@ -11,28 +11,28 @@ from ctrace.inspector.model.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """The least seconds that all calls of one kernel in one graph part can take, with nothing in a cache before."""
+    """The lower bound for all calls of one kernel in one graph part, in seconds, with cold caches."""
 
     row: Row
     bounds: tuple[Bound, ...]
-    """Of each call."""
+    """One for each call."""
 
     @property
     def seconds(self) -> float | None:
-        """Add up the calls; None: that of one is not known."""
+        """The sum over all calls; None if one is not known."""
         each = [bound.seconds for bound in self.bounds]
         known = [seconds for seconds in each if seconds is not None]
         return sum(known) if known and len(known) == len(each) else None
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Say what sets it: `memory`, `arithmetic`, of several calls perhaps both."""
+        """The limits that set the bound: `memory`, `arithmetic`, or both for several calls."""
         return tuple(dict.fromkeys(bound.sets for bound in self.bounds if bound.sets))
 
 
 @dataclass(frozen=True, slots=True)
 class PartLeast:
-    """The same of a graph part, kernels that need most first, those of which it is not known last."""
+    """The lower bounds of a graph part's kernels, slowest first, unknown ones last."""
 
     graph: str
     stage: Stage
@@ -40,32 +40,32 @@ class PartLeast:
 
     @property
     def seconds(self) -> float | None:
-        """Add up what is known: still a bound; None: nothing is known."""
+        """The sum of the known bounds, which is still a lower bound; None if none is known."""
         known = [each.seconds for each in self.kernels if each.seconds is not None]
         return sum(known) if known else None
 
     @property
     def unknown(self) -> int:
-        """Count the kernels that it leaves out."""
+        """The number of kernels without a known bound."""
         return sum(each.seconds is None for each in self.kernels)
 
 
 def bounds(session: Session, found: tuple[Part, ...] | None = None) -> tuple[PartLeast, ...]:
-    """Give the bounds of graph parts, by default of all."""
+    """Return the lower bounds of graph parts, by default of all."""
     return tuple(_part(session.gpu, part) for part in (parts(session) if found is None else found))
 
 
 def _part(gpu: Gpu | None, part: Part) -> PartLeast:
-    every = (_of_row(gpu, row) for row in part.rows)
-    return PartLeast(part.graph, part.stage, tuple(sorted(every, key=_most)))
+    kernels = (_of_row(gpu, row) for row in part.rows)
+    return PartLeast(part.graph, part.stage, tuple(sorted(kernels, key=_slowest_first)))
 
 
-def _most(each: Least) -> tuple[bool, float]:
+def _slowest_first(each: Least) -> tuple[bool, float]:
     return each.seconds is None, -(each.seconds or 0)
 
 
 def least_of(session: Session, row: Row) -> Least:
-    """Give the bound of one kernel."""
+    """Return the lower bound of one kernel."""
     return _of_row(session.gpu, row)
 
 
@@ -75,12 +75,12 @@ def _of_row(gpu: Gpu | None, row: Row) -> Least:
 
 
 def whole(session: Session) -> float | None:
-    """Give the least seconds that all graph parts can take, each run once; None: not known."""
+    """Return the lower bound for one run of all graph parts in seconds, or None if not known."""
     known = [part.seconds for part in bounds(session) if part.seconds is not None]
     return sum(known) if known else None
 
 
 def peaks(found: tuple[PartLeast, ...]) -> tuple[float, ...]:
-    """List the peak rates that the bounds rest on, in operations a second, the greatest first."""
+    """List the peak rates behind the bounds, in operations per second, the highest first."""
     rates = {bound.peak for part in found for each in part.kernels for bound in each.bounds if bound.peak}
     return tuple(sorted(rates, reverse=True))

@@ -1,4 +1,4 @@
-"""Put together what the log says of built kernels: configurations, the one that is launched, code and times."""
+"""Assemble built kernels from the log: configurations, the one that is launched, code and times."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ _OPS = "torch.ops."
 
 
 def built_of(events: Sequence[BuiltEvent]) -> tuple[Built, ...]:
-    """Give each configuration of each kernel once, with its code where that was kept."""
+    """Return each configuration of each kernel once, with its code if the log has it."""
     found = {_key(each.built): each.built for each in events if isinstance(each, KernelBuilt)}
     used = {(each.graph, each.stage, each.kernel): each.hash for each in events if isinstance(each, KernelChosen)}
     codes: dict[str, dict[str, Ir]] = {each.hash: each.ir for each in events if isinstance(each, CodeBuilt)}
@@ -30,12 +30,12 @@ def _key(built: Built) -> tuple[str, ...]:
 
 
 def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[Timed, ...]:
-    """Give each launch once, by its name among `kernels`; of one that was timed again, the later time."""
+    """Return each launch once, by its name among `kernels`; a later time replaces an earlier one."""
     launches = (_named(each.timed, kernels) for each in events if isinstance(each, LaunchTimed))
     return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
 
 
 def _named(timed: Timed, kernels: Collection[str]) -> Timed:
-    """Name an op as Inductor does: it leaves `torch.ops.` out where the result is given (2.11 to 2.13, ir.py)."""
+    """Name an op as Inductor does, which omits `torch.ops.` for ops with an out argument (2.11 to 2.13, ir.py)."""
     short = timed.kernel.removeprefix(_OPS)
     return replace(timed, kernel=short) if timed.kernel not in kernels and short in kernels else timed

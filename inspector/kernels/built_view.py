@@ -1,4 +1,4 @@
-"""What `--build` or `--target` showed of kernels: resources and their limits, times and bounds, code at every stage."""
+"""Results of `--build` and `--target`: kernel resources and their limits, times and bounds, code at every stage."""
 
 import base64
 import binascii
@@ -17,39 +17,39 @@ from ctrace.inspector.model.session import Session
 NOT_BUILT = "run with --build on a GPU, or with --target"
 _SASS = IR_STAGES[-1]
 _LONGEST = 64 << 20
-"""Characters of one stage of code that are unpacked at most."""
+"""Maximum size of one stage of code when unpacked, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a compiled kernel takes of a multiprocessor."""
+    """The resources that a compiled kernel uses on a multiprocessor."""
 
     built: Built
     occupancy: Occupancy | None
-    """None: not known."""
+    """None if not known."""
     unused: bool = False
-    """Whether another configuration of the same kernel is the one that is launched."""
+    """Whether another configuration of the same kernel is launched instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The least seconds that a launch can take; None: not known."""
+    """The lower bound on the time of one launch, in seconds; None if not known."""
 
     memory: float | None
-    """For its bytes, at the most that the memory can do."""
+    """Its bytes at the peak memory bandwidth."""
     arithmetic: float | None
-    """For its operations, at the most that the units can do."""
+    """Its operations at the peak rate of the units."""
     peak: float | None = None
-    """That most, in operations a second."""
+    """That peak rate, in operations per second."""
 
     @property
     def seconds(self) -> float | None:
-        """Give the greater of the two."""
+        """The greater of the two."""
         return max((each for each in (self.memory, self.arithmetic) if each is not None), default=None)
 
     @property
     def sets(self) -> str:
-        """Say which sets it: `memory`, `arithmetic`, or nothing where neither is known."""
+        """The limit that sets the bound: `memory` or `arithmetic`; empty if neither is known."""
         if self.seconds is None:
             return ""
         return "memory" if self.seconds == self.memory else "arithmetic"
@@ -57,38 +57,38 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Launches of one kernel that take the same, as they are launches with the same sizes."""
+    """Launches of one kernel with the same sizes and therefore the same time."""
 
     timed: Timed
-    """The first of them."""
+    """The first launch."""
     calls: int
     total: float | None
-    """Seconds of all of them; None: not measured."""
+    """Seconds of all launches; None if not measured."""
     share: float | None
-    """Of the sum over all kernels that were measured: 0 to 1."""
+    """Share of the total of all measured kernels, from 0 to 1."""
     bound: Bound
-    """Of one of them."""
+    """The bound of one launch."""
 
     @property
     def reached(self) -> float | None:
-        """Say how near to its bound it comes, 1 being there; None: the bound is not known, or the time."""
+        """The bound divided by the measured time, 1 being optimal; None if either is not known."""
         least, seconds = self.bound.seconds, self.timed.seconds
         return None if least is None or not seconds else least / seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One stage of the code of one kernel; `text` is None where the log is damaged there."""
+    """One stage of the code of one kernel; `text` is None if the log is damaged there."""
 
     built: Built
     stage: str
     text: str | None
     unused: bool = False
-    """As of `Resources`."""
+    """As in `Resources`."""
 
 
 def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
-    """Give the kernels that were compiled; of each what is launched, or every configuration."""
+    """Return the compiled kernels: the configuration that is launched, or every configuration."""
     used = _used(session)
     wanted = (each for each in session.built if graph in (None, each.graph))
     shown = (each for each in wanted if all_of_them or each.chosen or _kernel(each) not in used)
@@ -96,7 +96,7 @@ def resources(session: Session, graph: str | None = None, *, all_of_them: bool =
 
 
 def _used(session: Session) -> set[tuple[str, Stage, str]]:
-    """Give the kernels of which it is known which configuration is launched."""
+    """Return the kernels whose launched configuration is known."""
     return {_kernel(each) for each in session.built if each.chosen}
 
 
@@ -115,27 +115,27 @@ def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
 
 
 def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
-    """Give the kernels whose launches were timed, those that take most first, those not measured last."""
+    """Return the timed kernels, the slowest first, those without a measurement last."""
     kernels = {(each.graph, each.stage, each.name): each for each in session.kernels}
     groups: dict[tuple[object, ...], list[Timed]] = {}
     for each in session.timed:
         if graph in (None, each.graph):
             groups.setdefault((*_kernel(each), each.seconds, each.why), []).append(each)
-    whole = sum(each.seconds for same in groups.values() for each in same if each.seconds is not None)
-    found = (_time(session.gpu, kernels.get(_kernel(same[0])), same, whole) for same in groups.values())
+    total_seconds = sum(each.seconds for same in groups.values() for each in same if each.seconds is not None)
+    found = (_time(session.gpu, kernels.get(_kernel(same[0])), same, total_seconds) for same in groups.values())
     return tuple(sorted(found, key=lambda each: -(each.total or 0)))
 
 
-def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[Timed], whole: float) -> Time:
+def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[Timed], total_seconds: float) -> Time:
     timed = same[0]
     total = None if timed.seconds is None else timed.seconds * len(same)
-    share = None if total is None or not whole else total / whole
+    share = None if total is None or not total_seconds else total / total_seconds
     launch = kernel.launches[timed.launch] if kernel is not None and 0 <= timed.launch < len(kernel.launches) else None
     return Time(timed, len(same), total, share, bound_of(gpu, kernel, launch))
 
 
 def bound_of(gpu: Gpu | None, kernel: Kernel | None, launch: Launch | None) -> Bound:
-    """Give the least time of one launch, with nothing of what it reads in a cache; not known of one on a processor."""
+    """Return the lower bound for one launch with cold caches; not known for a launch on the CPU."""
     if gpu is None or kernel is None or launch is None or kernel.language == "cpp" or _is_on_cpu(launch):
         return Bound(None, None)
     known = launch.read is not None and launch.written is not None and gpu.bandwidth
@@ -157,7 +157,7 @@ def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
 
 
 def codes(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> tuple[Code, ...]:
-    """Give the code of a stage, of one kernel or of all, in the order in which they were compiled.
+    """Return the code of one stage, for one kernel or all, in the order of compilation.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
@@ -172,32 +172,34 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
     if not built:
         raise SelectionError("ir", f"{stage}: this run built no Triton kernel", NOT_BUILT)
     names = dict.fromkeys(each.kernel for each in built)
-    name = None if kernel is None else _full(kernel, tuple(names), stage)
+    name = None if kernel is None else _full_name(kernel, tuple(names), stage)
     wanted = [each for each in built if name in (None, each.kernel) and stage in stages_of(each)]
     if not wanted:
-        raise SelectionError("ir", f"{stage}: it was not kept of this kernel", "the problems of the run may say why")
+        raise SelectionError(
+            "ir", f"{stage}: the run has no such code for this kernel", "the run's problems may say why"
+        )
     used, texts = _used(session), _texts(wanted, stage)
     return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
 
 
-def _full(part: str, names: tuple[str, ...], stage: str) -> str:
-    """Find the one kernel that has a name, or a part of it.
+def _full_name(part: str, names: tuple[str, ...], stage: str) -> str:
+    """Find the one kernel with a name, or whose name contains it.
 
     Raises:
-        TargetError: none has, or several have.
+        TargetError: no kernel or several kernels match.
     """
     hits = [part] if part in names else [name for name in names if part in name]
     if len(hits) == 1:
         return hits[0]
     if hits:
         raise SelectionError(
-            "ir", f"{stage}: several kernels have {part} in their name", f"name one: {', '.join(hits[:8])}"
+            "ir", f"{stage}: several kernels have {part} in their names", f"name one: {', '.join(hits[:8])}"
         )
     raise SelectionError("ir", f"{stage}: no kernel {part} was built", _near(part, names))
 
 
 def stages_of(built: Built) -> tuple[str, ...]:
-    """Give the stages whose code can be shown; of a binary its instructions."""
+    """Return the stages whose code can be shown; a binary counts as its instructions."""
     return tuple(dict.fromkeys(_SASS if stage == BINARY else stage for stage in built.ir))
 
 
@@ -215,7 +217,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def text_of(ir: Ir) -> str | None:
-    """Unpack code; None: it is damaged, or longer than code can be."""
+    """Unpack code; None if it is damaged or too long."""
     if not ir.packed:
         return ir.text
     data = _unpacked(ir)

@@ -1,4 +1,4 @@
-"""The code of kernels beside the user's lines, and the wrapper that calls them."""
+"""The code of kernels next to the user's lines, and the wrapper that calls them."""
 
 import re
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ _WORD = re.compile(r"\w")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of a kernel's source that follow each other and are of the same lines of the user's."""
+    """Consecutive lines of a kernel's source that come from the same user lines."""
 
     places: tuple[str, ...] | None
-    """`file:line`; empty: torch does not know whose they are. None: it says so of no line around here."""
+    """`file:line`; empty if torch does not know the origin, None if no origin is known for any line so far."""
     text: tuple[str, ...]
 
 
 def passages(kernel: Kernel) -> tuple[Passage, ...]:
-    """Cut the source of a kernel at every change of whose it is; joined, the passages are the source.
+    """Split the source of a kernel at every change of origin; joined, the passages are the source.
 
-    Lines without a word, as a closing brace, stay with those before them.
+    Lines without a word, such as a closing brace, stay with the lines before them.
     """
     known = {statement.line: statement.lines for statement in kernel.statements}
     found: list[tuple[tuple[str, ...] | None, list[str]]] = []
@@ -38,14 +38,14 @@ def passages(kernel: Kernel) -> tuple[Passage, ...]:
 
 
 def wrappers(session: Session, graph: str | None, stage: str | None) -> Iterator[tuple[OutputCode, str]]:
-    """Give the `call` function of each graph part: where each kernel is called, and with what."""
+    """Yield the `call` function of each graph part, which calls each kernel with its arguments."""
     for code in session.code:
         if graph in (None, code.graph) and stage in (None, str(code.stage)):
             yield code, _call(code.text)
 
 
 def _call(text: str) -> str:
-    """Cut the function out; all of the text where there is none, as for a wrapper in C++."""
+    """Return the `call` function, or the whole text if there is none, as for a wrapper in C++."""
     lines = text.split("\n")
     first = next((number for number, line in enumerate(lines) if _CALL.match(line)), None)
     if first is None:

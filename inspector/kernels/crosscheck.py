@@ -1,17 +1,18 @@
-"""Hold the kernels of a graph part against torch's own count of them, and their bytes against the scheduler's nodes."""
+"""Check the kernels of a graph part against torch's count, and their bytes against the scheduler's nodes."""
 
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.model.kernels import Kernel, Launch, Stage
+from ctrace.inspector.words.counting import count
 
 
 def miscounted_kernels(raw: Raw) -> Iterator[str]:
-    """Say where torch counted a kernel that is not called, or calls one that it did not count.
+    """Report kernels that torch counted but the code does not call, and vice versa.
 
-    The count goes up by one for a Triton kernel and for each loop nest of a C++ kernel; by more where torch writes
-    several to time them. So between two calls of generated kernels it goes up, and after the last it does not.
+    The count increases by one for a Triton kernel and for each loop nest of a C++ kernel, and by more where torch
+    generates several to time them. So it increases between two calls of generated kernels, and not after the last call.
     """
     for (id_, stage), part in raw.generated.items():
         calls = [made for made in raw.kernels if (made.id, made.stage) == (id_, stage) and made.counted is not None]
@@ -23,13 +24,13 @@ def miscounted_kernels(raw: Raw) -> Iterator[str]:
             reached = made.counted or reached
         if part.counted > reached:
             yield (
-                f"graph {id_} ({stage}): torch's generated_kernel_count says that there are {part.counted - reached} "
-                "kernels after the last one here; some may be missing"
+                f"graph {id_} ({stage}): torch's generated_kernel_count includes "
+                f"{count(part.counted - reached, 'kernel')} after the last one in the log; some may be missing"
             )
 
 
 def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator[str]:
-    """Say where the bytes of a part's kernels are not those of the nodes that fusion left."""
+    """Report parts whose kernels do not move the same bytes as their nodes after fusion."""
     made: dict[tuple[str, Stage], list[Launch]] = {}
     for kernel in kernels:
         made.setdefault((kernel.graph, kernel.stage), []).extend(kernel.launches)
@@ -39,15 +40,15 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
         nodes = sum(node.read + node.written for node in _launched(fusion, launches))
         if launches and len(known) == len(launches) and sum(known) != nodes:
             yield (
-                f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, the nodes that fusion "
-                f"left {nodes}"
+                f"graph {fusion.graph} ({fusion.stage}): its kernels move {sum(known)} bytes, but its nodes "
+                f"after fusion move {nodes}"
             )
 
 
 def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:
-    """Give the nodes that kernels compute: no views, and no copies from device to device, which are no kernels.
+    """Yield the nodes that kernels compute, without views and without copies between devices.
 
-    Such a copy is one statement of the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
+    Such a copy is one statement in the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
     `codegen_device_copy`).
     """
     called = {name for each in launches for name in each.operations}

@@ -1,8 +1,9 @@
-"""The module that Inductor wrote for a graph part, read: the source of each kernel, and each call of one.
+"""Parse the module that Inductor generated for a graph part: the source and the calls of each kernel.
 
-It is parsed and never run. A kernel is defined as `name = async_compile.triton('name', '''source''', ...)` or
+The module is never executed. A kernel is defined as `name = async_compile.triton('name', '''source''', ...)` or
 `name = async_compile.cpp_pybinding([...], r'''source''')` (2.11 and 2.13, `define_kernel` of codegen/triton.py and
-cpp.py), and called as `name.run(...)`, `name(...)`, or, a library's, by its own name.
+cpp.py), and called as `name.run(...)`, `name(...)`, or, for a library
+function, by its name.
 """
 
 import ast
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 _COMPILERS = "async_compile."
 _BODIES = ("body", "orelse", "handlers", "finalbody")
-"""Where a statement holds others; a handler holds them as a statement does."""
+"""Fields with nested statements; an exception handler has them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,30 +23,30 @@ class Call:
 
     kernel: str
     line: str
-    """The statement that it is in, as written."""
+    """The source of its statement."""
     arguments: tuple[tuple[str, ast.expr], ...]
-    """Each with its keyword, which is empty for one by position."""
+    """Each with its keyword, which is empty for a positional argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A module, parsed."""
+    """A parsed module."""
 
     sources: dict[str, str]
     calls: dict[str, list[Call]]
-    """In the order of the text, by kernel."""
+    """By kernel, in source order."""
     assigned: dict[str, ast.expr]
-    """What each name was set to last."""
+    """The last value assigned to each name."""
 
 
 def parse(text: str, kernels: Collection[str]) -> Emitted:
-    """Read a module that calls these kernels.
+    """Parse a module that calls these kernels.
 
     Raises:
-        ValueError, SyntaxError, RecursionError, MemoryError: it is not Python, or was damaged.
+        ValueError, SyntaxError, RecursionError, MemoryError: the text is not Python, or is damaged.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about escapes in a kernel's text
+        warnings.simplefilter("ignore")  # invalid escapes in a kernel's text
         module = ast.parse(text)
     calls: dict[str, list[Call]] = {}
     statements = list(_statements(module.body))
@@ -55,7 +56,7 @@ def parse(text: str, kernels: Collection[str]) -> Emitted:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.Expr | ast.Assign]:
-    """Give the expressions and assignments in the order of the text, those inside of functions and blocks too."""
+    """Yield expressions and assignments in source order, including those in functions and blocks."""
     for statement in body:
         if isinstance(statement, ast.Expr | ast.Assign):
             yield statement
@@ -80,7 +81,7 @@ def _assigned(statements: list[ast.Expr | ast.Assign]) -> Iterator[tuple[str, as
 
 
 def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
-    # Most statements allocate and free: a look at their text spares a walk through them.
+    # Most statements allocate or free memory: searching their text first is faster than walking each tree.
     named = re.compile("|".join(map(re.escape, kernels)))
     for statement in statements:
         line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()
@@ -105,7 +106,7 @@ def _arguments(call: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
 
 
 def dotted(node: ast.expr) -> str:
-    """Give the text of names joined by dots; empty for any other expression."""
+    """Return the text of a dotted name; empty for any other expression."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

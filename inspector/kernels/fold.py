@@ -1,10 +1,8 @@
-"""Put together what is known of the kernels of each graph part.
+"""Build the kernels of each graph part from the log, and map each line of their source to the user's lines.
 
-Which of the user's lines each line of a kernel's source comes from.
-
-Capture knows lines by their text, and by the kernel object that wrote them. In a C++ kernel several objects write into
-one source, each into blocks of its own, and the same text may be in several of them: then those objects count that
-have written all of the block.
+Capture identifies lines by their text and by the kernel object that wrote them. In a C++ kernel, several objects write
+separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the objects that
+wrote all of its lines.
 """
 
 import zlib
@@ -24,11 +22,11 @@ from ctrace.inspector.source.stacks import user_lines
 from ctrace.inspector.words.counting import named
 
 _Line = tuple[int, int]
-"""Number in the source, from 1, and checksum."""
+"""Line number in the source, from 1, and checksum."""
 
 
 def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, str]) -> tuple[Statement, ...]:
-    """Give the lines of a source whose origin is known and is the user's or a library's."""
+    """Return the lines of a source that come from known lines of the user or a library."""
     objects = tuple(lines for lines in written if lines)
     found = []
     for block in _blocks(source, objects):
@@ -41,7 +39,7 @@ def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, 
 
 
 def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
-    """Give known lines that follow each other without an unknown one in between."""
+    """Yield runs of consecutive known lines."""
     known = {text for lines in objects for text in lines}
     numbered = [
         (number, zlib.crc32(line.strip().encode("utf-8", "replace")))
@@ -54,7 +52,7 @@ def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The kernels of a run, the code they are in, and what of that code cannot be read."""
+    """The kernels of a run, their code, and problems with parsing that code."""
 
     kernels: tuple[Kernel, ...]
     code: tuple[OutputCode, ...]
@@ -75,7 +73,7 @@ class _Part:
 
 
 def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
-    """Read the emitted code of all graph parts, and join it with what capture saw of their kernels."""
+    """Parse the emitted code of all graph parts, and join it with the recorded kernels."""
     kernels: list[Kernel] = []
     problems: list[str] = []
     for part in _parts(raw, fusions):
@@ -103,33 +101,34 @@ def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterable[_Part]:
 
 
 def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:
-    """Read the code of a part, where the log has it, or say why it cannot be read."""
+    """Parse the code of a part, if the log has it, and return the problems."""
     if part.code is None:
         return None, []
     try:
         emitted = parse(part.code.text, part.made.keys())
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        return None, [f"{_named(part)} cannot be read ({type(error).__name__}: {error})"]
+        return None, [f"{_code_name(part)} cannot be parsed ({type(error).__name__}: {error})"]
     return emitted, list(_missing(part, emitted))
 
 
 def _missing(part: _Part, emitted: Emitted) -> Iterator[str]:
-    """Say which kernels the code does not define, or calls another number of times than torch spoke of."""
+    """Report kernels that the code does not define, or does not call as often as torch recorded."""
     for name, made in part.made.items():
         if made[0].language != "external" and name not in emitted.sources:
-            yield f"{_named(part)} does not define {name}"
+            yield f"{_code_name(part)} does not define {name}"
         called = len(emitted.calls.get(name, ()))
         if called != len(made):
             times = f"{called} {named(called, 'time')}"
-            yield f"{_named(part)} calls {name} {times}, torch spoke of {len(made)}; its arguments are not known"
+            problem = f"calls {name} {times}, but torch recorded {len(made)}; its arguments are not known"
+            yield f"{_code_name(part)} {problem}"
 
 
-def _named(part: _Part) -> str:
+def _code_name(part: _Part) -> str:
     return f"the code of graph {part.id} ({part.stage})"
 
 
 def _kernels(part: _Part, emitted: Emitted | None, raw: Raw) -> Iterator[Kernel]:
-    """Make one kernel for each name; one that is called several times keeps the lines of all its calls."""
+    """Yield one kernel for each name, with the lines of all its calls."""
     costs = Costs(part.fusion, [each.operations for calls in part.made.values() for each in calls])
     names = Names(part.generated, emitted.assigned) if emitted and part.generated else None
     for name, made in part.made.items():
@@ -159,7 +158,7 @@ def _launch(made: KernelMade, raw: Raw) -> Launch:
 
 
 def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) -> Iterator[Launch]:
-    """Add what is passed; both are in the order of the program."""
+    """Add the arguments; launches and calls are both in program order."""
     if len(calls) != len(launches):
         yield from launches
         return
@@ -168,21 +167,21 @@ def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) 
 
 
 class Costs:
-    """What the launches of one graph part cost."""
+    """The bytes and operations of the launches of one graph part."""
 
     def __init__(self, fusion: Fusion | None, launches: Sequence[tuple[str, ...]]) -> None:
-        """Take the operations of each launch."""
+        """Index the nodes; `launches` has the operations of each launch."""
         result = fusion.result if fusion is not None else ()
         self._nodes = {operation: node for node in result for operation in node.operations}
         self._launches = Counter(node.name for operations in launches for node in self.nodes(operations))
 
     def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
-        """Give the nodes that a launch computes, a C++ kernel's loop nests; none where not all are known."""
+        """Return the nodes that a launch computes, a C++ kernel's loop nests; empty if not all are known."""
         found = {node.name: node for each in operations if (node := self._nodes.get(each)) is not None}
         return tuple(found.values()) if all(each in self._nodes for each in operations) else ()
 
     def counted(self, launch: Launch) -> Launch:
-        """Add what its nodes move and compute; not known where one is not found, or is spread over launches."""
+        """Add bytes and operations; not known if a node is missing or is split over several launches."""
         nodes = self.nodes(launch.operations)
         if not nodes or any(self._launches[node.name] > 1 for node in nodes):
             return launch
@@ -199,7 +198,7 @@ _Call = tuple[str, str, str]
 
 
 def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
-    """List the calls in the order in which Inductor met them; where a graph was lowered again, only the last time."""
+    """List calls of user-written kernels in lowering order; a repeated lowering replaces the earlier one."""
     calls: dict[_Call, UserKernel] = {}
     for event in raw.user_kernels:
         match event:

@@ -1,7 +1,7 @@
-"""How many blocks of a kernel fit on a multiprocessor of an NVIDIA GPU, and what sets that limit. Pure arithmetic.
+"""Compute how many blocks of a kernel fit on a multiprocessor of an NVIDIA GPU, and what limits them.
 
-Source: CUDA C++ Programming Guide, "Compute Capabilities", and the rules of CUDA's own calculator (cuda_occupancy.h).
-It is a limit: how many blocks really run at a time also depends on how many there are.
+Source: CUDA C++ Programming Guide, "Compute Capabilities", and the rules of CUDA's calculator (cuda_occupancy.h).
+This is theoretical occupancy: how many blocks run at a time also depends on the size of the grid.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ _BLOCKS = {
     (7, 0): 32, (7, 2): 32, (7, 5): 16, (8, 0): 32, (8, 6): 16, (8, 7): 16, (8, 9): 24, (9, 0): 32,
     (10, 0): 32, (10, 3): 32, (12, 0): 24, (12, 1): 24,
 }  # fmt: skip
-"""Most blocks on a multiprocessor, by compute capability; torch does not tell them."""
+"""Maximum blocks per multiprocessor, by compute capability; torch does not report them."""
 _SCHEDULERS = 4
-"""Parts of a multiprocessor, each with its own share of the registers (from capability 7.0 on)."""
+"""Partitions of a multiprocessor, each with a share of the registers (from capability 7.0 on)."""
 _REGISTER_UNIT = 256
-"""Registers are given to a warp in steps of so many."""
+"""Registers are allocated to a warp in multiples of this."""
 _THREAD_REGISTERS = 255
-"""More no thread can have."""
+"""Maximum registers per thread."""
 
 
 class Limit(StrEnum):
-    """What keeps one more block from fitting."""
+    """The resource that prevents one more block from fitting."""
 
     REGISTERS = "registers"
     SHARED = "shared memory"
@@ -33,25 +33,25 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """The most blocks of one kernel that a multiprocessor holds at a time."""
+    """The maximum number of blocks of one kernel that are resident on a multiprocessor."""
 
     blocks: int
     warps: int
     most_warps: int
-    """That a multiprocessor holds of any kernel."""
+    """The maximum for any kernel."""
     limits: tuple[Limit, ...]
-    """What sets it; several where they agree."""
+    """The limiting resources; several if they tie."""
 
     @property
     def share(self) -> float:
-        """Warps held, of those that there could be: 0 to 1."""
+        """Resident warps divided by the maximum, from 0 to 1."""
         return self.warps / self.most_warps
 
 
 def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) -> Occupancy | None:
-    """Say how many blocks fit: `registers` a thread, `warps` a block, `shared` bytes a block.
+    """Return the occupancy for `registers` per thread, `warps` per block and `shared` bytes per block.
 
-    None: the rules of such a GPU are not known here, or the numbers are not those of a kernel.
+    None: the rules for this GPU are not known, or the numbers are invalid for a kernel.
     """
     most = _BLOCKS.get(of.capability)
     if most is None or not 0 < registers <= _THREAD_REGISTERS or warps < 1 or shared < 0 or of.warp < 1:
@@ -73,7 +73,7 @@ def _by_registers(of: Multiprocessor, registers: int, warps: int) -> int:
 
 
 def _shared_of(capability: tuple[int, int], shared: int) -> int:
-    """Give the shared memory that a block takes: from capability 8.0 on the system keeps 1 KiB of each for itself."""
+    """Return the shared memory that a block occupies: from capability 8.0 on, CUDA reserves 1 KiB per block."""
     return max(_rounded_up(shared + 1024, 128) if capability >= (8, 0) else _rounded_up(shared, 256), 1)
 
 

@@ -1,9 +1,9 @@
-"""How much arithmetic a GPU can do at most: operations a second, by compute capability, number format and clock.
+"""Peak arithmetic rates of GPUs in operations per second, by compute capability, number format and clock.
 
-Source of what a multiprocessor does in a cycle: NVIDIA's white papers on Volta, Turing, Ampere (GA100 and GA102), Ada
-and Hopper, held against the data sheets of T4, V100, A100, A10, L4, L40S and H100; of Blackwell, the data sheet of
-HGX B200 and what XLA notes of its units (xla/backends/gpu/target_config/specs/b200.txtpb). Without sparsity; a product
-and a sum count as two operations. The clock is the highest that the driver tells: a bound, not what is usual.
+Sources for operations per cycle of a multiprocessor: NVIDIA's white papers on Volta, Turing, Ampere (GA100 and GA102),
+Ada and Hopper, checked against the data sheets of T4, V100, A100, A10, L4, L40S and H100; for Blackwell, the data sheet
+of HGX B200 and XLA's specification (xla/backends/gpu/target_config/specs/b200.txtpb). Without sparsity; a multiply-add
+counts as two operations. The clock is the maximum that the driver reports: an upper bound, not a typical value.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _VECTOR: dict[tuple[int, int], dict[str, int]] = {
     (9, 0): {"float32": 256, "float64": 128},
     (10, 0): {"float32": 256, "float64": 128},
 }
-"""Operations of a multiprocessor in a cycle, of its ordinary units; Triton takes short formats as float32 there."""
+"""Operations per multiprocessor and cycle of the vector units; Triton computes shorter formats as float32 there."""
 _MATRIX: dict[tuple[int, int], dict[str, int]] = {
     (7, 0): {"float16": 1024},
     (7, 5): {"float16": 1024},
@@ -30,14 +30,14 @@ _MATRIX: dict[tuple[int, int], dict[str, int]] = {
     (9, 0): {"float16": 4096, "bfloat16": 4096, "tf32": 2048, "float8": 8192, "float64": 256},
     (10, 0): {"float16": 8192, "bfloat16": 8192, "tf32": 4096, "float8": 16384, "float64": 128},
 }
-"""The same of its units for products of matrices."""
+"""Operations per multiprocessor and cycle of the Tensor Cores."""
 
 
 def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bool) -> float | None:
-    """Give the most operations a second on values of these formats; None: not known.
+    """Return the peak operations per second on values of these formats, or None if not known.
 
-    What the maker tells of the GPU goes before what its units and clock amount to. `products`: units for products of
-    matrices may be used, and those for float32 that keep fewer bits with `tf32`.
+    Data sheet values take precedence over values computed from units and clock. With `products`, Tensor Cores may be
+    used; with `tf32`, also for float32.
     """
     found: list[float | None] = []
     for dtype in dtypes:
@@ -49,20 +49,20 @@ def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bo
 
 
 def matrix_rate(gpu: Gpu, format_: str) -> float | None:
-    """Give the most operations a second of the units for products of matrices; 0: it has none; None: not known."""
+    """Return the peak operations per second of the Tensor Cores; 0 without such units, None if not known."""
     return gpu.rates[format_] if format_ in gpu.rates else _computed(_MATRIX, gpu, format_)
 
 
 def vector_rate(gpu: Gpu, format_: str) -> float | None:
-    """Give the most operations a second of the ordinary units; None: not known."""
+    """Return the peak operations per second of the vector units, or None if not known."""
     return gpu.vector_rates[format_] if format_ in gpu.vector_rates else _computed(_VECTOR, gpu, format_)
 
 
 def peaks_by(gpu: Gpu) -> str:
-    """Say what the most operations a second rest on."""
+    """Say where the peak rates come from."""
     if not gpu.rates and not gpu.vector_rates:
         return "its units and clock"
-    return "the data sheet; what that does not name, by its units and clock"
+    return "the data sheet, and its units and clock for formats that the sheet omits"
 
 
 def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: str) -> float | None:
@@ -73,7 +73,7 @@ def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: s
 
 
 def _format(dtype: str, *, tf32: bool) -> str:
-    """Name a format as the units for products of matrices do; empty: they do not take it."""
+    """Return the Tensor Core format for a dtype; empty if they do not support it."""
     if dtype == "float32":
         return "tf32" if tf32 else ""
     return "float8" if dtype.startswith("float8") else dtype if dtype in FORMATS else ""

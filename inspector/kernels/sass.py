@@ -1,6 +1,6 @@
-"""Instructions (SASS) of a compiled kernel, read from its binary with the tool that the triton wheel brings.
+"""Disassemble the binary of a compiled kernel to instructions (SASS), with the tool in the Triton wheel.
 
-Starting that tool takes longer than compiling most kernels (0.7 s), so it is asked when the instructions are.
+Starting the tool takes longer than compiling most kernels (0.7 s), so it runs only when a view needs instructions.
 """
 
 import importlib.util
@@ -15,20 +15,20 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.processes.tools import answer_of
 
 _SECONDS = 60
-_TODO = "pip install triton, which brings nvdisasm"
+_TODO = "pip install triton, which includes nvdisasm"
 
 
 def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
-    """Give the instructions of each binary.
+    """Return the instructions of each binary.
 
     Raises:
-        TargetError: there is no nvdisasm, or it does not read one of them.
+        TargetError: nvdisasm is missing, or it fails on one of them.
     """
     tool = _tool()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
-        except BaseException:  # such as a signal: only what is under way is waited for
+        except BaseException:  # such as a signal: drop what has not started
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -47,11 +47,11 @@ def _disassembled(tool: str, binary: bytes) -> str:
 
 
 def _tool() -> str:
-    """Find the tool as Triton does, without importing it: by the environment, or beside Triton (triton/knobs.py)."""
+    """Find nvdisasm as Triton does, by the environment or in its folder (triton/knobs.py), without importing it."""
     spec = importlib.util.find_spec("triton")
     beside = Path(spec.origin).parent / "backends/nvidia/bin/nvdisasm" if spec and spec.origin else None
-    own = os.environ.get("TRITON_NVDISASM_PATH")
-    for path in (own, beside, shutil.which("nvdisasm")):
+    override = os.environ.get("TRITON_NVDISASM_PATH")
+    for path in (override, beside, shutil.which("nvdisasm")):
         if path and Path(path).is_file():
             return str(path)
-    raise TargetError("--ir sass: there is no nvdisasm here to read the binaries of kernels", _TODO)
+    raise TargetError("--ir sass: nvdisasm is not installed, and kernel binaries need it", _TODO)

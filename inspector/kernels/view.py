@@ -1,4 +1,4 @@
-"""Kernels of a run by graph part: what each moves and computes, what it writes, and what it was fused from."""
+"""Kernels of a run by graph part: bytes and operations, outputs, and the nodes fused into each."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,15 @@ from ctrace.inspector.model.kernels import Kernel, Launch, Stage
 from ctrace.inspector.model.session import Session
 
 _LIBRARY = "extern_kernels."
-"""What the wrapper calls torch's own library functions by (2.13, _inductor/select_algorithm.py)."""
+"""The wrapper's prefix for torch's library functions (2.13, _inductor/select_algorithm.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What something moves and computes; None: not known."""
+    """Bytes moved and operations computed; None if not known."""
 
     read: int | None
-    """Bytes."""
+    """In bytes, like `written`."""
     written: int | None
     flops: int | None
 
@@ -34,39 +34,39 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel of one graph part, all its calls together."""
+    """One kernel of one graph part, with all its calls."""
 
     kernel: Kernel
     work: Work
     share: float | None
-    """Of the known bytes of the graph part, from 0 to 1."""
+    """Share of the graph part's known bytes, from 0 to 1."""
     nodes: tuple[Node, ...]
-    """Nodes of the scheduler that it was fused from; empty: not known."""
+    """Scheduler nodes fused into it; empty if not known."""
     merged: tuple[Node, ...]
-    """What the scheduler made of them."""
+    """The nodes after fusion."""
     buffers: tuple[Buffer, ...]
-    """All that it reads or writes, as far as they are known."""
+    """The known buffers that it reads or writes."""
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
-        """Buffers that it writes, in the order in which it does."""
+        """The buffers that it writes, in order."""
         written = {access.buffer for node in self.merged for access in node.accesses if access.written}
         return tuple(buffer for buffer in self.buffers if buffer.name in written)
 
     @property
     def is_fused(self) -> bool:
-        """Whether several nodes of the scheduler became one in it."""
+        """Whether it fuses several scheduler nodes."""
         return len(self.nodes) > max(len(self.kernel.launches), 1)
 
     @property
     def label(self) -> str:
-        """Its name, without the prefix that all functions of the library have."""
+        """Its name without the prefix of library functions."""
         return self.kernel.name.removeprefix(_LIBRARY)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The kernels of one graph part, those that move most bytes first; those of which it is not known come last."""
+    """The kernels of one graph part, the most bytes first, unknown ones last."""
 
     graph: str
     stage: Stage
@@ -74,25 +74,25 @@ class Part:
 
     @property
     def name(self) -> str:
-        """How it is called on screens."""
+        """Its name on screens."""
         return f"{self.graph} {self.stage}"
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known of each kernel what it moves and computes."""
+        """Whether bytes and operations of every kernel are known."""
         return all(row.work.bytes is not None and row.work.flops is not None for row in self.rows)
 
     @property
     def known(self) -> Work:
-        """The sums of what is known; its intensity means something only where all is."""
+        """The sums of the known values; the intensity is meaningful only if all are known."""
         return added((row.work for row in self.rows), partly=True)
 
 
 def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Part, ...]:
-    """List graph parts that have kernels, in torch's order.
+    """List the graph parts with kernels, in torch's order.
 
     Raises:
-        TargetError: no kernel is of that graph, or of that stage.
+        TargetError: that graph or stage has no kernels.
     """
     keys = list(dict.fromkeys((kernel.graph, kernel.stage) for kernel in session.kernels))
     _check("graph", graph, [key[0] for key in keys])
@@ -107,15 +107,15 @@ def rows(session: Session) -> tuple[Row, ...]:
     return tuple(found[id(kernel)] for kernel in session.kernels)
 
 
-def _check(option: str, asked: str | None, known: Sequence[str]) -> None:
-    if asked is not None and asked not in known:
-        raise SelectionError(option, f"{asked}: this run has no kernels of it", did_you_mean(asked, known))
+def _check(option: str, value: str | None, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise SelectionError(option, f"{value}: this run has no such kernels", did_you_mean(value, known))
 
 
-def suggestion(asked: str, known: Iterable[str]) -> str:
-    """Say which of some names may be meant, or what there is."""
+def suggestion(value: str, known: Iterable[str]) -> str:
+    """Return advice on an unknown name: the nearest known name, or the known names."""
     names = list(dict.fromkeys(known))
-    return did_you_mean(asked, names, f"there are: {', '.join(names[:8]) or 'none'}")
+    return did_you_mean(value, names, f"there are: {', '.join(names[:8]) or 'none'}")
 
 
 def _part(session: Session, graph: str, stage: Stage) -> Part:
@@ -123,18 +123,18 @@ def _part(session: Session, graph: str, stage: Stage) -> Part:
     scheduled = _Scheduled(fusions)
     kernels = [kernel for kernel in session.kernels if (kernel.graph, kernel.stage) == (graph, stage)]
     rows = [scheduled.row(kernel) for kernel in kernels]
-    whole = added((row.work for row in rows), partly=True).bytes
-    shared = (replace(row, share=_share(row.work.bytes, whole)) for row in rows)
+    total = added((row.work for row in rows), partly=True).bytes
+    shared = (replace(row, share=_share(row.work.bytes, total)) for row in rows)
     return Part(graph, stage, tuple(sorted(shared, key=by_bytes)))
 
 
 def by_bytes(row: Row) -> tuple[bool, int, bool]:
-    """Order rows: most bytes first, and what is not known last, calls of a library after what was generated."""
+    """Sort key: most bytes first, unknown ones last, library calls after generated kernels."""
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
 class _Scheduled:
-    """What the scheduler knew of one graph part, by the names of operations and buffers."""
+    """The scheduler's nodes and buffers of one graph part, by name."""
 
     def __init__(self, fusions: Iterable[Fusion]) -> None:
         self._nodes: dict[str, Node] = {}
@@ -156,22 +156,22 @@ class _Scheduled:
         return Row(kernel, work_of(kernel), None, nodes, merged, buffers)
 
 
-def _share(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else part / whole
+def _share(part: int | None, total: int | None) -> float | None:
+    return None if part is None or not total else part / total
 
 
 def work_of(kernel: Kernel) -> Work:
-    """Add up the calls of a kernel; what is not known of each of them is not known."""
+    """Add up the calls of a kernel; a sum is unknown if it is unknown for one call."""
     return added(map(work_of_launch, kernel.launches if len(kernel.launches) >= kernel.calls else ()))
 
 
 def work_of_launch(launch: Launch) -> Work:
-    """Say what one call moves and computes."""
+    """Return the bytes and operations of one call."""
     return Work(launch.read, launch.written, launch.flops)
 
 
 def added(each: Iterable[Work], *, partly: bool = False) -> Work:
-    """Add up; of nothing, nothing is known. With `partly`, what is not known is passed over."""
+    """Add up; the sum of nothing is unknown. With `partly`, skip unknown values."""
     works = list(each)
     moved = [work for work in works if work.bytes is not None or not partly]
     counted = [work for work in works if work.flops is not None or not partly]
@@ -188,10 +188,10 @@ def _sum(values: Sequence[int | None]) -> int | None:
 
 
 def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
-    """Keep the kernels of one name: the whole name, or the beginning or a part of it that only one kernel has.
+    """Keep the kernel with a name: the whole name, or a unique prefix or part of it.
 
     Raises:
-        TargetError: there is none, or there are several.
+        TargetError: no kernel or several kernels match.
     """
     labels = {row.kernel.name: row.label for part in found for row in part.rows}
     tests: tuple[Callable[[str], bool], ...] = (
@@ -201,7 +201,7 @@ def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
     )
     matches = next((hits for test in tests if (hits := [full for full in labels if test(full)])), [])
     if len(matches) != 1:
-        what = "several kernels have that in their name" if matches else "no kernel has that in its name"
+        what = "several kernel names contain that" if matches else "no kernel name contains that"
         todo = f"name one: {', '.join(matches[:8])}" if matches else suggestion(name, list(labels.values()))
         raise SelectionError("kernel", f"{name}: {what}", todo)
     kept = (replace(part, rows=tuple(row for row in part.rows if row.kernel.name == matches[0])) for part in found)

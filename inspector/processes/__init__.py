@@ -1,5 +1,5 @@
-"""Processes that end with the command that started them. Knows nothing of runs.
+"""Processes that end with the command that started them. Independent of runs.
 
-`boot.py` starts a function of ctrace in the user's Python, `spawned.py` and `watcher.py` end all that a program leaves
-behind, `tools.py` asks another program for its answer. Start in `spawned.py`.
+`boot.py` starts a function of ctrace in the user's Python, `spawned.py` and `watcher.py` kill every process that a
+program leaves behind, `tools.py` runs another program for its output. Start in `spawned.py`.
 """

@@ -1,4 +1,4 @@
-"""Start a function of ctrace in a Python like the one that the user would have started."""
+"""Start a function of ctrace in a Python process like one that the user would start."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ctrace.inspector.own import HOME
 
-# `-c` puts the working directory first on the path; nothing there may stand in for a module that ctrace imports. Nor
-# does HOME go onto the path: it may hold modules that the user's Python finds elsewhere, or not at all.
+# `-c` puts the working directory first on the path, where files could shadow modules that ctrace imports. HOME is not
+# on the path either: it may contain modules that the user's Python finds elsewhere, or not at all.
 _BOOT = """\
 import sys
 loaded = frozenset(sys.modules)
@@ -34,7 +34,7 @@ def python(module: str, *arguments: str, function: str = "main") -> list[str]:
 
 
 def options(command: list[str]) -> list[str]:
-    """Return the options for Python itself of a command line, such as `-X dev` and `-W error`."""
+    """Return the interpreter options of a Python command line, such as `-X dev` and `-W error`."""
     return list(_options(command[1:]))
 
 
@@ -56,9 +56,9 @@ def _options(words: list[str]) -> Iterator[str]:
 
 
 def _split(letters: str) -> tuple[str, str, bool]:
-    """Split what follows a `-`: flags, then an option with a value, and whether a program follows.
+    """Split the letters after a `-`: flags, then an option with a value, and whether a program follows.
 
-    Left out is what makes no sense where the program is not read from a file of its own: `-i` and `-x`.
+    Drops `-i`, `-x` and others that make no sense with `-c`.
     """
     flags = ""
     for at, letter in enumerate(letters):
@@ -72,5 +72,5 @@ def _split(letters: str) -> tuple[str, str, bool]:
 
 
 def displayed(command: list[str]) -> list[str]:
-    """Return what `sys.orig_argv` of a Python starts with that runs a program with the same options."""
+    """Return the start of `sys.orig_argv` in a Python process that runs a program with the same options."""
     return [os.fspath(sys.executable), *options(command)]

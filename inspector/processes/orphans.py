@@ -1,6 +1,6 @@
-"""Adopt what a watcher leaves behind that was itself killed: for as long as a program runs, and no longer.
+"""Adopt and kill the processes that a killed watcher leaves behind.
 
-A process of the user's, such as one that runs our tests, is not a subreaper but while it captures.
+This process is a subreaper only while it captures: it may belong to the user, such as a test runner.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _others: frozenset[int] = frozenset()
 
 
 class Orphans:
-    """What may become ours when one watcher dies."""
+    """The processes that we adopt when one watcher dies."""
 
     def __init__(self, watcher_pid: int) -> None:
         self._watcher = watcher_pid
@@ -28,7 +28,7 @@ class Orphans:
             _open.add(self)
 
     def kill(self) -> None:
-        """Kill the children that nobody here has started, with all below them."""
+        """Kill adopted children, which this process did not start, with all their descendants."""
         with _lock:
             ours = {each._watcher for each in _open} | _others
         adopted: set[int] = set()
@@ -40,7 +40,7 @@ class Orphans:
         watcher.kill_all(below, _reaping(lambda: set(_children()) - ours, adopted))
 
     def close(self) -> None:
-        """Adopt no more; the last one leaves this process as it was."""
+        """Stop adopting; the last instance restores the process's subreaper setting."""
         with _lock:
             if self in _open:
                 _open.remove(self)

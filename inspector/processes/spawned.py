@@ -1,4 +1,4 @@
-"""Processes that end with all that they started: by a watcher on Linux, by their process group elsewhere."""
+"""Processes that are killed with all their descendants: by a watcher on Linux, by process group elsewhere."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ Stream = int | IO[bytes] | None
 Streams = tuple[Stream, Stream, Stream]
 """stdin, stdout, stderr."""
 KILLED = -9
-"""Status of what was killed."""
+"""Status of a killed process."""
 _FINISH_SECONDS = watcher.LEAVING_SECONDS + watcher.KILLING_SECONDS + 0.5
 _KILL_SECONDS = watcher.KILLING_SECONDS + 0.5
 _FIRST_FREE = 3
@@ -29,23 +29,23 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 while it is not known."""
+        """Its process id; 0 until it is known."""
         ...
 
     def poll(self, seconds: float = 0.0) -> int | None:
-        """Wait at most so long; return the exit code, or the signal below zero, or None while it runs.
+        """Wait up to `seconds`; return the exit code, the negative signal, or None while it runs.
 
         Raises:
-            OSError: the system did not start it.
+            OSError: the system could not start it.
         """
         ...
 
     def finish(self) -> tuple[str, ...]:
-        """Wait until what the program left running has ended, and name what had to be killed."""
+        """Wait for processes that the program left running, and return the names of those that had to be killed."""
         ...
 
     def kill(self) -> None:
-        """Kill it with all that it started; nothing is left when this returns. Does nothing the second time."""
+        """Kill it with all its descendants before returning. Does nothing the second time."""
         ...
 
 
@@ -59,12 +59,12 @@ def started(
     has_terminal: bool = False,
     inherited: Sequence[int] = (),
 ) -> Process:
-    """Start a command, whose first word is a path; it shares our terminal, or has none.
+    """Start a command, whose first word is a path; it shares our terminal or has none.
 
-    It gets the descriptors `inherited`, too.
+    The command also gets the descriptors in `inherited`.
 
     Raises:
-        OSError: the system does not start it.
+        OSError: the system cannot start it.
     """
     kind = Watched if sys.platform == "linux" else Grouped
     streams = stdin, stdout, stderr
@@ -84,11 +84,11 @@ class Watched:
         inherited: Sequence[int] = (),
     ) -> None:
         self.pid = 0
-        self._heard = b""
+        self._buffer = b""
         self._status: int | None = None
         self._failed: int | None = None
         self._killed: list[str] = []
-        self._is_over = False
+        self._is_closed = False
         group = os.getpgrp() if has_terminal else 0
         ours, theirs = _line()
         try:
@@ -126,7 +126,7 @@ class Watched:
 
     def kill(self) -> None:
         """Kill it with all that it started; see `Process`."""
-        if self._is_over:
+        if self._is_closed:
             return
         with suppress(OSError):  # it is gone
             self._line.shutdown(socket.SHUT_WR)
@@ -134,9 +134,9 @@ class Watched:
         self._end_watching()
 
     def _listen(self, seconds: float, *, to_the_end: bool = False) -> None:
-        """Take in what the watcher says: what is there, or for some seconds all that comes."""
+        """Read messages from the watcher until the program ends, or to the end of the stream, for up to `seconds`."""
         until = time.monotonic() + seconds
-        while not self._is_over:
+        while not self._is_closed:
             left = until - time.monotonic()
             self._line.settimeout(max(left, 0.0))  # 0: do not block
             try:
@@ -148,13 +148,13 @@ class Watched:
             if not data:
                 self._end_watching()
                 return
-            *lines, self._heard = (self._heard + data).split(b"\n")
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
             for line in lines:
-                self._hear(line.decode("utf-8", "replace"))
+                self._handle(line.decode("utf-8", "replace"))
             if not to_the_end and self._status is not None:
                 return
 
-    def _hear(self, line: str) -> None:
+    def _handle(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         match word:
             case "started":
@@ -165,16 +165,16 @@ class Watched:
                 self._status = int(rest)
             case "killed" | "survived":
                 pid, _, name = rest.partition(" ")
-                self._killed.append(f"{name} ({pid}{', which may not be killed' if word == 'survived' else ''})")
+                self._killed.append(f"{name} ({pid}{', which could not be killed' if word == 'survived' else ''})")
 
     def _end_watching(self) -> None:
-        """Let go of the watcher; one that was killed itself leaves all that it watched to us."""
-        if self._is_over:
+        """Reap the watcher; if it was killed, kill the processes that it watched."""
+        if self._is_closed:
             return
-        self._is_over = True
+        self._is_closed = True
         self._line.close()
         with suppress(subprocess.TimeoutExpired):
-            self._watcher.wait(0.5)  # it has closed its end, or hangs
+            self._watcher.wait(0.5)  # it has closed its end or hangs
         self._watcher.kill()
         self._watcher.wait()
         if self._status is None:
@@ -185,7 +185,7 @@ class Watched:
 
 
 def _line() -> tuple[socket.socket, socket.socket]:
-    """Make the socket between command line and watcher, clear of stdin, stdout and stderr where those are closed."""
+    """Create the socket between command line and watcher, with descriptors above stderr in case those are closed."""
     import fcntl
 
     ends = socket.socketpair()
@@ -204,7 +204,7 @@ def _line() -> tuple[socket.socket, socket.socket]:
 
 
 class Grouped:
-    """A program in a process group, where the system knows groups and the program needs no keyboard."""
+    """A program in a process group, if the system has groups and the program does not need the keyboard."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class Grouped:
     def kill(self) -> None:
         """Kill it with all that it started; see `Process`."""
         if self._is_leader:
-            # As a rule nothing is left; macOS may say so with PermissionError.
+            # Usually nothing is left; macOS may report that with PermissionError.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)
         if self._child.returncode is None:

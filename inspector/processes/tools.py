@@ -1,4 +1,4 @@
-"""Run another program for its answer; it ends with the command line, as captures do."""
+"""Run another program for its output; it ends with the command line, as captures do."""
 
 import os
 import tempfile
@@ -11,34 +11,34 @@ from ctrace.inspector.processes.spawned import started
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a program wrote, and how it ended."""
+    """The output and exit status of a program."""
 
     status: int
-    """Its exit code, or the signal below zero."""
+    """Its exit code, or the negative signal."""
     out: bytes
     err: bytes
 
     @property
     def text(self) -> str:
-        """What it wrote to stdout."""
+        """Its stdout as text."""
         return self.out.decode("utf-8", "replace")
 
     @property
     def last_line(self) -> str:
-        """The last line that it wrote to stderr."""
+        """The last line of its stderr."""
         return (self.err.decode("utf-8", "replace").strip().splitlines() or ["no output"])[-1]
 
 
-def answer_of(command: Sequence[str], seconds: float, given: bytes = b"") -> Answer:
-    """Run a command, whose first word is a path, with `given` on its stdin.
+def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> Answer:
+    """Run a command, whose first word is a path, with `data` on its stdin.
 
     Raises:
-        TimeoutError: it ran longer than so many seconds; it is dead now.
-        OSError: the system does not start it.
+        TimeoutError: it ran longer than `seconds` and was killed.
+        OSError: the system cannot start it.
     """
-    # Files, not pipes: nobody has to read while it writes.
+    # Files, not pipes: no reader is needed while it writes.
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        stdin.write(given)
+        stdin.write(data)
         stdin.seek(0)
         process = started(command, os.environ, out, err, stdin=stdin)
         until = time.monotonic() + seconds

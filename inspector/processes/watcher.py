@@ -1,16 +1,16 @@
-"""Stand between the command line and one program, and end all that the program started when either of them is gone.
+"""Run one program for the command line, and kill all its descendants when the program or the command line ends.
 
-Linux runs this file by its path, `python -I -S watcher.py FD GROUP COMMAND ...`, so it imports nothing of ctrace and
-little of Python (not even pathlib): it must be up before the user notices.
+ctrace runs this file by its path on Linux, `python -I -S watcher.py FD GROUP COMMAND ...`. It imports nothing from
+ctrace and little of Python (not even pathlib), so that it starts fast.
 
-What a process started can outlive it: in a session of its own, as a daemon that was forked twice. Whoever adopts the
-orphans of a program finds them all. So this process makes itself the subreaper of its descendants (prctl(2)), and it
-holds one end of a socket whose other end only the command line has: when that closes, for any reason, SIGKILL included,
-everything is killed. It has a process group of its own: what a terminal sends reaches the command line and the program.
+A process can outlive its parent, in a new session or as a daemon that forked twice. The process that adopts orphans
+finds them all, so the watcher makes itself the subreaper of its descendants (prctl(2)). It has one end of a socket, and
+only the command line has the other end: when that closes for any reason, including SIGKILL, the watcher kills
+everything. It runs in a separate process group: terminal signals reach only the command line and the program.
 
-Lines that it writes: `started PID`, or `failed ERRNO` where the program cannot be started; `ended STATUS`, an exit code
-or a signal below zero; `killed PID NAME` for each process that the program left running; `survived PID NAME` for each
-that may not be killed, such as one of another user's.
+It writes these lines: `started PID`, or `failed ERRNO` if the program cannot be started; `ended STATUS`, an exit code
+or a negative signal; `killed PID NAME` for each process that the program left running; `survived PID NAME` for each
+that it may not kill, such as another user's process.
 """
 
 import ctypes
@@ -22,9 +22,9 @@ import time
 from collections.abc import Callable, Iterator
 
 LEAVING_SECONDS = 1.0
-"""How long what a program started may take to end after it, as the helpers of `multiprocessing` do."""
+"""How long descendants may run after the program ends, as helpers of `multiprocessing` do."""
 TRACKER_SECONDS = 0.4
-"""How long a resource tracker of `multiprocessing` may take to free shared memory whose users were all killed."""
+"""How long a resource tracker of `multiprocessing` may take to free the shared memory of killed processes."""
 KILLING_SECONDS = 1.0
 _PAUSE = 0.01
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -33,7 +33,7 @@ _TRACKER = "multiprocessing.resource_tracker"
 
 
 def descendants(root: int) -> list[int]:
-    """Find all living processes below one, from the parents that /proc names."""
+    """Find all living descendants of a process, from the parents in /proc."""
     by_parent: dict[int, list[int]] = {}
     for pid, parent, is_living in _processes():
         if is_living:
@@ -48,16 +48,16 @@ def descendants(root: int) -> list[int]:
 
 
 def children(parent: int) -> list[int]:
-    """Find the children of a process, also those that have ended and were not waited for."""
+    """Find the children of a process, including zombies."""
     return [pid for pid, above, _ in _processes() if above == parent]
 
 
 def _processes() -> Iterator[tuple[int, int, bool]]:
-    """Look at every process: its id, its parent's, and whether it lives."""
+    """Yield every process: its id, its parent's id, and whether it is alive."""
     for name in _entries("/proc"):
         if not name.isdecimal():
             continue
-        # The name of the program, in parentheses, may hold anything.
+        # The program's name, in parentheses, may contain anything.
         words = _read(f"/proc/{name}/stat").rpartition(")")[2].split()
         state, parent = words[:2] if len(words) > 1 else ("X", "0")  # it has just ended
         yield int(name), int(parent), state not in "ZX"
@@ -66,7 +66,7 @@ def _processes() -> Iterator[tuple[int, int, bool]]:
 def _entries(path: str) -> list[str]:
     try:
         return os.listdir(path)  # noqa: PTH208
-    except OSError:  # not mounted: only children that are known by other means can be ended
+    except OSError:  # /proc is not mounted: only children known by other means can be killed
         return []
 
 
@@ -79,21 +79,21 @@ def _read(path: str) -> str:
 
 
 def command_of(pid: int) -> str:
-    """Return the command line of a process, on one line and cut where it is long; empty: it has ended."""
+    """Return the command line of a process as one shortened line; empty if it has ended."""
     words = _read(f"/proc/{pid}/cmdline").replace("\0", " ") or _read(f"/proc/{pid}/comm")
     text = " ".join(words.split())
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 def is_tracker(pid: int) -> bool:
-    """Whether a process frees the shared memory of others once they are gone; it ends by itself then."""
+    """Whether a process is a resource tracker, which frees the shared memory of dead processes and then exits."""
     return _TRACKER in _read(f"/proc/{pid}/cmdline")
 
 
 def kill_all(below: Callable[[], list[int]], reap: Callable[[], bool]) -> dict[int, str]:
-    """Kill what `below` finds until nothing is left, resource trackers last; return the names of what was killed.
+    """Kill the processes from `below` until none is left, resource trackers last; return the killed processes' names.
 
-    `reap` waits for processes that have ended and says whether any child is left.
+    `reap` collects ended processes and returns whether any child is left.
     """
     killed: dict[int, str] = {}
     began = time.monotonic()
@@ -107,7 +107,7 @@ def kill_all(below: Callable[[], list[int]], reap: Callable[[], bool]) -> dict[i
 
 
 def kill(pid: int) -> None:
-    """Kill a process that may have ended, or that may belong to someone else."""
+    """Kill a process that may have ended already, or may belong to another user."""
     try:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -115,7 +115,7 @@ def kill(pid: int) -> None:
 
 
 class _Watcher:
-    """Starts the program, waits for its end or the command line's, and ends what is left."""
+    """Starts the program, waits until it or the command line ends, and kills what is left."""
 
     def __init__(self, line: int, group: int, command: list[str]) -> None:
         self._line = line
@@ -133,10 +133,10 @@ class _Watcher:
         self._status: int | None = None
 
     def run(self) -> None:
-        """Go on until the program and all that it started are gone."""
+        """Run until the program and all its descendants are gone."""
         self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if self._start():
-            self._let_go()
+            self._release_streams()
             self._tell(f"started {self._program}")
             is_wanted = self._wait(None, lambda: self._status is None)
             self._end_rest(is_wanted)
@@ -158,7 +158,7 @@ class _Watcher:
         return not failed
 
     def _become_program(self, writing: int) -> None:
-        """Run the command with the signals, the process group and the environment that the command line had."""
+        """Run the command with the signals, the process group and the environment of the command line."""
         try:
             signal.set_wakeup_fd(-1)
             for number, handler in self._signals.items():
@@ -168,15 +168,15 @@ class _Watcher:
             else:
                 os.setsid()
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() == self._own:  # else it died before it could be heard of
+            if os.getppid() == self._own:  # otherwise the watcher has died already
                 os.execve(self._command[0], self._command, self._environment)
         except OSError as error:
             os.write(writing, str(error.errno).encode())
         finally:
             os._exit(127)
 
-    def _let_go(self) -> None:
-        """Leave pipes to the program alone, for whoever reads until all writers have closed them, and its folder."""
+    def _release_streams(self) -> None:
+        """Close our copies of the program's pipes, so that readers see their end, and leave its working directory."""
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
@@ -185,7 +185,7 @@ class _Watcher:
             os.close(null)
 
     def _wait(self, seconds: float | None, goes_on: Callable[[], bool]) -> bool:
-        """Wait while `goes_on()`; return False if the command line has gone, or wants an end."""
+        """Wait while `goes_on()`; return False if the command line has closed the socket."""
         until = None if seconds is None else time.monotonic() + seconds
         while self._reap() and goes_on():
             left = None if until is None else until - time.monotonic()
@@ -199,7 +199,7 @@ class _Watcher:
         return True
 
     def _reap(self) -> bool:
-        """Collect children that have ended; whether there are others."""
+        """Collect children that have ended; return whether others are left."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._program:
@@ -210,7 +210,7 @@ class _Watcher:
         return True
 
     def _end_rest(self, is_wanted: bool) -> None:
-        """Kill what is left; where the program ended as it liked, first let its helpers do so too."""
+        """Kill what is left; after a normal end, first give helpers time to exit."""
         if is_wanted:
             self._wait(LEAVING_SECONDS, lambda: True)
         killed = kill_all(lambda: descendants(os.getpid()), self._reap)
@@ -222,12 +222,12 @@ class _Watcher:
     def _tell(self, text: str) -> None:
         try:
             os.write(self._line, f"{text}\n".encode("utf-8", "replace"))
-        except OSError:  # nobody listens any more
+        except OSError:  # the command line is gone
             return
 
 
 def _environment() -> dict[bytes, bytes]:
-    """Return the environment that this process was started with; Python itself may add to it (LC_CTYPE, PEP 538)."""
+    """Return the environment that this process started with; Python may add to `os.environ` (LC_CTYPE, PEP 538)."""
     try:
         with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
             pairs = (pair.partition(b"=") for pair in file.read().split(b"\0") if pair)
@@ -237,26 +237,26 @@ def _environment() -> dict[bytes, bytes]:
 
 
 def _take_over_signals() -> dict[int, signal.Handlers]:
-    """Let no signal but SIGKILL end this process; return how the program is to find each of them."""
+    """Ignore all signals except SIGKILL; return the handlers to restore for the program."""
     found: dict[int, signal.Handlers] = {}
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         before = signal.getsignal(number)
-        if before is None:  # a handler of the C library's own
+        if before is None:  # a handler of the C library
             continue
-        # Python ignores SIGPIPE and SIGXFSZ for itself, and handles SIGINT; a new process begins with the defaults.
+        # Python ignores SIGPIPE and SIGXFSZ and handles SIGINT; a new process starts with the defaults.
         is_ignored = before is signal.SIG_IGN and number not in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", None))
         found[number] = signal.SIG_IGN if is_ignored else signal.SIG_DFL
         try:
-            # Faults of this process itself must not be caught: Python would return to the fault for ever.
+            # Faults of this process must not be caught: Python would return to the faulting instruction forever.
             if number not in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
                 signal.signal(number, lambda _number, _frame: None)
-        except (OSError, ValueError):  # one that the C library keeps for threads
+        except (OSError, ValueError):  # a signal that the C library reserves for threads
             found.pop(number)
     return found
 
 
 def main() -> None:
-    """Watch over the command that the arguments name."""
+    """Run and watch the command in the arguments."""
     line, group, *command = sys.argv[1:]
     os.set_inheritable(int(line), False)
     _Watcher(int(line), int(group), command).run()

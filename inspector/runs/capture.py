@@ -1,4 +1,4 @@
-"""From a target to a Session: run it, keep the run."""
+"""Run a target, save the run, and build its Session."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.log.events.core import Event
     from ctrace.inspector.model.session import Session
 
-# What is needed only once the program runs is imported then: a program that starts late ends late.
+# Imports that are only needed while the program runs come later, so that the program starts as early as possible.
 
 
 def capture(
@@ -41,23 +41,23 @@ def capture(
     check_advice: bool = False,
     say: Callable[[str], None] = lambda _text: None,
 ) -> "Session":
-    """Run a target, keep the run in `store`, and return its Session.
+    """Run a target, save the run in `store`, and return its Session.
 
-    Code in `owned` is the user's, beside what the settings say. With a `child`, other threads can end the program.
-    A run with a `name` stays when newer ones are made. Where the disk takes no run, `store.unsaved` says why.
-    A `trial` changes the model before it is called, to check a piece of advice; with `check_advice`, that is done for
-    what the run found, in at most three more runs.
+    Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
+    A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
+    model before the first call, to check a piece of advice. With `check_advice`, up to three more runs check the advice
+    on this run.
 
     Raises:
-        SetupError: there is no torch that ctrace can work with, or the system starts no process.
+        SetupError: there is no supported torch, or the system cannot start a process.
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
-        TargetError: the target is not what it was taken for; nothing is kept.
+        TargetError: the target is not what it seemed to be; nothing is saved.
         RunError: the run's log was written by a newer ctrace.
     """
     check_torch()
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
-    target = _described(resolved)
+    target = _target(resolved)
     child = child or ChildProcess(has_terminal=True)
     with Saving(store, target, name) as saving:
         order = _order(resolved, options, saving.run, (*settings.owned, *owned), gpu)
@@ -77,7 +77,7 @@ def capture(
         from ctrace.inspector.session.build import assemble
 
         session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
-        if check_advice and _can_be_helped(session.failure) and not session.cut_off:
+        if check_advice and _can_check_advice(session.failure) and not session.cut_off:
             from ctrace.inspector.runs.trying import with_trials
 
             session = with_trials(session, saving.run, resolved, options, say=say)
@@ -85,8 +85,8 @@ def capture(
     return session
 
 
-def _can_be_helped(failure: Failure | None) -> bool:
-    """Whether a change of the model may help: nothing failed, or only what torch.compile made of it."""
+def _can_check_advice(failure: Failure | None) -> bool:
+    """Whether a change of the model may help: nothing failed, or only with torch.compile."""
     return failure is None or failure.phase is FailurePhase.RUN
 
 
@@ -105,7 +105,7 @@ def _import_reader() -> None:
 
 
 def _summarized(session: "Session") -> dict[str, object]:
-    """Say in numbers what a run showed, for the list of runs."""
+    """Return the verdict and counts of a run, for the list of runs."""
     return {
         "verdict": str(session.verdict),
         "graphs": len(session.graphs),
@@ -117,7 +117,7 @@ def _summarized(session: "Session") -> dict[str, object]:
     }
 
 
-def _described(resolved: Resolved) -> Target:
+def _target(resolved: Resolved) -> Target:
     path = str(resolved.path) if resolved.path is not None else None
     if isinstance(resolved, ProgramTarget):
         return Target(path, resolved.module, resolved.args)

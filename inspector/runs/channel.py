@@ -1,6 +1,6 @@
-"""Between a command and the child that captures for it: the order goes one way, the log the other.
+"""The connection between a command and its capturing child: the order goes to the child, the log comes back.
 
-Both lie in the run's folder. What the disk does not take goes through pipes: then nothing is saved, but all is seen.
+Both are files in the run's folder. If the disk refuses them, they go through pipes: the run is not saved, but complete.
 """
 
 import errno
@@ -24,10 +24,10 @@ _CHUNK = 1 << 16
 class Channel:
     """The order and the log of one capture.
 
-    The log is open before the child starts, so that nothing the program deletes or replaces can hide what was seen.
+    The log is open before the child starts, so that a program that deletes or replaces files cannot hide it.
 
     Raises:
-        SetupError: there is neither a folder nor a pipe to be had.
+        SetupError: neither a folder nor a pipe is available.
     """
 
     def __init__(self, order: Order, run: Run | None) -> None:
@@ -43,7 +43,7 @@ class Channel:
             self._order = _Pipe() if run is None else None
         except OSError as error:
             if run is None:
-                what = f"neither a file nor a pipe for the log can be made: {reason(error)}"
+                what = f"cannot create a file or a pipe for the log: {reason(error)}"
                 raise SetupError(what, remedy(error)) from None
 
     def __enter__(self) -> Self:
@@ -57,7 +57,7 @@ class Channel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the child is started with: the file of the order, and the pipe for what the disk does not take."""
+        """The child's arguments: the file of the order, and the pipe for what the disk refuses."""
         order = f"/dev/fd/{self._order.reading}" if self._order is not None else str(self._saved_order)
         return (order,) if self._spare is None else (order, str(self._spare.writing))
 
@@ -73,7 +73,7 @@ class Channel:
         return self._log is not None and not self._has_spilled
 
     def started(self) -> None:
-        """Leave the child's ends to it, and send the order."""
+        """Close the child's ends here, and send the order."""
         if self._spare is not None:
             self._spare.close_writing()
         if self._order is not None:
@@ -81,9 +81,9 @@ class Channel:
             self._order.send(self._text.encode())
 
     def read(self) -> bytes:
-        """Return what was written since the last time; nothing: there is no more for now.
+        """Return the data since the last call; empty if there is no more for now.
 
-        The file comes first: the child writes to the pipe only once the disk has refused something.
+        The file comes first: the child writes to the pipe only after the disk has refused something.
         """
         return self._of_file() or self._of_pipe()
 
@@ -96,7 +96,7 @@ class Channel:
             return b""
         try:
             return self._log.read(_CHUNK)
-        except OSError:  # a disk that broke; what the child cannot write either comes through the pipe
+        except OSError:  # the disk failed; the child sends what it cannot write through the pipe
             self._log.close()
             self._log = None
             return b""
@@ -114,12 +114,12 @@ class _Pipe:
 
     def __init__(self) -> None:
         if os.name != "posix":
-            raise OSError(errno.ENOSYS, "this system hands no pipe on")
+            raise OSError(errno.ENOSYS, "this system cannot pass on a pipe")
         self.reading, self.writing = os.pipe()
         _widen(self.writing)
 
     def read(self) -> bytes:
-        """Return what is there now."""
+        """Return the data that is available now."""
         os.set_blocking(self.reading, False)
         try:
             return os.read(self.reading, _PIPE_BYTES)
@@ -127,29 +127,29 @@ class _Pipe:
             return b""
 
     def send(self, data: bytes) -> None:
-        """Write all of it and close this end, in a thread: a pipe holds less than the longest order.
+        """Write all data and close this end, in a thread: a long order does not fit into a pipe.
 
-        The thread owns the descriptor from here on. Closed twice, its number may be that of something else by then.
+        From here on, the thread owns the descriptor: closing it twice could close a reused number.
         """
         descriptor, self.writing = self.writing, -1
         threading.Thread(target=_send, args=(descriptor, data), daemon=True).start()
 
     def close_reading(self) -> None:
-        """Leave this end to the child."""
+        """Close the reading end in this process."""
         self.reading = _closed(self.reading)
 
     def close_writing(self) -> None:
-        """Leave this end to the child."""
+        """Close the writing end in this process."""
         self.writing = _closed(self.writing)
 
     def close(self) -> None:
-        """Close what is still open of it."""
+        """Close both ends."""
         self.close_reading()
         self.close_writing()
 
 
 def _send(descriptor: int, data: bytes) -> None:
-    """Write to a pipe that nobody may read any more, and close it."""
+    """Write to a pipe, which may have lost its reader, and close it."""
     try:
         while data:
             data = data[os.write(descriptor, data) :]
@@ -166,7 +166,7 @@ def _closed(descriptor: int) -> int:
 
 
 def _opened(log: Path) -> IO[bytes] | None:
-    """Make the log, and open it to read; None: the disk does not even take an empty file."""
+    """Create the log and open it for reading; None if the disk refuses even an empty file."""
     try:
         log.touch()
         return log.open("rb", buffering=0)
@@ -175,10 +175,10 @@ def _opened(log: Path) -> IO[bytes] | None:
 
 
 def _widen(pipe: int) -> None:
-    """Make a pipe hold more than 64 KiB where the system can (Linux), so that the child waits less for us."""
+    """Enlarge a pipe beyond 64 KiB where possible (Linux), so that the child waits less for us."""
     import fcntl
 
     size = getattr(fcntl, "F_SETPIPE_SZ", None)
     if size is not None:
-        with suppress(OSError):  # above the user's share (/proc/sys/fs/pipe-user-pages-soft)
+        with suppress(OSError):  # above the user's limit (/proc/sys/fs/pipe-user-pages-soft)
             fcntl.fcntl(pipe, size, _PIPE_BYTES)

@@ -1,8 +1,8 @@
-"""The one owner of a capture's processes: the program, and all that it starts.
+"""The owner of a capture's processes: the program and all its descendants.
 
-On Linux a watcher stands between (`watcher.py`): whatever ends the command line, SIGKILL included, ends them all. Where
-there is no subreaper, on macOS and Windows, the program gets a process group where it needs no keyboard, and that group
-is killed with it; what leaves the group, or runs on after a SIGKILL of the command line, survives there.
+On Linux, a watcher (`watcher.py`) kills them all when the command line ends, even by SIGKILL. macOS and Windows have no
+subreaper: a program that does not need the keyboard gets a process group, which is killed with it. There, processes
+survive if they leave the group, or if SIGKILL ends the command line.
 """
 
 import errno
@@ -19,8 +19,8 @@ from ctrace.inspector.processes.spawned import KILLED, Process, Stream, started
 from ctrace.inspector.runs.store import Run
 
 _LIMITS = {
-    errno.EAGAIN: "the system starts no more processes: end some, or raise ulimit -u",
-    errno.ENOMEM: "there is no memory left: end other programs",
+    errno.EAGAIN: "too many processes: end some, or raise ulimit -u",
+    errno.ENOMEM: "out of memory: end other programs",
     errno.EMFILE: "too many files are open: raise ulimit -n",
     errno.ENFILE: "too many files are open on this system",
 }
@@ -28,34 +28,34 @@ _LIMITS = {
 
 @dataclass
 class ChildProcess:
-    """The child process of one capture; other threads can end it, and ask what it takes."""
+    """The child process of one capture; other threads can end it and read its peak memory."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the child's environment."""
     cores: int | None = None
-    """How many cores the capture may use; None: all."""
+    """How many cores the capture may use; None for all."""
     has_terminal: bool = False
     """Whether the program shares our terminal: it can read the keyboard, and Ctrl-C reaches it."""
     run: Run | None = None
-    """Where the capture is kept, once it began."""
+    """The saved run, after the capture began."""
     peak: int = 0
-    """Bytes that the child has held at most so far; 0: the system does not tell."""
+    """Peak memory of the child so far, in bytes; 0 if not known."""
     left: tuple[str, ...] = ()
     """What the program left running when it ended, as `command (pid)`; all of it was killed."""
     _process: Process | None = None
     _end: threading.Event = field(default_factory=threading.Event)
 
     def began(self, run: Run | None) -> None:
-        """Take note of the run, just before the child starts; None: it is not saved."""
+        """Record the run just before the child starts; None if it is not saved."""
         self.run = run
 
     def end(self) -> None:
-        """Have the child killed soon, by the thread that looks after it."""
+        """Request the end of the child; the thread that watches it kills it."""
         self._end.set()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether nobody has asked for its end."""
+        """Whether no thread has called `end`."""
         return not self._end.is_set()
 
     @contextmanager
@@ -67,12 +67,12 @@ class ChildProcess:
         stderr: Stream = None,
         inherited: Sequence[int] = (),
     ) -> Iterator[None]:
-        """Start a command; when the block ends, it and all that it started have ended.
+        """Run a command during the block, and kill it and all its descendants afterwards.
 
-        `inherited` are descriptors that the command is to have, too.
+        The command also gets the descriptors in `inherited`.
 
         Raises:
-            SetupError: the system does not start it.
+            SetupError: the system cannot start it.
         """
         try:
             self._process = started(
@@ -92,12 +92,12 @@ class ChildProcess:
             self._process.kill()
 
     def status(self) -> int | None:
-        """Return the exit code, or the signal below zero; None while it runs.
+        """Return the exit code, or the negative signal; None while it runs.
 
-        Once the program has ended, wait until what it left running has ended too.
+        After the program ends, wait for the processes that it left running.
 
         Raises:
-            SetupError: the system did not start it.
+            SetupError: the system could not start it.
         """
         process = self._process
         if process is None:
@@ -112,7 +112,7 @@ class ChildProcess:
         return status
 
     def kill(self) -> int:
-        """Kill the child with all that it started, and return its status."""
+        """Kill the child with all its descendants, and return its status."""
         if self._process is None:
             return KILLED
         self._process.kill()
@@ -120,14 +120,14 @@ class ChildProcess:
 
 
 def cannot_start(error: Exception) -> SetupError:
-    """Say why the system starts no process or thread."""
+    """Return an error that says why the system cannot start a process or thread."""
     number = error.errno if isinstance(error, OSError) else errno.EAGAIN
     why = os.strerror(number) if number is not None else str(error)
     return SetupError(f"the program cannot be started: {why}", _LIMITS.get(number or 0, "see ctrace doctor"))
 
 
 def _peak_of(pid: int) -> int:
-    """Read what a process held in memory at most, in bytes; 0: it has ended, or this is no Linux."""
+    """Return the peak memory of a process in bytes; 0 if it has ended, or on other systems than Linux."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

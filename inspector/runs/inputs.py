@@ -1,6 +1,6 @@
-"""Inputs as text: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3` or `--vary dtype=float64`.
+"""Parse inputs: `float32[8,128]`, `mask=bool[8,n]`, `0.5`; and `--vary 0=1,2,3` or `--vary dtype=float64`.
 
-Parsed here, made in the capture.
+The capture creates the values.
 """
 
 import ast
@@ -21,7 +21,7 @@ CHOICES = {
     "grad": ("off", "on", "inference"),
     "requires_grad": ("on", "off"),
 }
-"""What `--vary` can change besides sizes, and the values that each takes."""
+"""What `--vary` can change besides sizes, with the values for each."""
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]")
 _KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?!=)(?P<value>.*)", re.DOTALL)
 _DIGITS = 18
@@ -30,7 +30,7 @@ _EXAMPLE = 'write a tensor as "float32[8,128]" (a letter makes a dimension dynam
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """A random tensor to make; a letter in `sizes` is a dynamic dimension."""
+    """A random tensor; a letter in `sizes` is a dynamic dimension."""
 
     dtype: str
     sizes: tuple[int | str, ...]
@@ -45,7 +45,7 @@ class LiteralInput:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One argument; positional when it has no name."""
+    """One argument; positional if it has no name."""
 
     name: str | None
     value: TensorInput | LiteralInput
@@ -53,7 +53,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Vary:
-    """A dimension and the sizes it takes, one scenario each."""
+    """A dimension and its sizes, one scenario each."""
 
     dimension: int
     sizes: tuple[int, ...]
@@ -61,14 +61,14 @@ class Vary:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of `CHOICES` and the values it takes, one scenario each."""
+    """One of `CHOICES` and its values, one scenario each."""
 
     what: str
     values: tuple[str, ...]
 
 
 def parse_input(text: str) -> Input:
-    """Read one `--input`.
+    """Parse one `--input`.
 
     Raises:
         TargetError: it is neither a tensor nor a literal.
@@ -100,15 +100,15 @@ def _sizes(text: str, whole: str) -> tuple[int | str, ...]:
         elif part.isidentifier():
             sizes.append(part)
         else:
-            raise TargetError(f"--input {whole!r}: {part!r} is no size", _EXAMPLE)
+            raise TargetError(f"--input {whole!r}: {part!r} is not a size", _EXAMPLE)
     return tuple(sizes)
 
 
 def parse_vary(text: str) -> Vary | Choice:
-    """Read one `--vary`, `DIM=SIZE,SIZE,...` or `WORD=VALUE,VALUE,...`.
+    """Parse one `--vary`, `DIM=SIZE,SIZE,...` or `WORD=VALUE,VALUE,...`.
 
     Raises:
-        TargetError: it is not of that form, or there is no such word or value.
+        TargetError: the form, the word or a value is invalid.
     """
     what, equals, values = (part.strip() for part in text.partition("="))
     if what in CHOICES and equals:
@@ -120,7 +120,7 @@ def parse_vary(text: str) -> Vary | Choice:
         pass
     near = difflib.get_close_matches(what, CHOICES, 1) if equals else []
     if near:
-        raise TargetError(f"--vary {text!r}: there is no {what!r} to vary", f"did you mean {near[0]}?")
+        raise TargetError(f"--vary {text!r}: cannot vary {what!r}", f"did you mean {near[0]}?")
     todo = f'write the dimension and its sizes, as in --vary "0=1,2,8", or one of {", ".join(CHOICES)}'
     raise TargetError(f"--vary {text!r} cannot be read", todo)
 

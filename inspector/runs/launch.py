@@ -1,4 +1,4 @@
-"""Start the capturing child process, follow its log as it grows, and find out how it ended."""
+"""Start the capturing child process, follow its log, and determine how it ended."""
 
 import os
 import signal
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from ctrace.inspector.log.raw import Raw
 
 _GRACE_SECONDS = 5.0
-"""How long a program may take to end after a Ctrl-C in its terminal."""
+"""How long a program may run after a Ctrl-C in its terminal."""
 _SIGNALED_SECONDS = 1.0
-"""How long after a SIGINT that no terminal sent, and that the program may not have received."""
+"""The same after a SIGINT from elsewhere, which the program may not have received."""
 
-_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
+_STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
 
 Output = int | IO[bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a capture gave."""
+    """The result of a capture."""
 
     raw: "Raw"
     seconds: float
     failure: Failure | None
     is_saved: bool = True
-    """Whether the disk took all of the log."""
+    """Whether the whole log is on disk."""
 
 
 def launch(
@@ -52,21 +52,21 @@ def launch(
     child: ChildProcess | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Carry an order out in a child process and read its log while it is written; without a `run`, nothing is saved.
+    """Run an order in a child process and read its log while it grows; without a `run`, nothing is saved.
 
-    `observe` sees each event, and None while nothing happens. `meanwhile` is called once the child has started: that
-    imports torch, for seconds. However this ends, nothing that the child started is left when it does.
+    `observe` gets each event, and None while nothing happens. `meanwhile` runs while the child imports torch, which
+    takes seconds. All descendants of the child are dead when this returns or raises.
 
-    Without a `child` the program shares our terminal: it can read the keyboard, and Ctrl-C goes to the program, which
-    has a few seconds to end.
+    Without a `child`, the program shares our terminal: it can read the keyboard, and it gets a Ctrl-C and has a few
+    seconds to end.
 
     Raises:
-        SetupError: the system does not start the program.
+        SetupError: the system cannot start the program.
     """
     child = child or ChildProcess(has_terminal=True)
     child.began(run)
     began = time.monotonic()
-    # Code for a GPU that is not there is emitted by a program on the CPU, also where there is another GPU.
+    # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
     hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
     with Channel(order, run) as channel:
         command = python("ctrace.inspector.capture.main", *channel.arguments)
@@ -88,7 +88,7 @@ def launch(
 
 
 class _Watch:
-    """Knows whether the child is still running, and ends it when its time is up."""
+    """Checks whether the child is still running, and kills it after its deadline."""
 
     def __init__(self, child: ChildProcess, deadline: float | None, observe: Callable[[None], None]) -> None:
         self._child = child
@@ -111,7 +111,7 @@ class _Watch:
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
-        """Ctrl-C reaches the program too; let it end by itself, but not for ever and not a second time."""
+        """Give the program, which also gets Ctrl-C, a few seconds to end; a second Ctrl-C kills it at once."""
 
         def interrupted(_number: int, _frame: object) -> None:
             self.interrupts += 1
@@ -119,7 +119,7 @@ class _Watch:
             self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
 
         is_main = threading.current_thread() is threading.main_thread()
-        # A command in the background of a script ignores Ctrl-C, and goes on doing so.
+        # A background command of a script ignores Ctrl-C, which must not change.
         if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             yield
             return
@@ -154,19 +154,23 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, i
     if status < 0:
         return _killed(-status, raw)
     if is_model and not raw.ended:
-        how = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
-        return Failure(FailurePhase.CRASH, "Exit", f"the model file ended the process: {how}", *_place(raw), todo=_STAY)
+        exit_text = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
+        return Failure(
+            FailurePhase.CRASH, "Exit", f"the model file ended the process: {exit_text}", *_place(raw), todo=_STAY
+        )
     if status:
-        how = f"{raw.exited.how}: exit code {status}" if raw.exited is not None else f"exit code {status}"
-        return Failure(FailurePhase.CRASH, "Exit", f"the program ended without cleaning up, with {how}", *_place(raw))
+        exit_text = f"{raw.exited.how}: exit code {status}" if raw.exited is not None else f"exit code {status}"
+        return Failure(
+            FailurePhase.CRASH, "Exit", f"the program ended without cleaning up, with {exit_text}", *_place(raw)
+        )
     return None
 
 
 def _killed(number: int, raw: "Raw") -> Failure:
-    """Say which signal ended the program, and the line that sent it where that was the program's own."""
+    """Describe the signal that ended the program, with the line if the program sent it."""
     if raw.exited is None:
         return Failure(FailurePhase.CRASH, _signal_name(number), _crash_message(number))
-    message = f"the program ended itself with {raw.exited.how}"
+    message = f"the program killed itself with {raw.exited.how}"
     return Failure(FailurePhase.CRASH, _signal_name(number), message, *_place(raw))
 
 
@@ -184,5 +188,5 @@ def _signal_name(number: int) -> str:
 def _crash_message(number: int) -> str:
     name = _signal_name(number)
     if number == signal.SIGKILL:
-        return f"the program was killed by {name}; the system does so when memory runs out"
+        return f"{name} killed the program; the system does that when it runs out of memory"
     return f"the program crashed with {name}"

@@ -1,4 +1,4 @@
-"""From a saved run, or a log made elsewhere, to a Session."""
+"""Build a Session from a saved run or from a log of another machine."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ def load(run: Run) -> Session:
     """Read a saved run.
 
     Raises:
-        RunError: its log is gone, or a newer ctrace wrote it.
+        RunError: its log is missing, or a newer ctrace wrote it.
     """
     try:
         check_regular(run.log)
@@ -28,12 +28,12 @@ def load(run: Run) -> Session:
 
 
 def _unfinished(run: Run) -> str:
-    """Say that a run did not come to its end; empty: it did."""
+    """Say that a run is incomplete; empty if it is complete."""
     if run.status != "running":
         return ""
     if run.is_active:
-        return "the run is still going on; what comes later is not shown"
-    return "the run was cut off: the ctrace that made it was ended before it was done"
+        return "the run is still in progress; later events are missing"
+    return "the run is incomplete: ctrace was killed while it captured"
 
 
 def load_log(log: Path) -> Session:
@@ -45,25 +45,25 @@ def load_log(log: Path) -> Session:
     try:
         return _marked(build(read(log), Target(path=str(log))))
     except OSError as error:
-        raise RunError(f"{log} cannot be read: {error.strerror}", "name a log that TORCH_TRACE made") from None
+        raise RunError(f"{log} cannot be read: {error.strerror}", "name a log that TORCH_TRACE wrote") from None
 
 
 def _marked(session: Session) -> Session:
-    """Say of a log that torch alone wrote that it ends the same way whether or not the job did."""
+    """Add the note that torch's log has no end mark, so that it does not show whether the job finished."""
     if session.environment.ctrace or session.cut_off:
         return session
     return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
 
 
 def only_log(folder: Path) -> Path:
-    """Find the one log in a folder that TORCH_TRACE named.
+    """Find the only log in a folder that TORCH_TRACE wrote to.
 
     Raises:
-        RunError: there is none, or more than one.
+        RunError: there is no log, or more than one.
     """
     logs = sorted(folder.glob("*.log"))
     if len(logs) == 1:
         return logs[0]
     if not logs:
-        raise RunError(f"{folder} holds no run and no trace log", "name a run, or a folder that TORCH_TRACE wrote to")
-    raise RunError(f"{folder} holds {len(logs)} trace logs", f"name one of them, such as {logs[0]}")
+        raise RunError(f"{folder} has no run and no trace log", "name a run, or a folder that TORCH_TRACE wrote to")
+    raise RunError(f"{folder} has {len(logs)} trace logs", f"name one of them, such as {logs[0]}")

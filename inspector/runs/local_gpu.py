@@ -1,4 +1,4 @@
-"""The entry of the GPU at hand: read by a child process, written as YAML that `--target` reads again."""
+"""Write an entry for this machine's GPU as YAML for `--target`; a child process reads the GPU."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,12 +20,12 @@ _FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("nam
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """What torch and the driver tell of the GPU of this machine, in the units of the table."""
+    """What torch and the driver report about this machine's GPU, in the units of the table."""
 
     facts: Mapping[str, Any]
-    """By name; those not told are not there."""
+    """The reported facts, by name."""
     by_driver: tuple[str, ...]
-    """Those that this torch does not tell."""
+    """Facts that only the driver reports."""
     torch: str
 
 
@@ -33,14 +33,14 @@ def at_hand() -> AtHand:
     """Read the GPU of this machine; torch is imported in a child process.
 
     Raises:
-        SetupError: there is no torch, or it does not answer.
-        TargetError: there is no GPU.
+        SetupError: torch is missing, or does not answer.
+        TargetError: the machine has no GPU.
     """
     check_torch()
     try:
         written = answer_of(python("ctrace.inspector.capture.building.gpu_facts"), _SECONDS)
     except TimeoutError:
-        raise SetupError(f"torch tells nothing of the GPU in {_SECONDS} s", "see ctrace doctor") from None
+        raise SetupError(f"torch did not report the GPU within {_SECONDS} s", "see ctrace doctor") from None
     except OSError as error:
         raise cannot_start(error) from None
     try:
@@ -52,27 +52,27 @@ def at_hand() -> AtHand:
     return AtHand(in_units(answer["facts"]), tuple(answer["by_driver"]), answer["torch"])
 
 
-def in_units(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Make cycles and bytes a second of the kHz and bits that torch tells."""
-    facts = {key: told[key] for key in _FACTS if told.get(key)}
+def in_units(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert torch's kHz and bits to cycles and bytes per second."""
+    facts = {key: reported[key] for key in _FACTS if reported.get(key)}
     if "clock" in facts:
         facts["clock"] *= 1000
-    if told.get("memory_clock") and told.get("bus"):
-        facts["bandwidth"] = 2 * told["memory_clock"] * 1000 * told["bus"] // 8
+    if reported.get("memory_clock") and reported.get("bus"):
+        facts["bandwidth"] = 2 * reported["memory_clock"] * 1000 * reported["bus"] // 8
     return facts
 
 
 def entry(read: AtHand, table: Mapping[str, Listed], name: str | None = None) -> str:
-    """Write the entry as YAML; rates are those of the table where it knows the GPU.
+    """Return the entry as YAML, with rates from the table if it has the GPU.
 
     Raises:
-        TargetError: the name is none.
+        TargetError: the name is invalid.
     """
     known = same_device(table, read.facts["title"], read.facts.get("processors"))
-    called = canonical(_slug(read.facts["title"], known) if name is None else name)
-    if not is_name(called):
-        raise TargetError(f"--read {shown(name)}: it is no name of a GPU", NAMES)
-    return "\n".join(_lines(called, read, known)) + "\n"
+    gpu_name = canonical(_slug(read.facts["title"], known) if name is None else name)
+    if not is_name(gpu_name):
+        raise TargetError(f"--read {shown(name)}: not a valid GPU name", NAMES)
+    return "\n".join(_lines(gpu_name, read, known)) + "\n"
 
 
 def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
@@ -81,15 +81,15 @@ def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
     yield from (f"  {fact}: {json.dumps(read.facts[fact])}" for fact in _FACTS if fact in read.facts)
     left_out = [fact for fact in _FACTS if fact not in read.facts]
     if left_out:
-        yield f"  # torch {read.torch} and the driver do not tell: {', '.join(left_out)}"
+        yield f"  # torch {read.torch} and the driver do not report: {', '.join(left_out)}"
         yield from (f"  {fact}: {json.dumps(getattr(known, fact))}" for fact in left_out if known is not None)
     rates = {} if known is None else {"rates": known.rates, "vector_rates": known.vector_rates}
     for fact, table in rates.items():
         yield f"  {fact}: {{{', '.join(f'{key}: {value:g}' for key, value in table.items())}}}"
     if known is None:
-        yield "  # No driver tells the rates. From the data sheet, in operations a second:"
-        yield "  # rates: {float16: 1e14}         of units for products of matrices, without sparsity"
-        yield "  # vector_rates: {float32: 1e13}  of the ordinary ones"
+        yield "  # The driver does not report rates. From the data sheet, in operations per second:"
+        yield "  # rates: {float16: 1e14}         of the Tensor Cores, without sparsity"
+        yield "  # vector_rates: {float32: 1e13}  of the vector units"
     yield "  sources:"
     yield from _sources(read, known)
 
@@ -97,7 +97,7 @@ def _lines(name: str, read: AtHand, known: TargetGpu | None) -> Iterator[str]:
 def _sources(read: AtHand, known: TargetGpu | None) -> Iterator[str]:
     of_torch = [fact for fact in _FACTS if fact in read.facts and fact not in read.by_driver]
     of_driver = [fact for fact in _FACTS if fact in read.facts and fact in read.by_driver]
-    for facts, source in ((of_torch, f"driver, as torch {read.torch} tells it"), (of_driver, "driver, asked directly")):
+    for facts, source in ((of_torch, f"driver, reported by torch {read.torch}"), (of_driver, "driver, read directly")):
         if facts:
             yield f"    {json.dumps(', '.join(facts))}: {json.dumps(source)}"
     if known is None:

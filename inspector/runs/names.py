@@ -1,4 +1,4 @@
-"""Names for runs, and runs that stay when newer ones are made."""
+"""Name runs, rename them, and keep them from being pruned."""
 
 import os
 import unicodedata
@@ -17,29 +17,29 @@ _SHAPE = f"use letters, digits and {' '.join(_MARKS)}, at most {_LONGEST}, and b
 
 
 def new_name(text: str, store: Store) -> str:
-    """Check a name that a run is to get.
+    """Check the name for a new run.
 
     Raises:
-        TargetError: it is no name, or it already means something else.
+        TargetError: the name is invalid or taken.
     """
     name = unicodedata.normalize("NFC", text)
     if not _is_name(name):
         raise TargetError(f"{text!r} is not a name for a run", _SHAPE)
     if os.path.lexists(store.root / name):
         todo = f"choose another name, or rename the other one: ctrace runs --rename {name} NEW"
-        raise TargetError(f"there is a run {name} already", todo)
+        raise TargetError(f"a run named {name} exists already", todo)
     if os.path.lexists(name):
         raise TargetError(f"{name} is a file or folder here, so it cannot name a run", "choose another name")
     return name
 
 
 def keep(store: Store, name: str) -> Run:
-    """Keep a run from being deleted when newer ones are made, or by `ctrace runs --prune`.
+    """Keep a run from being deleted for newer runs, or by `ctrace runs --prune`.
 
     Raises:
         RunError: there is no such run, or its folder cannot be written.
     """
-    run = _own(store, name)
+    run = _stored(store, name)
     try:
         (run.folder / KEPT).touch()
     except OSError as error:
@@ -48,12 +48,12 @@ def keep(store: Store, name: str) -> Run:
 
 
 def unkeep(store: Store, name: str) -> Run:
-    """Let a run be deleted again.
+    """Allow a run to be deleted again.
 
     Raises:
         RunError: there is no such run, or its folder cannot be written.
     """
-    run = _own(store, name)
+    run = _stored(store, name)
     try:
         (run.folder / KEPT).unlink(missing_ok=True)
     except OSError as error:
@@ -65,28 +65,28 @@ def rename(store: Store, old: str, new: str) -> str:
     """Rename a run, and keep it; return its name.
 
     Raises:
-        TargetError: the new name is none, or taken.
-        RunError: there is no such run, it is still being made or read, or its folder cannot be written.
+        TargetError: the new name is invalid or taken.
+        RunError: there is no such run, it is in use, or its folder cannot be written.
     """
-    run = _own(store, old)
+    run = _stored(store, old)
     name = new_name(new, store)
-    is_proved = not provenance.doubt(run)
+    has_proof = not provenance.doubt(run)
     with unused(run.folder) as is_free:
         if run.is_active or not is_free:
-            raise RunError(f"{run.name} is still being made or read", "rename it when that has ended")
+            raise RunError(f"another process is writing or reading {run.name}", "rename it when that process has ended")
         try:
             _move(run.folder, store.root / name)
         except OSError as error:
             raise _unwritten(store.root, error) from None
     moved = keep(store, name)
-    if is_proved:
-        with suppress(OSError):  # all that is lost is that it can be run again without being named
+    if has_proof:
+        with suppress(OSError):  # without the proof, the user must name the target to rerun it
             provenance.sign(moved)
     return name
 
 
 def _move(folder: Path, new: Path) -> None:
-    """Move a folder to where nothing is: the name is reserved by an empty one, which a move replaces."""
+    """Move a folder to a free name: an empty folder reserves the name, and the move replaces it."""
     new.mkdir()
     try:
         folder.replace(new)
@@ -95,8 +95,8 @@ def _move(folder: Path, new: Path) -> None:
         raise
 
 
-def _own(store: Store, name: str) -> Run:
-    """Find a run of the store, by its name or its folder."""
+def _stored(store: Store, name: str) -> Run:
+    """Find a run in the store by its name or its folder."""
     run = store.load(name)
     if run.folder.is_symlink() or run.folder.resolve().parent != store.root.resolve():
         raise RunError(f"{name} is not one of the runs in {store.root}", "ctrace runs lists them")

@@ -1,4 +1,4 @@
-"""Which options go together, and with which targets: mistakes that are found before a process is started."""
+"""Check that options fit together and fit the target, before a process starts."""
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.inputs import parse_input, parse_vary
@@ -7,10 +7,10 @@ from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 
 def check_options(resolved: Resolved, options: Options) -> None:
-    """Refuse options that do not fit what is to be run.
+    """Refuse options that do not fit the target.
 
     Raises:
-        TargetError: one does not fit, or cannot be read.
+        TargetError: an option does not fit or cannot be parsed.
     """
     if options.target is not None:
         check_target(build=options.build, backend=options.backend)
@@ -21,9 +21,7 @@ def check_options(resolved: Resolved, options: Options) -> None:
     )
     if isinstance(resolved, ProgramTarget) and options != allowed:
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
-        raise TargetError(
-            what, "leave out all options but --build, --target and --timeout, or name an object: file.py:name"
-        )
+        raise TargetError(what, "use only --build, --target and --timeout with it, or name an object: file.py:name")
     for text in options.inputs:
         parse_input(text)
     for text in options.vary:
@@ -31,31 +29,31 @@ def check_options(resolved: Resolved, options: Options) -> None:
 
 
 def _check_fast(resolved: Resolved, options: Options) -> None:
-    """Refuse what `--fast` leaves out.
+    """Refuse options that `--fast` cannot serve.
 
     Raises:
-        TargetError: something else was asked for that needs a backend, or a program chooses its backend itself.
+        TargetError: another option needs a backend, or a program chooses its backend.
     """
     others = {"--target": options.target is not None, "--build": options.build, "--backend": options.backend}
-    given = next((name for name, is_given in others.items() if is_given), None)
-    if given is not None:
+    conflict = next((name for name, is_set in others.items() if is_set), None)
+    if conflict is not None:
         raise TargetError(
-            f"--fast and {given} exclude each other", "leave one out: with --fast, graphs go through no backend"
+            f"--fast and {conflict} exclude each other", "remove one: with --fast, graphs do not go through a backend"
         )
     if isinstance(resolved, ProgramTarget):
         what = f"{resolved.path or resolved.module} is a program: it calls torch.compile itself, with a backend"
-        raise TargetError(what, "leave out --fast, or name an object: file.py:name")
+        raise TargetError(what, "remove --fast, or name an object: file.py:name")
 
 
 def check_target(*, build: bool = False, backend: str | None = None) -> None:
-    """Refuse what cannot go with `--target`.
+    """Refuse options that exclude `--target`.
 
     Raises:
-        TargetError: something does not.
+        TargetError: an option excludes it.
     """
     if build:
-        todo = "leave one out: kernels for a GPU that need not be there are emitted, and cannot be run"
+        todo = "remove one: --target generates kernels for a GPU that may not be present, so they cannot run"
         raise TargetError("--target and --build exclude each other", todo)
     if backend not in (None, "inductor"):
-        todo = "only Inductor emits kernels: leave one of them out"
+        todo = "remove one: only Inductor generates kernels"
         raise TargetError(f"--target and --backend {backend} exclude each other", todo)

@@ -1,4 +1,4 @@
-"""What a capture is asked to do, as it travels from the command to the child process: JSON in the run's folder."""
+"""The request for one capture, from the command to the child process, as JSON in the run's folder."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,12 +9,12 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.model.trial import Trial
 
 CORES = "CTRACE_CORES"
-"""The variable by which users say how many cores a capture may use."""
+"""The environment variable that limits the cores of a capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to call a model; the words of the command line."""
+    """How to call a model, as the command line spells it."""
 
     inputs: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
@@ -26,15 +26,15 @@ class Options:
     backend: str | None = None
     build: bool = False
     guard_cost: bool = False
-    """Whether to measure what guards cost."""
+    """Whether to measure the cost of guards."""
     target: str | None = None
-    """The GPU that code is emitted for; None: the device that the program runs on."""
+    """The target GPU; None for the device that the program runs on."""
     trace_only: bool = False
-    """Whether a model's graphs run as Dynamo made them, whatever `backend` says; see `inductor_guards`."""
+    """Whether graphs run as Dynamo captured them, regardless of `backend`; see `inductor_guards`."""
     inductor_guards: bool = True
-    """With `trace_only`: whether graphs with symbolic sizes are lowered for the guards that Inductor adds to them."""
+    """With `trace_only`: whether graphs with symbolic sizes are lowered, to record the guards that Inductor adds."""
     fast: bool = False
-    """Whether only Dynamo is looked at: with `trace_only`, without `inductor_guards`, and no advice is checked."""
+    """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class Order:
     args: tuple[str, ...]
     options: Options
     log: str
-    """Where the log goes; empty: nowhere on disk. Only the child that the order is made for writes there."""
+    """The log file, which only this capture's child writes; empty if the log is not on disk."""
     owned: tuple[str, ...] = ()
-    """Paths whose code counts as the user's, wherever they lie."""
+    """Paths whose code counts as the user's."""
     gpu: TargetGpu | None = None
-    """What `options.target` names."""
+    """The GPU that `options.target` names."""
     typed: str | None = None
-    """The path of a program as the command line names it: what the program finds in `sys.argv[0]`."""
+    """The path of a program as typed, which becomes its `sys.argv[0]`."""
     cores: int | None = None
-    """How many cores the capture may use, where several are made at once; None: all."""
+    """How many cores the capture may use if several run at once; None for all."""
     trial: Trial | None = None
     """What to change about the model, to check a piece of advice."""
 
     def to_json(self) -> str:
-        """Write the order as JSON."""
+        """Return the order as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -71,7 +71,7 @@ class Order:
 
         Raises:
             OSError: it cannot be read.
-            ValueError: it is not as `to_json` writes it.
+            ValueError: it does not have the form that `to_json` writes.
         """
         order = typed(cls, read_object(path), "the order")
         if order.kind not in ("model", "program"):

@@ -1,7 +1,7 @@
-"""Proof that a saved run was made here, by this user: a clone, or a folder that somebody sent, holds runs too.
+"""Prove that this user captured a saved run here: a clone, or a folder from somebody else, may contain runs too.
 
-The proof is a keyed digest in the run's folder. Its key lies in the user's own folder for state, outside of projects,
-and is never written anywhere else. Files in a clone belong to the user as well, so ownership would prove nothing.
+The proof is a keyed digest in the run's folder. The key is in the user's state folder, outside of projects, and nowhere
+else. File ownership proves nothing, because files in a clone belong to the user as well.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _KEY_BYTES = 32
 
 
 def sign(run: Run) -> None:
-    """Write the proof that this process made a run, where there is a key; without it a run is never made again unasked.
+    """Write the proof that this process captured a run, if there is a key; a run without proof is not rerun unnamed.
 
     Raises:
         OSError: the run's folder cannot be written.
@@ -31,7 +31,7 @@ def sign(run: Run) -> None:
 
 
 def doubt(run: Run) -> str:
-    """Say why it is not certain that a run was made here, from this working directory; nothing where it is."""
+    """Return why it is uncertain that a run was captured here, from this working directory; empty if it is certain."""
     key = _key(make=False)
     if isinstance(key, str):
         return key
@@ -39,14 +39,14 @@ def doubt(run: Run) -> str:
         proof = (run.folder / _FILE).read_text(encoding="ascii", errors="replace").strip()
         expected = _digest(run, key)
     except OSError:
-        return "nothing proves that it was made here"
+        return "nothing proves that it was captured here"
     if not hmac.compare_digest(proof.encode(), expected.encode()):
-        return "it was made elsewhere, or changed since"
+        return "it was captured elsewhere, or changed since"
     return ""
 
 
 def project(folder: Path) -> Path:
-    """Return the folder of the project that a folder belongs to: the top of its git repository, else itself."""
+    """Return the project folder of a folder: the top of its git repository, else the folder itself."""
     real = folder.resolve()
     return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
 
@@ -58,9 +58,9 @@ def _digest(run: Run, key: bytes) -> str:
 
 
 def _state_folder() -> Path | None:
-    """Name ctrace's folder for what must outlive caches; None: the user has none."""
+    """Return ctrace's folder for persistent state; None if the user has no home folder."""
     own = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if own.is_absolute():  # a relative one is to be ignored (XDG Base Directory Specification)
+    if own.is_absolute():  # the XDG Base Directory Specification ignores relative paths
         return own / "ctrace"
     try:
         return Path.home() / ".local" / "state" / "ctrace"
@@ -69,24 +69,24 @@ def _state_folder() -> Path | None:
 
 
 def _key(*, make: bool) -> bytes | str:
-    """Read the user's key, and make it if need be; else say why there is none that could be trusted."""
+    """Read the user's key, or create it with `make`; otherwise return why there is no trusted key."""
     folder = _state_folder()
     if folder is None:
-        return "you have no home folder to keep a proof in"
+        return "there is no home folder for the key"
     try:
         if folder.resolve().is_relative_to(project(Path.cwd())):
-            return f"{folder}, where the proof would be, is inside of the project"
+            return f"{folder}, the folder for the key, is inside the project"
         if make:
             _make(folder)
         return _read(folder)
     except FileNotFoundError:
-        return f"{folder} holds no key yet to prove it with"
+        return f"{folder} has no key yet to prove it"
     except OSError as error:
-        return f"the key that would prove it cannot be used: {folder}: {error.strerror or error}"
+        return f"the key to prove it cannot be used: {folder}: {error.strerror or error}"
 
 
 def _read(folder: Path) -> bytes | str:
-    """Read the key, unless somebody else may have written it."""
+    """Read the key, unless another user may have written it."""
     descriptor = os.open(folder / "key", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with os.fdopen(descriptor, "rb") as file:
         for path, found in ((folder, folder.stat()), (folder / "key", os.fstat(descriptor))):
@@ -101,7 +101,7 @@ def _is_private(found: os.stat_result) -> bool:
 
 
 def _make(folder: Path) -> None:
-    """Make the key, whole or not at all; of two processes, the first one's stays."""
+    """Create the key whole or not at all; if two processes do, the first one wins."""
     if (folder / "key").exists():
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

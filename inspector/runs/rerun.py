@@ -1,4 +1,4 @@
-"""What a saved run was made of, to make it again: only here, and only what belongs to the project."""
+"""Rerun a saved run with the options it was captured with, if it was captured here and belongs to the project."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ _TODO = "name the target: ctrace kernels model.py --target GPU"
 
 
 def order_of(run: Run) -> Order:
-    """Read what a run was made of.
+    """Read the order of a saved run.
 
     Raises:
-        RunError: its order cannot be read, or what it ran is not there any more.
+        RunError: the order cannot be read, or its target no longer exists.
     """
     try:
         order = Order.from_file(run.order)
     except (OSError, ValueError) as error:
-        what = f"{run.order} cannot be read ({error}), so {run.name} cannot be made again"
+        what = f"{run.order} cannot be read ({error}), so {run.name} cannot be rerun"
         raise RunError(what, _TODO) from None
     if order.path is not None and not holds(Path(order.path).exists):
-        raise RunError(f"{order.path}, which {run.name} ran, is not there", _TODO)
+        raise RunError(f"{order.path}, the target of {run.name}, no longer exists", _TODO)
     return order
 
 
 def resolved_of(order: Order) -> Resolved:
-    """Give back what was to be run."""
+    """Return the target of an order."""
     path = None if order.path is None else Path(order.path)
     if order.kind == "program":
         return ProgramTarget(path, order.module, order.args, order.typed)
@@ -40,28 +40,28 @@ def resolved_of(order: Order) -> Resolved:
 
 
 def what_of(order: Order) -> str:
-    """Name what a run was made of, as a command line names it."""
+    """Return the target of an order as the command line spells it."""
     name = f":{order.name}" if order.name else ""
     return f"{order.path or order.module}{name}"
 
 
 def refuse_foreign(run: Run, order: Order, options: str) -> None:
-    """Refuse to run what a folder names that may have come from somewhere else, unless the user names it.
+    """Refuse to rerun a target of unproven origin, unless the user names it.
 
-    `options` are those to ask with for the same.
+    `options` are the command-line options for the suggested command.
 
     Raises:
-        RunError: nothing proves that the run was made here, or its target lies outside of the project.
+        RunError: nothing proves that the run was captured here, or its target is outside of the project.
     """
     why = provenance.doubt(run) or _outside(order)
     if not why:
         return
-    what = _printable(f"the last run, {run.name}, would run {what_of(order)} again, but {why}")
-    raise RunError(what, f"if that is what you want, name it: {_printable(_command(order, options))}")
+    what = _printable(f"cannot rerun {what_of(order)} of the last run, {run.name}: {why}")
+    raise RunError(what, f"to run it anyway, name it: {_printable(_command(order, options))}")
 
 
 def _outside(order: Order) -> str:
-    """Say that a target is none of the project; nothing where it is."""
+    """Return why a target is outside of the project; empty if it is inside."""
     here = Path.cwd()
     top = provenance.project(here)
     file = _module_file(str(order.module), here) if order.path is None else Path(order.path)
@@ -85,7 +85,7 @@ def _module_file(module: str, folder: Path) -> Path | None:
 
 
 def _command(order: Order, options: str) -> str:
-    """Write the command that runs the same when the user says so."""
+    """Return the command that reruns the order explicitly."""
     words = ["ctrace", "kernels", what_of(order), *options.split(), *_words(order.options)]
     return shlex.join([*words, "--", *order.args] if order.args else words)
 
@@ -98,14 +98,14 @@ def _words(options: Options) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Show what a terminal would obey: the text is of a file that somebody else may have written."""
+    """Escape control characters: the text comes from a file that somebody else may have written."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode() for each in text
     )
 
 
 def same_but_for_gpu(first: Order, second: Order) -> bool:
-    """Whether two runs were made of the same, each for a GPU of its own."""
+    """Whether two orders differ only in their target GPU."""
     return _without_gpu(first) == _without_gpu(second)
 
 
@@ -115,9 +115,9 @@ def _without_gpu(order: Order) -> dict[str, object]:
     return {**data, "options": options, "gpu": None, "log": ""}
 
 
-def merged(saved: Options, asked: Options) -> Options:
-    """Take the options of a saved run, and over them what a command line asks for otherwise."""
-    usual = asdict(Options())
+def merged(saved: Options, requested: Options) -> Options:
+    """Return the options of a saved run, overridden by those on the command line."""
+    defaults = asdict(Options())
     return Options(
-        **{**asdict(saved), **{name: value for name, value in asdict(asked).items() if value != usual[name]}}
+        **{**asdict(saved), **{name: value for name, value in asdict(requested).items() if value != defaults[name]}}
     )

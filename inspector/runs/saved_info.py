@@ -1,4 +1,4 @@
-"""What run.json says of a run, checked: a hostile file spoils its own run and no other."""
+"""Read run.json and check it: a hostile file breaks only its own run."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.model.outcome import Failure, Target
 
 _LAST = 253_402_300_799
-"""The last second of the year 9999, after which no date can be written."""
+"""The last second of the year 9999, the maximum of `datetime`."""
 _MOST_PID = 2**31 - 1
 _WORD = re.compile(r"[a-z][a-z_ -]{0,39}")
 _COUNTS = frozenset(("graphs", "breaks", "skipped", "recompiles"))
@@ -44,7 +44,7 @@ def read_info(path: Path, schema: int) -> SavedInfo:
     Raises:
         OSError: it cannot be read.
         NewerSchemaError: its schema is above `schema`.
-        ValueError: it is not as ctrace writes it.
+        ValueError: it does not have the form that ctrace writes.
     """
     data = read_object(path)
     found = _field(data, "schema", int)
@@ -87,7 +87,7 @@ def _seconds(data: Any) -> float | None:
 
 
 def _summary(data: Any) -> dict[str, Any]:
-    """Check the summary: the counts and the verdict that ctrace writes, and single values that a later one adds."""
+    """Check the summary: known counts and the verdict, and scalars that later versions may add."""
     summary: dict[str, Any] = typed(dict, data, "summary")
     for name in summary.keys() & _COUNTS:
         _within(typed(int, summary[name], name), 0, _MOST_COUNT, name)
@@ -96,12 +96,12 @@ def _summary(data: Any) -> dict[str, Any]:
     for name in summary.keys() & {"torch", "target_gpu"}:
         typed(str, summary[name] or "", name)
     for name, value in summary.items():
-        _single(value, f"summary: {name!r:.60}")
+        _check_scalar(value, f"summary: {name!r:.60}")
     return summary
 
 
-def _single(value: Any, what: str) -> None:
+def _check_scalar(value: Any, what: str) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         typed(float, value, what)
     elif value is not None and not isinstance(value, str | bool):
-        raise ValueError(f"{what} is no single value")
+        raise ValueError(f"{what} is not a scalar")

@@ -1,4 +1,4 @@
-"""Keep a run on disk as far as the disk allows: what cannot be saved is still run and shown."""
+"""Save a run as far as the disk allows: a run that cannot be saved still runs and is shown."""
 
 import errno
 import os
@@ -19,14 +19,14 @@ from ctrace.inspector.runs.store import Run, Store
 
 
 class Saving:
-    """One run while it is made. The first thing that the disk refuses ends the saving, and nothing else.
+    """Saves one run during its capture. The first disk error ends the saving, but not the capture.
 
-    What was saved by then is deleted, for half a run would pass for one that was cut off.
+    The files saved so far are then deleted, because half a run would look like one that was cut off.
     """
 
     def __init__(self, store: Store, target: Target, name: str | None = None) -> None:
         self.run: Run | None = None
-        """The run on disk; None: it is not saved."""
+        """The run on disk; None if it is not saved."""
         self._store = store
         self._using = ExitStack()
         self._folder: tuple[int, int] | None = None
@@ -36,21 +36,21 @@ class Saving:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if isinstance(error, CtraceError):  # nothing ran that could be looked at
+        if isinstance(error, CtraceError):  # nothing ran
             self.discard()
         self._using.close()
 
     def order(self, order: Order) -> Order:
-        """Save what was asked for, with the proof that it was asked for here; return it as the child needs it."""
+        """Save the order with the proof of its origin; return it as the child needs it."""
         self._attempt(lambda: self._save_order(order.to_json()))
         return order if self.run is not None else replace(order, log="")
 
     def finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
-        """Save how the run ended; `is_whole` says whether the disk took all of its log."""
+        """Save how the run ended; `is_whole` says whether its whole log is on disk."""
         self._attempt(lambda: self._finish(seconds, failure, summary, is_whole=is_whole))
 
     def discard(self) -> None:
-        """Delete a run that turned out to be none."""
+        """Delete the run."""
         if self.run is not None and self._is_in_place(self.run.folder):
             self._store.discard(self.run)
         self.run = None
@@ -82,7 +82,7 @@ class Saving:
             self.discard()
 
     def _is_in_place(self, folder: Path) -> bool:
-        """Whether nobody deleted the folder or put something else there, such as a link to somewhere."""
+        """Whether the folder is still the one that we created, not deleted or replaced, such as by a link."""
         return self._folder is not None and _identity(folder) == self._folder
 
 
@@ -95,11 +95,11 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _refused_by(folder: Path) -> OSError:
-    """Find out why the disk did not take the log: by what it says to as much again."""
+    """Find out why the disk refused the log, by writing a probe of 1 MiB."""
     probe = folder / ".probe"
     try:
         write_text(probe, "." * (1 << 20))
         probe.unlink()
     except OSError as error:
         return error
-    return OSError(errno.EIO, "the disk did not take all of the log")
+    return OSError(errno.EIO, "the disk refused part of the log")

@@ -1,4 +1,4 @@
-"""What a project tells ctrace once: the table `[tool.ctrace]` of the nearest pyproject.toml."""
+"""Read a project's settings: the table `[tool.ctrace]` of the nearest pyproject.toml."""
 
 import tomllib
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ class Settings:
     """The settings of a project."""
 
     owned: tuple[str, ...] = ()
-    """Folders and files whose code counts as the user's, wherever it is installed; absolute."""
+    """Absolute paths of folders and files whose code counts as the user's, even if installed."""
     gpus: tuple[str, ...] = ()
-    """Files with GPUs that `--target` can name, absolute."""
+    """Absolute paths of files with GPUs for `--target`."""
 
 
 def settings_at(folder: Path) -> Settings:
-    """Read the settings that hold in a folder: those of the pyproject.toml in it, or else nearest above.
+    """Read the settings for a folder, from the pyproject.toml in it or the nearest one above.
 
     `owned` names folders or files, relative to the pyproject.toml, or importable packages; `gpus` names YAML files.
 
     Raises:
-        SettingsError: the file cannot be read, has a key that ctrace does not know, or names what is not there.
+        SettingsError: the file cannot be read, has an unknown key, or names something that does not exist.
     """
     file = next(
         (each / "pyproject.toml" for each in (folder, *folder.parents) if (each / "pyproject.toml").is_file()), None
@@ -39,16 +39,16 @@ def settings_at(folder: Path) -> Settings:
     for key in table:
         if key not in _KNOWN:
             todo = did_you_mean(key, _KNOWN, f"there are: {', '.join(_KNOWN)}")
-            raise SettingsError(f"{file}: [tool.ctrace] knows no key {key}", todo)
+            raise SettingsError(f"{file}: unknown key {key} in [tool.ctrace]", todo)
     places = (place for each in _texts(table, "owned", "mylib", file) for place in _owned(each, file))
     gpus = (_gpus(each, file) for each in _texts(table, "gpus", "gpus.yaml", file))
     return Settings(tuple(places), tuple(gpus))
 
 
 def owned_places(name: str, folder: Path) -> list[str]:
-    """Find what an entry of `owned` names, as it is spelled and as it really is; nothing where it names nothing.
+    """Return the paths of an `owned` entry, as spelled and resolved; empty if there is no such path or package.
 
-    It is a folder or file, relative to `folder`, or an importable package.
+    The entry is a folder or file, relative to `folder`, or an importable package.
     """
     path = (folder / name).absolute()
     found = [str(path)] if _exists(path) else _package(name)
@@ -68,7 +68,7 @@ def _gpus(name: str, file: Path) -> str:
     path = (file.parent / name).absolute()
     if not (_exists(path) and path.is_file()):
         raise SettingsError(
-            f"{file}: [tool.ctrace] gpus names {name!r}, which is not there",
+            f"{file}: [tool.ctrace] gpus names {name!r}, which does not exist",
             "name a YAML file beside the pyproject.toml",
         )
     return str(path)
@@ -81,7 +81,7 @@ def _table(file: Path) -> dict[str, Any]:
         raise SettingsError(f"{file}: values are nested too deeply", "correct the file") from None
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{file} cannot be read: {error}", "correct the file; [tool.ctrace] is read from it"
+            f"{file} cannot be read: {error}", "correct the file; ctrace reads [tool.ctrace] from it"
         ) from None
     tool = data.get("tool", {})
     table = tool.get("ctrace", {}) if isinstance(tool, dict) else {}
@@ -99,7 +99,7 @@ def _owned(name: str, file: Path) -> list[str]:
 
 
 def _package(name: str) -> list[str]:
-    """Find a package's folders without importing it; a dotted name is a folder below its first part."""
+    """Find a package's folders without importing it; a dotted name is a folder below its first component."""
     first, *rest = name.split(".")
     try:
         spec = find_spec(first)
@@ -115,7 +115,7 @@ def _package(name: str) -> list[str]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is such a file or folder; a name that is too long is nobody's."""
+    """Whether a file or folder exists; False for a name that is too long."""
     try:
         return path.exists()
     except OSError:

@@ -1,4 +1,4 @@
-"""How a log travels through a pipe where the disk does not take it: in frames that no other writer can cut in two."""
+"""Send a log through a pipe if the disk refuses it, in frames that concurrent writers cannot split."""
 
 import os
 import select
@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 
 _HEAD = struct.Struct("<QQH?")
-"""Of a frame: its process, its thread, its length, and whether the record ends with it."""
+"""A frame's header: process, thread, length, and whether the record ends with it."""
 _MOST = getattr(select, "PIPE_BUF", 512) - _HEAD.size
-"""Bytes of a record in one frame: pipes keep writes of up to PIPE_BUF bytes together (POSIX, write)."""
+"""Maximum bytes of a record in one frame: pipe writes of up to PIPE_BUF bytes are atomic (POSIX, write)."""
 
 
 def framed(data: memoryview) -> Iterator[bytes]:
-    """Cut a record into frames, each to be written by one call."""
+    """Split a record into frames; each needs one write call."""
     process, thread = os.getpid(), threading.get_native_id()
     for begin in range(0, len(data), _MOST):
         chunk = data[begin : begin + _MOST]
@@ -21,14 +21,14 @@ def framed(data: memoryview) -> Iterator[bytes]:
 
 
 class Unframer:
-    """Puts records together again; processes and threads may have written at the same time."""
+    """Reassembles records that processes and threads wrote concurrently."""
 
     def __init__(self) -> None:
         self._data = b""
-        self._begun: dict[tuple[int, int], bytearray] = {}
+        self._partial: dict[tuple[int, int], bytearray] = {}
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take what the pipe gave, and yield each record that is complete."""
+        """Take data from the pipe, and yield each complete record."""
         self._data += data
         at = 0
         while len(self._data) - at >= _HEAD.size:
@@ -36,9 +36,9 @@ class Unframer:
             end = at + _HEAD.size + length
             if end > len(self._data):
                 break
-            record = self._begun.setdefault((process, thread), bytearray())
+            record = self._partial.setdefault((process, thread), bytearray())
             record += self._data[at + _HEAD.size : end]
             if is_last:
-                yield bytes(self._begun.pop((process, thread)))
+                yield bytes(self._partial.pop((process, thread)))
             at = end
         self._data = self._data[at:]

@@ -1,4 +1,4 @@
-"""Runs on disk: `.ctrace/<run>/` holds `run.json` (what was run and how it ended), `order.json` and `trace.log`."""
+"""Runs on disk: `.ctrace/<run>/` contains `run.json` (target and outcome), `order.json` and `trace.log`."""
 
 import os
 import shlex
@@ -19,9 +19,9 @@ from ctrace.inspector.runs.target import holds
 from ctrace.inspector.runs.tombstones import Gone, remember, why_gone
 
 SCHEMA = 1
-"""Schema of run.json; counts up when an older ctrace could misread it."""
+"""Schema of run.json; increases when an older ctrace could misread it."""
 KEEP = 10
-"""How many runs stay when a new one is made."""
+"""How many runs remain when a new one starts."""
 KEPT = "kept"
 """The file in a run's folder that keeps it from being pruned. Not in run.json, which is rewritten at a run's end."""
 _INFO = "run.json"
@@ -57,12 +57,12 @@ class Run:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it stays when newer runs are made."""
+        """Whether pruning leaves it alone."""
         return (self.folder / KEPT).exists()
 
     @property
     def is_active(self) -> bool:
-        """Whether the process that makes the run is still at it."""
+        """Whether the capturing process is still alive."""
         return self.status == "running" and _is_alive(self.pid)
 
 
@@ -72,17 +72,17 @@ class Store:
     def __init__(self, root: Path | None = None, keep: int = KEEP) -> None:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
         self.unsaved: list[OSError] = []
-        """Why runs of this process could not be saved, one entry a run."""
+        """Why runs of this process could not be saved, one error per run."""
         self._keep = keep
 
     def keeping(self, keep: int) -> "Store":
-        """Return the same store, of which another number of runs stays."""
+        """Return the same store with another number of runs to keep."""
         other = Store(self.root, keep)
         other.unsaved = self.unsaved
         return other
 
     def create(self, target: Target, name: str | None = None) -> Run:
-        """Make the folder of a new run, which is kept if it has a name, and let go of the oldest ones.
+        """Create the folder of a new run, which is kept if it has a name, and prune the oldest ones.
 
         Raises:
             RunError: the folder cannot be written.
@@ -91,13 +91,15 @@ class Store:
             return self.begin(target, name)
         except OSError as error:
             what = f"{self.root} cannot be written: {error.strerror or error}"
-            raise RunError(what, "run from a folder you may write to, or name one: CTRACE_DIR=/tmp/ctrace") from None
+            raise RunError(
+                what, "run from a folder that you may write to, or name one: CTRACE_DIR=/tmp/ctrace"
+            ) from None
 
     def begin(self, target: Target, name: str | None = None) -> Run:
-        """Do what `create` does.
+        """Create a run like `create`, but raise the system's error.
 
         Raises:
-            OSError: the folder cannot be written; nothing of the run is left there.
+            OSError: the folder cannot be written; it contains no part of the run.
         """
         created = time.time()
         self.root.mkdir(parents=True, exist_ok=True)
@@ -131,13 +133,13 @@ class Store:
         raise OSError(msg)
 
     def finish(self, run: Run, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> Run:
-        """Write down how a run ended."""
+        """Save how a run ended."""
         ended = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
         write_json(run.folder / _INFO, _info(ended))
         return ended
 
     def discard(self, run: Run) -> None:
-        """Delete a run that turned out to be none."""
+        """Delete a run that is incomplete or useless."""
         shutil.rmtree(run.folder, ignore_errors=True)
 
     def runs(self) -> list[Run]:
@@ -149,7 +151,7 @@ class Store:
         return sorted(found, key=lambda run: (run.created, run.name))
 
     def damaged(self) -> list[str]:
-        """Say of each folder whose run.json cannot be read what is wrong with it."""
+        """List the errors of folders whose run.json cannot be read."""
         found = []
         for folder in self._folders():
             try:
@@ -159,7 +161,7 @@ class Store:
         return found
 
     def _folders(self) -> list[Path]:
-        """List what may be runs: folders, and no links to somewhere else."""
+        """List folders that may be runs, without links."""
         try:
             with os.scandir(self.root) as entries:
                 found = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
@@ -168,10 +170,10 @@ class Store:
         return [self.root / name for name in sorted(found) if not name.startswith(".")]
 
     def load(self, name: str | None = None) -> Run:
-        """Find a run by name, by folder, or the last one.
+        """Find a run by name or folder, by default the last one.
 
         Raises:
-            RunError: there is none, or a newer ctrace wrote it.
+            RunError: there is no such run, or a newer ctrace wrote it.
         """
         if name is not None:
             for folder in (self.root / name, Path(name)):
@@ -182,26 +184,28 @@ class Store:
             raise RunError(f"there is no run {name}", todo)
         runs = [run for run in self.runs() if not run.is_active]
         if not runs:
-            raise RunError(f"there is no run in {self.root} yet", "make one: ctrace explain model.py")
+            raise RunError(f"there is no run in {self.root} yet", "create one: ctrace explain model.py")
         return runs[-1]
 
     def refuse_deleted(self, name: str) -> None:
-        """Refuse the name of a run that was deleted.
+        """Refuse the name of a deleted run.
 
         Raises:
-            RunError: it says why, and how to keep the next one.
+            RunError: the run was deleted; the message says why, and how to keep the next one.
         """
         why = why_gone(self.root, name)
         if why is None:
             return
-        how = "by ctrace runs --prune" if why is Gone.PRUNED else f"when newer runs were made (the last {KEEP} stay)"
+        how = (
+            "by ctrace runs --prune" if why is Gone.PRUNED else f"to make room for newer runs (the last {KEEP} remain)"
+        )
         todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name before"
         raise RunError(f"there is no run {name}: it was deleted {how}", todo)
 
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the last `keep` runs; return the names of those deleted.
+        """Delete all but the last `keep` runs; return the names of the deleted ones.
 
-        What is kept stays, and so does what another process still makes or reads.
+        Runs marked as kept remain, and so do runs that another process writes or reads.
         """
         return self._prune(keep, Gone.PRUNED)
 
@@ -213,9 +217,9 @@ class Store:
         return gone
 
     def _delete(self, folder: Path) -> bool:
-        """Delete a run that nobody uses; return whether it was this process that did.
+        """Delete a run that no process uses; return whether this process deleted it.
 
-        It is moved away first: then it is gone as a whole, and of two processes only one succeeds.
+        It is moved away first: so it disappears as a whole, and of two processes only one succeeds.
         """
         trash = folder.with_name(f"{_TRASH}{os.urandom(6).hex()}")
         with unused(folder) as is_free:
@@ -229,7 +233,7 @@ class Store:
         return True
 
     def _empty_trash(self) -> None:
-        """Delete what a process that was killed had moved away."""
+        """Delete runs that a killed process had moved away."""
         for trash in self.root.glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""What the user typed, turned into what to run. Files are parsed here, never executed."""
+"""Resolve what the user typed to a target. Files are parsed here, never executed."""
 
 import ast
 import difflib
@@ -26,20 +26,20 @@ class ProgramTarget:
     module: str | None
     args: tuple[str, ...]
     typed: str | None = None
-    """The path as the command line has it, such as `./train.py`; None: as `path`."""
+    """The path as typed, such as `./train.py`; None if it equals `path`."""
 
 
 Resolved = ModelTarget | ProgramTarget
 
 
 def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) -> Resolved:
-    """Find out what `text` means for `ctrace explain`.
+    """Resolve a target for `ctrace explain`.
 
-    A file that defines `model` is a model file, unless it calls `torch.compile` itself and says nothing of inputs:
-    then it is a program, like every other file that calls `torch.compile`.
+    A file that defines `model` is a model file, unless it calls `torch.compile` and defines no inputs: then it is a
+    program, like every other file that calls `torch.compile`.
 
     Raises:
-        TargetError: there is no such file, it does not parse, or it holds nothing to explain.
+        TargetError: there is no such file, it does not parse, or it has nothing to explain.
     """
     path, name = _split(text)
     if path is None:
@@ -61,7 +61,7 @@ def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) ->
 
 
 def program(path: Path, args: Sequence[str], typed: str | None = None) -> ProgramTarget:
-    """Make a target of what Python runs as it is: a file, or a folder or an archive with a `__main__.py`.
+    """Return the target for a program: a file, or a folder or archive with a `__main__.py`.
 
     Raises:
         TargetError: there is no such file, or it does not parse.
@@ -92,9 +92,7 @@ def _split(text: str) -> tuple[Path | None, str | None]:
     before, colon, after = text.rpartition(":")
     if colon and holds(Path(before).is_file):
         if not after:
-            raise TargetError(
-                f"{text!r} ends in a colon", f"name an object, as in {before}:model, or leave the colon out"
-            )
+            raise TargetError(f"{text!r} ends in a colon", f"name an object, as in {before}:model, or remove the colon")
         return Path(before), after
     if before and after and "/" not in before and not before.endswith(".py"):
         return None, after
@@ -102,7 +100,7 @@ def _split(text: str) -> tuple[Path | None, str | None]:
 
 
 def holds(question: Callable[[], bool]) -> bool:
-    """Ask something of a path; for one that is too long or holds a NUL, nothing is true."""
+    """Return the answer to a question about a path; False for one that is too long or contains a NUL."""
     try:
         return question()
     except (OSError, ValueError):
@@ -134,12 +132,12 @@ def _parse(path: Path) -> ast.Module:
 def _refuse_args(text: str, args: Sequence[str]) -> None:
     if args:
         raise TargetError(
-            f"{text} is a model, and takes no arguments ({' '.join(args)})", "use ctrace run for a program"
+            f"{text} is a model and takes no arguments ({' '.join(args)})", "use ctrace run for a program"
         )
 
 
 def _top_level_names(tree: ast.Module) -> Iterator[str]:
-    """Names that the file binds when it is imported, also under `if`, `try` and `with`, not inside functions."""
+    """Yield the names that importing the file binds, including under `if`, `try` and `with`, but not in functions."""
     todo: list[ast.AST] = list(tree.body)
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""What became of runs that are not there any more: a short list of names in the folder of runs."""
+"""Remember why runs were deleted, in a short list of names in the folder of runs."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ctrace.inspector.files.writing import write_text
 
 _FILE = ".deleted"
 _MOST = 500
-"""Names that are remembered."""
+"""Maximum number of names."""
 _LARGEST = 1 << 20
 
 
@@ -19,13 +19,13 @@ class Gone(StrEnum):
     """Why a run was deleted."""
 
     NEWER = "newer"
-    """Newer runs were made."""
+    """To make room for newer runs."""
     PRUNED = "pruned"
-    """`ctrace runs --prune`."""
+    """By `ctrace runs --prune`."""
 
 
 def remember(root: Path, names: Sequence[str], why: Gone) -> None:
-    """Note that runs were deleted, as far as the disk allows: all that is lost without it is an explanation."""
+    """Record deleted runs, as far as the disk allows: without the record, only an explanation is missing."""
     if not names:
         return
     file = root / _FILE
@@ -35,7 +35,7 @@ def remember(root: Path, names: Sequence[str], why: Gone) -> None:
 
 
 def why_gone(root: Path, name: str) -> Gone | None:
-    """Say why a run was deleted; None: nothing is known of it."""
+    """Return why a run was deleted, or None if it is not known."""
     for line in reversed(_lines(root / _FILE)):
         with suppress(ValueError, TypeError, RecursionError):
             known, why = json.loads(line)

@@ -1,4 +1,4 @@
-"""Check the advice on a run: run the model again with what the advice says, and keep what that counted."""
+"""Check the advice on a run: rerun the model with the advice applied, and record the counts."""
 
 import os
 import subprocess
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 INTERRUPTED = "advice not checked: interrupted"
 _LEAST_SECONDS = 60.0
 _TIMES_AS_LONG = 3.0
-"""How long a trial may take, against the run that it belongs to: one that hangs must not."""
+"""Time limit of a trial, relative to its run, in case it hangs."""
 
 
 class _InterruptedError(Exception):
-    """Ctrl-C during a trial: the run itself has ended, and is to be shown."""
+    """Ctrl-C during a trial: the run itself is complete and is still shown."""
 
 
 def _can_be_tried(resolved: Resolved, options: Options) -> bool:
-    """Whether running the target again is safe and shows the same: a model file on the device that is here.
+    """Whether rerunning the target is safe and comparable: a model file on this machine's device.
 
-    A program may write files or train for hours, and code for another GPU takes paths that no trial takes.
+    A program may write files or train for hours, and trials do not cover code for another GPU.
     """
     is_plain = options.target is None and not options.fullgraph and not options.fast
     return isinstance(resolved, ModelTarget) and is_plain
@@ -48,9 +48,9 @@ def with_trials(
     *,
     say: Callable[[str], None] = lambda _text: None,
 ) -> "Session":
-    """Try the advice on a session that was just captured, note the outcome in its log, and return it with that.
+    """Try the advice on a session that was just captured, record the outcome in its log, and return the new session.
 
-    A target that cannot be tried, such as a program, is returned as it is.
+    A session whose target cannot be tried, such as a program, is returned unchanged.
     """
     if not _can_be_tried(resolved, options):
         return session
@@ -61,14 +61,21 @@ def with_trials(
 
     def attempt(trial: Trial, through_backend: bool) -> "Session":
         say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS}")
-        asked = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
-        asked = asked if trial.dynamic is None else replace(asked, dynamic=trial.dynamic)
-        nowhere = subprocess.DEVNULL
+        trial_options = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
+        trial_options = trial_options if trial.dynamic is None else replace(trial_options, dynamic=trial.dynamic)
+        devnull = subprocess.DEVNULL
         with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
             store = Store(Path(folder))
             child = ChildProcess()
             found = capture(
-                resolved, asked, store=store, timeout=limit, stdout=nowhere, stderr=nowhere, child=child, trial=trial
+                resolved,
+                trial_options,
+                store=store,
+                timeout=limit,
+                stdout=devnull,
+                stderr=devnull,
+                child=child,
+                trial=trial,
             )
         if found.failure is not None and found.failure.phase is FailurePhase.INTERRUPT:
             raise _InterruptedError
@@ -78,15 +85,15 @@ def with_trials(
     try:
         for each in trials(session, attempt):
             done.append(each)
-            _note(run, "trial", each.to_data())
+            _record(run, "trial", each.to_data())
     except (_InterruptedError, KeyboardInterrupt):
         problems = (*problems, Problem(INTERRUPTED))
-        _note(run, "problem", {"what": INTERRUPTED})
+        _record(run, "problem", {"what": INTERRUPTED})
     return replace(session, trials=tuple(done), problems=problems)
 
 
-def _note(run: Run | None, kind: str, data: dict[str, Any]) -> None:
-    """Append to the run's log, as one write, so that a reader never sees half of it."""
+def _record(run: Run | None, kind: str, data: dict[str, Any]) -> None:
+    """Append to the run's log in one write, so that a reader never sees half a record."""
     if run is None:
         return
     descriptor = os.open(run.log, os.O_WRONLY | os.O_APPEND)

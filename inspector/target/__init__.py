@@ -1,4 +1,4 @@
-"""Runs for a GPU that is not there: what they rest on (`view.py`), and several GPUs side by side.
+"""Runs for a target GPU without the GPU: what they are based on (`view.py`), and several GPUs side by side.
 
 Start in `view.py`.
 """

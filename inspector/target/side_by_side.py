@@ -1,4 +1,4 @@
-"""One program, emitted for several GPUs: its kernels side by side, by graph part, name and place in it."""
+"""Compare the kernels of one program for several GPUs, matched by graph part, name and position."""
 
 import re
 from collections import Counter
@@ -12,43 +12,43 @@ from ctrace.inspector.model.kernels import Kernel, Stage
 from ctrace.inspector.model.session import Session
 
 _OF_DEVICE = re.compile(r"DeviceProperties\([^()]*\)|'backend_hash': '[0-9A-Fa-f]*'")
-"""What a kernel's source says of the GPU in passing (2.11 to 2.13, _inductor/runtime/hints.py)."""
+"""GPU properties in a kernel's source, which the comparison ignores (2.11 to 2.13, _inductor/runtime/hints.py)."""
 _NUMBER = re.compile(r"_\d+$")
 
 Slot = tuple[str, int]
-"""A kernel's name, and its place among those that are called so."""
+"""A kernel's name, and its position among the kernels with that name."""
 
 
 class Code(StrEnum):
-    """How the sources of one kernel for several GPUs compare."""
+    """How the sources of one kernel compare across GPUs."""
 
     SAME = "same"
-    """But for what they say of the GPU."""
+    """Equal except for GPU properties."""
     DIFFERS = "differs"
     LIBRARY = "library"
-    """A library's functions, which have no source here."""
+    """Library functions, which have no source in the run."""
     NOT_EVERYWHERE = "not_everywhere"
-    """At least one GPU has no such kernel."""
+    """At least one GPU lacks the kernel."""
     NOT_KNOWN = "not_known"
 
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """A kernel as it is on one GPU."""
+    """A kernel on one GPU."""
 
     kernel: Kernel
     resources: tuple[Resources, ...]
-    """Of each configuration that is, or may be, launched; empty: not known."""
+    """One for each configuration that is, or may be, launched; empty if not known."""
     least: float | None
-    """Seconds that all its calls take at least; None: not known."""
+    """Lower bound for all its calls in seconds; None if not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedKernel:
-    """A kernel on all GPUs; `on` leaves out those that have none such."""
+    """A kernel on all GPUs; `on` omits GPUs that lack it."""
 
     name: str
-    """On the first GPU that has it."""
+    """Its name on the first GPU that has it."""
     code: Code
     on: Mapping[str, One]
 
@@ -61,16 +61,16 @@ class ComparedPart:
     stage: Stage
     kernels: tuple[ComparedKernel, ...]
     least: Mapping[str, float | None]
-    """Seconds that it takes at least by GPU; None: not known. A GPU that has no such part is left out."""
+    """Lower bound in seconds by GPU; None if not known. GPUs without the part are omitted."""
 
     @property
     def different(self) -> tuple[ComparedKernel, ...]:
-        """Give the kernels whose code is not the same everywhere, or that not every GPU has."""
+        """The kernels whose code differs between GPUs, or that some GPUs lack."""
         return tuple(each for each in self.kernels if each.code in (Code.DIFFERS, Code.NOT_EVERYWHERE))
 
 
 def side_by_side(sessions: Mapping[str, Session]) -> tuple[ComparedPart, ...]:
-    """Compare what was emitted for several GPUs, graph part by graph part, in torch's order."""
+    """Compare the code for several GPUs by graph part, in torch's order."""
     by_target = {name: _of_session(session) for name, session in sessions.items()}
     keys = dict.fromkeys(key for parts in by_target.values() for key in parts)
     return tuple(_part(key, {name: parts[key] for name, parts in by_target.items() if key in parts}, len(sessions))
@@ -81,16 +81,16 @@ _Part = tuple[list[One], float | None]
 
 
 def _of_session(session: Session) -> dict[tuple[str, Stage], _Part]:
-    """Give the kernels of each graph part in their order, and its least time."""
-    told: dict[tuple[str, Stage, str], list[Resources]] = {}
+    """Return the kernels of each graph part in order, and the part's lower bound."""
+    by_kernel: dict[tuple[str, Stage, str], list[Resources]] = {}
     for each in resources(session):
-        told.setdefault((each.built.graph, each.built.stage, each.built.kernel), []).append(each)
+        by_kernel.setdefault((each.built.graph, each.built.stage, each.built.kernel), []).append(each)
     leasts = bounds(session)
     of: dict[int, Least] = {id(each.row.kernel): each for part in leasts for each in part.kernels}
     whole = {(part.graph, part.stage): part.seconds for part in leasts}
     found: dict[tuple[str, Stage], _Part] = {key: ([], seconds) for key, seconds in whole.items()}
     for kernel in session.kernels:
-        configurations = told.get((kernel.graph, kernel.stage, kernel.name), [])
+        configurations = by_kernel.get((kernel.graph, kernel.stage, kernel.name), [])
         one = One(kernel, tuple(configurations), of[id(kernel)].seconds)
         found[kernel.graph, kernel.stage][0].append(one)
     return found
@@ -105,7 +105,7 @@ def _part(key: tuple[str, Stage], on: Mapping[str, _Part], everywhere: int) -> C
 
 
 def _placed(on: Mapping[str, list[One]]) -> dict[str, dict[Slot, One]]:
-    """Find the kernels that are each other's: of the same name, else of the same but for its number, in their order."""
+    """Match kernels across GPUs by name, or else by name without number, in order."""
     names = [{one.kernel.name for one in kernels} for kernels in on.values()]
     common = set.intersection(*names) if names else set()
     return {name: _slots(kernels, common) for name, kernels in on.items()}

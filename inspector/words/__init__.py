@@ -1,4 +1,4 @@
-"""Short plain words for torch's ops, as data."""
+"""Short descriptions of torch's ops, as data."""
 
 from functools import cache
 from pathlib import Path
@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def _words() -> dict[str, str]:
-    import yaml  # only where somebody asks for words
+    import yaml  # only views that describe ops need it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     data: dict[str, str] = yaml.load((_FOLDER / "aten.yaml").read_text(encoding="utf-8"), loader)
@@ -16,10 +16,10 @@ def _words() -> dict[str, str]:
 
 
 def word(op: str) -> str:
-    """Say in a few words what an op does, by its name without overload, as `aten.mm`; empty: not known."""
+    """Describe an op in a few words, by its name without overload, such as `aten.mm`; empty if unknown."""
     return _words().get(op, "")
 
 
 def known_ops() -> tuple[str, ...]:
-    """List the ops that have words."""
+    """List the ops that have a description."""
     return tuple(_words())

@@ -1,4 +1,4 @@
-"""Numbers of things in words: the one place that makes plurals."""
+"""Counts with nouns: the one place that forms plurals."""
 
 _HISSING = ("s", "x", "z", "ch", "sh")
 
@@ -11,7 +11,7 @@ def plural(noun: str) -> str:
 
 
 def named(number: int, noun: str, several: str = "") -> str:
-    """Return the noun as it stands after a number; `several` is a plural that no rule makes."""
+    """Return the noun in the form for a number; `several` is an irregular plural."""
     return noun if number == 1 else several or plural(noun)
 
 

@@ -50,7 +50,7 @@ def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
     done = ctrace("explain", "m.py", "--target", "mine.yaml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        "ctrace: mine.yaml: mine: its processors is many",
+        "ctrace: mine.yaml: mine: processors is many",
         "  write a whole number from 1 to 100000",
     ]
     assert not list(tmp_path.glob(".ctrace/*"))

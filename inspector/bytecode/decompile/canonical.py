@@ -37,7 +37,7 @@ _HAS_DOCSTRING = 0x4000000
 
 
 def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashable:
-    """Give the form of a function: how it is called, and what it does."""
+    """Return the form of a function: how it is called, and what it does."""
     names = code.variables[: code.arguments + code.keyword_only + (code.flags & 4 > 0) + (code.flags & 8 > 0)]
     signature = (code.arguments, code.positional_only, code.keyword_only, code.flags & _KEPT_FLAGS, names)
     steps = traced(code, placeholders)
@@ -45,7 +45,7 @@ def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashab
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:
-    """Give the form of the steps of a block; `known` numbers the values from before it."""
+    """Return the form of the steps of a block; `known` numbers the values from before it."""
     return _Form(dict(known or {})).block(block)
 
 
@@ -115,12 +115,12 @@ class _Form:
 
 
 def _spoken(code: Code) -> Hashable:
-    """Give what a nested function shows of itself: its name and its docstring."""
+    """Return what a nested function shows of itself: its name and its docstring."""
     return code.name, docstring(code)
 
 
 def docstring(code: Code) -> str | None:
-    """Give the source of a function's docstring."""
+    """Return the source of a function's docstring."""
     has = code.flags & _HAS_DOCSTRING or code.python < "3.13"
     first = code.constants[0] if code.constants and has else None
     return first.text if first is not None and first.type == "str" else None

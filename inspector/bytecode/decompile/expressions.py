@@ -50,7 +50,7 @@ def assigned(target: ast.expr, value: ast.expr) -> ast.stmt:
 
 
 def operator(symbol: str) -> ast.operator:
-    """Give the operator of a symbol."""
+    """Return the operator of a symbol."""
     return _BINARY[symbol]
 
 

@@ -24,7 +24,7 @@ def parsed(value: Const) -> ast.expr:
 
 
 def is_writable(value: Const) -> bool:
-    """Say whether source can have a constant."""
+    """Return whether source can have a constant."""
     try:
         parsed(value)
     except StopError:
@@ -42,7 +42,7 @@ def evaluated(value: Const) -> Any:
 
 
 def items_of(value: Any) -> tuple[Any, ...]:
-    """Give the items of a tuple that is a constant; StopError for anything else."""
+    """Return the items of a tuple that is a constant; StopError for anything else."""
     found = evaluated(value) if isinstance(value, Const) else None
     if not isinstance(found, tuple):
         msg = "A constant is no tuple where one is needed."

@@ -93,11 +93,11 @@ class Machine:
         return here
 
     def after(self, here: Instruction) -> int:
-        """Give the offset of the next instruction."""
+        """Return the offset of the next instruction."""
         return self._after[here.offset]
 
     def instruction_after(self, here: Instruction) -> Instruction | None:
-        """Give the next instruction."""
+        """Return the next instruction."""
         return self._at.get(self._after[here.offset])
 
     def number(self) -> int:
@@ -112,7 +112,7 @@ class Machine:
         return made
 
     def own(self, state: State, value: Value, kind: str) -> bool:
-        """Say whether a value is a container of this kind that nobody else has seen."""
+        """Return whether a value is a container of this kind that nobody else has seen."""
         if not isinstance(value, Fresh) or value.kind != kind or value in state.escaped:
             return False
         if value.number < state.frozen:

@@ -28,7 +28,7 @@ _UNIQUE = re.compile(r"_[0-9a-f]{8}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]
 
 
 def identifier(name: str) -> str:
-    """Give a name back if source can have it; StopError else."""
+    """Return a name back if source can have it; StopError else."""
     if not name.isidentifier() or keyword.iskeyword(name):
         msg = f"The name {name!r:.60} cannot be written as source."
         raise StopError(msg)
@@ -57,7 +57,7 @@ def suggestion(event: Event) -> str:
 
 
 def numbered(word: str) -> Iterator[str]:
-    """Give a name, then the same one with numbers."""
+    """Return a name, then the same one with numbers."""
     yield word
     number = 0
     while True:
@@ -100,7 +100,7 @@ def _blocks(step: Event | Branch | Leave) -> list[Block]:
 
 
 def taken(step: Event | Branch | Leave) -> Iterator[Value]:
-    """Give all values that a step takes, those inside new containers too."""
+    """Return all values that a step takes, those inside new containers too."""
     match step:
         case Event():
             yield from _inside(step.operands, step.born)

@@ -211,7 +211,7 @@ def _reads(written: ast.expr, name: str) -> bool:
 
 
 def _in_order(leaves: list[Value], waiting: list[Value]) -> bool:
-    """Say whether what waits is all taken, and in this order; the other leaves can be variables."""
+    """Return whether what waits is all taken, and in this order; the other leaves can be variables."""
     return [leaf for leaf in leaves if leaf in waiting] == waiting
 
 

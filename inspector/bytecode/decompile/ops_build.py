@@ -22,7 +22,7 @@ def _build_tuple(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def tuple_of(machine: Machine, state: State, items: tuple[Value, ...]) -> Value:
-    """Give a tuple; one of constants is a constant, as compiling its source makes it one."""
+    """Return a tuple; one of constants is a constant, as compiling its source makes it one."""
     plain = [item for item in items if isinstance(item, Const) and "<" not in item.type and item.type != "frozenset"]
     if len(plain) != len(items):
         return machine.fresh(state, "tuple", Contents(items))
@@ -173,7 +173,7 @@ def _make_function(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _code_loaded_before(machine: Machine, here: Instruction) -> Code:
-    """Give the code by its number: two codes can have one text."""
+    """Return the code by its number: two codes can have one text."""
     before = [each for each in machine.code.instructions if each.offset < here.offset]
     if not before or before[-1].opname != "LOAD_CONST":
         raise StopError(f"The code of the function at offset {here.offset} is not loaded right before it.")

@@ -22,7 +22,7 @@ def _slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def known_items(machine: Machine, state: State, owner: Value) -> tuple[Value, ...] | None:
-    """Give the items of a list that nobody else has seen, or of a tuple; None where they are not all known."""
+    """Return the items of a list that nobody else has seen, or of a tuple; None where they are not all known."""
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items
@@ -110,7 +110,7 @@ def _unpack(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _count(here: Instruction, count: int) -> int:
-    """Give a number of values; StopError for one that only a damaged log has."""
+    """Return a number of values; StopError for one that only a damaged log has."""
     if not 0 <= count <= _MOST_VALUES:
         raise StopError(f"The instruction at offset {here.offset} unpacks too many values.")
     return count
@@ -125,7 +125,7 @@ def _unpack_rest(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def parts(number: int, count: int) -> tuple[Value, ...]:
-    """Give the values of an event that gives several."""
+    """Return the values of an event that gives several."""
     return tuple(Made(number, part) for part in range(count))
 
 

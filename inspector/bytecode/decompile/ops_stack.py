@@ -38,7 +38,7 @@ def _makes_function(machine: Machine, here: Instruction) -> bool:
 
 
 def constant(machine: Machine, number: int) -> Const:
-    """Give a constant of the code by its number."""
+    """Return a constant of the code by its number."""
     return const_of(machine.code.constants[number])
 
 
@@ -143,7 +143,7 @@ def _pop(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _below(here: Instruction) -> int:
-    """Give a place on the stack, counted from its end; StopError for one that only a damaged log has."""
+    """Return a place on the stack, counted from its end; StopError for one that only a damaged log has."""
     if here.arg is None or here.arg < 1:
         raise StopError(f"The instruction {here.opname} at offset {here.offset} has no place on the stack.")
     return -here.arg

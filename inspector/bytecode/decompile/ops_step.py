@@ -12,7 +12,7 @@ _AS_TRUTH = 16
 
 
 def negated(value: Value) -> Value:
-    """Give the other truth value."""
+    """Return the other truth value."""
     return value.value if isinstance(value, Not) else Not(value)
 
 
@@ -121,7 +121,7 @@ def _is(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def same(left: Value, right: Value) -> Value:
-    """Give whether two values are one object."""
+    """Return whether two values are one object."""
     if isinstance(left, Fresh | Cell) or isinstance(right, Fresh | Cell):
         raise StopError("It asks whether a container that it builds itself is another object.")
     if any(isinstance(each, Const) and each.type not in _SINGLE for each in (left, right)):

@@ -77,7 +77,7 @@ def _handled(steps: Block) -> Value | None:
 
 
 def _unhandled(steps: Block) -> Block:
-    """Give steps without what differs between the two ways through a `finally`."""
+    """Return steps without what differs between the two ways through a `finally`."""
     return [
         dataclasses.replace(step, handled=None, failure=None) if isinstance(step, Event) else step for step in steps
     ]

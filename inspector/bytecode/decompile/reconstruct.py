@@ -143,7 +143,7 @@ class Refused:
 
 
 def reconstruct(code: Code) -> Source | Refused:
-    """Give the source of a function, or say what kept it from being proven."""
+    """Return the source of a function, or say what kept it from being proven."""
     if code.python != _RUNNING:
         return Refused(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
     try:
@@ -192,12 +192,12 @@ def _harmless(text: str) -> str:
 
 
 def _all(code: Code) -> list[Code]:
-    """Give a code and all codes inside it."""
+    """Return a code and all codes inside it."""
     return [code, *(inner for each in code.constants if each.code is not None for inner in _all(each.code))]
 
 
 def _changes_first(step: Instruction) -> bool:
-    """Say whether a step may assign or delete the first variable."""
+    """Return whether a step may assign or delete the first variable."""
     slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15) if step.opname.count("FAST") == 2 else (step.arg,)
     return step.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")) and 0 in slots
 

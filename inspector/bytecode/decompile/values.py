@@ -192,7 +192,7 @@ class State:
     block: Block = field(default_factory=list)
 
     def copy(self) -> "State":
-        """Give a state that goes its own way from here."""
+        """Return a state that goes its own way from here."""
         return State(
             list(self.stack),
             dict(self.locals),

@@ -22,7 +22,7 @@ class Writer(Operands):
     """The statements of one block of steps; blocks inside it have writers of their own."""
 
     def inner(self) -> "Writer":
-        """Give a writer for a block inside this one; the variables so far are known there."""
+        """Return a writer for a block inside this one; the variables so far are known there."""
         made = copy.copy(self)
         made.lines, made.pending = [], []
         made.holds, made.named, made.contents = dict(self.holds), dict(self.named), dict(self.contents)
@@ -90,7 +90,7 @@ class Writer(Operands):
             self.lines.append(ast.Expr(written))
 
     def _is_users(self, value: Value) -> bool:
-        """Say whether a variable of the code holds the value, other than one that Dynamo made for itself."""
+        """Return whether a variable of the code holds the value, other than one that Dynamo made for itself."""
         return not self.traced.hints.get(value, _TEMPORARY).startswith(_TEMPORARY)
 
     def _unpack(self, step: Event, written: ast.expr, starred: int | None) -> None:

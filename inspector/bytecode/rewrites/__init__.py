@@ -1,1 +1,1 @@
-"""What Dynamo made of a function, instruction by instruction: what stayed, what it put in, and what for."""
+"""How Dynamo rewrote a function: which instructions it kept, which it inserted, and why. Start in `explaining.py`."""

@@ -1,6 +1,6 @@
-"""Which instructions of a function's new code are those of its old code, and the edits that lead from one to the other.
+"""Align a function's old and new code, and list the edits between them.
 
-Two instructions are the same when they have the same name, the same resolved argument and the same source line, and a
+Two instructions are the same if they have the same name, the same resolved argument and the same source line, and if a
 jump's target is the same instruction too. Offsets, indices and distances may differ.
 """
 
@@ -20,7 +20,7 @@ _BEFORE_A_CALL = frozenset(("PRECALL", "KW_NAMES"))
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An instruction of the old code that is in the new one, and how it is encoded there."""
+    """An instruction of the old code that is also in the new code, with its encoding there."""
 
     before: int
     after: int
@@ -29,12 +29,12 @@ class Kept:
     line: int | None
     target: int | None
     label: str | None
-    """For a jump, how `dis` writes where it goes."""
+    """For a jump, its target as `dis` prints it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """An instruction of the old code that is not in the new one."""
+    """An instruction that only the old code has."""
 
     before: int
 
@@ -51,9 +51,9 @@ Edit = Kept | Removed | Added
 
 
 def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair, ...]:
-    """Pair as many instructions as are the same, in order, of those that can run; deterministic.
+    """Pair as many equal reachable instructions as possible, in order; deterministic.
 
-    `without` are instructions of the new code that stay alone.
+    `without` are instructions of the new code that must not be paired.
     """
     runs = reachable(before)
     old: list[Hashable] = [key if at in runs else object() for at, key in enumerate(_keys(before))]
@@ -62,7 +62,7 @@ def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair
 
 
 def settled(before: Code, after: Code, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Leave out jumps to an instruction that is not the same, until none is left."""
+    """Drop jumps whose targets are not paired, until none is left."""
     kept = dict(pairs)
     while True:
         astray = [pair for pair in kept.items() if not _same_target(before, after, pair, kept)]
@@ -73,7 +73,7 @@ def settled(before: Code, after: Code, pairs: Iterable[Pair]) -> tuple[Pair, ...
 
 
 def diff(before: Code, after: Code, pairs: Sequence[Pair]) -> tuple[Edit, ...]:
-    """Write the edits that make the new code of the old one, removals before additions."""
+    """Return the edits that turn the old code into the new code, removals before additions."""
     edits: list[Edit] = []
     old = new = 0
     for next_old, next_new in (*pairs, (len(before.instructions), len(after.instructions))):
@@ -86,7 +86,7 @@ def diff(before: Code, after: Code, pairs: Sequence[Pair]) -> tuple[Edit, ...]:
 
 
 def apply(edits: Iterable[Edit], before: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Make the new instructions of the old ones."""
+    """Apply the edits to the old instructions."""
     made = []
     for edit in edits:
         if isinstance(edit, Added):
@@ -116,7 +116,7 @@ def _keys(code: Code) -> list[Hashable]:
     line: int | None = None
     for at in range(len(lines) - 1, -1, -1):
         instruction = code.instructions[at]
-        # Torch makes PRECALL and KW_NAMES anew, on another line than the call that they belong to.
+        # Torch creates new PRECALL and KW_NAMES, on a different line than their call.
         if instruction.opname not in _BEFORE_A_CALL or not keys:
             line = lines[at]
         keys.append((instruction.opname, line, *_meaning(code, instruction)))
@@ -125,7 +125,7 @@ def _keys(code: Code) -> list[Hashable]:
 
 
 def _lines(code: Code) -> list[int | None]:
-    """Give each instruction a line: torch gives one without a line that of the one before it."""
+    """Return a line for each instruction: as in torch, one without a line gets the line of the one before."""
     lines: list[int | None] = []
     line: int | None = code.line
     for instruction in code.instructions:
@@ -135,13 +135,13 @@ def _lines(code: Code) -> list[int | None]:
 
 
 def _meaning(code: Code, instruction: Instruction) -> tuple[Hashable, ...]:
-    """Give what an argument stands for, without how it is encoded."""
+    """Return what an argument refers to, independent of its encoding."""
     arg = instruction.arg
     if instruction.target is not None:
         return ("jump",)
     if instruction.opname in _OF_CONSTANTS and arg is not None and arg < len(code.constants):
         constant = code.constants[arg]
-        # What has no text of its own cannot be told from another of its class.
+        # Constants without a text cannot be distinguished from others of their class.
         known = constant.code is not None or not constant.text.startswith("<")
         return (constant if known else id(constant),)
     # The text of a two-argument `super()` is that of one without arguments (3.12, dis.py).

@@ -1,4 +1,4 @@
-"""Say in a statement what an instruction that replays a side effect writes.
+"""Describe what an instruction that replays a side effect writes, as a statement.
 
 The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/side_effects.py:1303).
 """
@@ -24,7 +24,7 @@ _TABLES = frozenset(("_parameters", "_buffers", "_modules", "__dict__"))
 
 
 def change_by(step: Step) -> str:
-    """Say what a store or delete writes; empty for one that writes nothing of the user's."""
+    """Return what a store or delete writes; empty if it writes nothing of the user."""
     lists, taken = step.lists, [value.form for value in step.taken]
     name = step.instruction.text
     match step.instruction.opname:
@@ -44,12 +44,12 @@ def change_by(step: Step) -> str:
 
 
 def is_unchanged(step: Step) -> bool:
-    """Whether a cell gets what it holds."""
+    """Whether a cell is set to its current content."""
     return step.instruction.opname == "STORE_DEREF" and step.taken[0].form == Name("closure", step.instruction.text)
 
 
 def change_by_call(step: Step) -> str:
-    """Say what a call writes whose result is dropped; empty for one that is no side effect of a known shape."""
+    """Return what a call with an unused result writes; empty if it is not a known side effect."""
     function, arguments = called(step.taken)
     if not isinstance(function.form, Attribute):
         return ""
@@ -66,7 +66,7 @@ def change_by_call(step: Step) -> str:
 
 
 def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> str:
-    """Say which attributes of a module a call such as `self._buffers.update({'cnt': ...})` sets."""
+    """Return the module attributes that a call such as `self._buffers.update({'cnt': ...})` sets."""
     table = method.of
     given = arguments[0].form if len(arguments) == 1 else None
     is_table = isinstance(table, Attribute) and table.name in _TABLES
@@ -74,8 +74,8 @@ def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> 
         return ""
     owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
     pairs = zip(given.items[::2], given.items[1::2], strict=False)
-    told = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
-    return f"{told}, by {owner}.{table.name}.update" if isinstance(table, Attribute) else told
+    statements = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
+    return f"{statements}, by {owner}.{table.name}.update" if isinstance(table, Attribute) else statements
 
 
 def _bare(value: Value) -> str:

@@ -1,4 +1,4 @@
-"""Comprehensions that Dynamo cannot trace: torch 2.13 makes a function of one, and calls it where it stood.
+"""Comprehensions that Dynamo cannot trace: torch 2.13 moves each one to a new function and calls it.
 
 Source: `_build_comprehension_fn` (torch 2.13, _dynamo/comprehension_graph_break.py; from Python 3.12 on, where a
 comprehension is part of the function around it).
@@ -15,16 +15,16 @@ from ctrace.inspector.model.bytecode import Code, Instruction
 _CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")
 _ADDS = frozenset(("LIST_APPEND", "SET_ADD", "MAP_ADD"))
 _POPS_NULL = Constant("<function>")
-"""A function that torch keeps as a constant: calling it takes a NULL off the stack (`pop_null`)."""
+"""A function that torch stores as a constant: calling it takes a NULL off the stack (`pop_null`)."""
 
 
 def claim_comprehensions(scene: Scene) -> None:
-    """Claim the calls of comprehensions, and what they get."""
+    """Claim the calls of comprehensions and their arguments."""
     for step, function, arguments in list(scene.free_calls()):
         line = _line(function.form.name) if isinstance(function.form, Name) else None
         if line is not None:
             what = f"the comprehension of line {line}"
-            text = f"runs {what} in eager, in a function that torch made of it"
+            text = f"runs {what} eagerly, in a function that torch created for it"
             scene.whole(step, Role(PieceKind.COMPREHENSION, text, early=f"for {what}"))
         elif function.form == _POPS_NULL and not arguments and (drop := scene.dropped(step)) is not None:
             scene.whole(step, scene.frame)
@@ -32,11 +32,11 @@ def claim_comprehensions(scene: Scene) -> None:
 
 
 def in_comprehensions(before: Code, after: Code) -> dict[int, Role]:
-    """Say which instructions of the old code are in functions that torch made of comprehensions."""
+    """Return the old instructions that torch moved to functions for comprehensions."""
     found: dict[int, Role] = {}
     for line in filter(None, map(_line, after.names)):
         role = Role(
-            PieceKind.LATER, f"run in eager, in the function that torch made of the comprehension of line {line}"
+            PieceKind.LATER, f"run eagerly, in the function that torch created for the comprehension of line {line}"
         )
         for at, each in enumerate(before.instructions):
             inside = range(at, index_at(before, each.target) + 1) if _begins(each, line) and each.target else range(0)

@@ -1,7 +1,7 @@
-"""Contexts that torch enters again around code that stays, and leaves after it.
+"""Contexts that torch enters again around remaining code, and exits after it.
 
-Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch's own holds
-the context; it is entered, left, and left too by a handler that raises again.
+Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
+context; the code enters and exits it, and a handler that reraises exits it too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,20 +18,20 @@ _BETWEEN = frozenset(("NOP", "JUMP_FORWARD", "LOAD_CONST", "POP_TOP"))
 
 
 def claim_contexts(scene: Scene) -> None:
-    """Claim what enters and leaves contexts held in torch's own variables."""
+    """Claim what enters and exits contexts in torch's variables."""
     claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
     methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
-    held: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
-    if held:
+    contexts: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
+    if contexts:
         _claim_handlers(claims, code, steps, frozenset(methods))
     for step in _free(claims, steps):
         if step.index not in methods:
             continue
         form, _ = methods[step.index]
-        text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the code that stays"
+        text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the remaining code"
         _claim_call(claims, step, steps, Role(PieceKind.CONTEXT, text))
-    if held:
-        _claim_stores(claims, steps, held)
+    if contexts:
+        _claim_stores(claims, steps, contexts)
         _claim_between(claims, code)
 
 
@@ -48,7 +48,7 @@ def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, 
 
 
 def _loaded(function: Value, code: Code) -> str:
-    """Give the variable that a method's object was loaded from."""
+    """Return the variable that a method's object was loaded from."""
     made = function.parts[0].made if function.parts else -1
     loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
     return code.instructions[made].text if loads else ""
@@ -63,16 +63,16 @@ def _claim_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Rol
         claims.claim(after.index, role)
 
 
-def _claim_stores(claims: Claims, steps: Mapping[int, Step], held: Mapping[str, Form]) -> None:
+def _claim_stores(claims: Claims, steps: Mapping[int, Step], contexts: Mapping[str, Form]) -> None:
     for step in _free(claims, steps):
-        if step.instruction.opname == "STORE_FAST" and step.instruction.text in held:
-            role = Role(PieceKind.CONTEXT, f"makes {written(held[step.instruction.text], step.lists)} again")
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in contexts:
+            role = Role(PieceKind.CONTEXT, f"makes {written(contexts[step.instruction.text], step.lists)} again")
             claims.claim(step.index, role)
             claims.tree(step.taken[0], role)
 
 
 def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], methods: frozenset[int]) -> None:
-    role = Role(PieceKind.CONTEXT, "leaves it too where the code that stays raises")
+    role = Role(PieceKind.CONTEXT, "leaves it too if the remaining code raises")
     for handler in code.handlers:
         block = list(_block(handler.target, steps))
         leaves = any(step.index in methods for step in block)
@@ -82,7 +82,7 @@ def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], metho
 
 
 def _block(offset: int, steps: Mapping[int, Step]) -> Iterator[Step]:
-    """Give the instructions from an offset on, up to the first that raises."""
+    """Yield the instructions from an offset up to the first that raises."""
     for _, step in sorted(steps.items()):
         if step.instruction.offset >= offset:
             yield step
@@ -91,7 +91,7 @@ def _block(offset: int, steps: Mapping[int, Step]) -> Iterator[Step]:
 
 
 def _claim_between(claims: Claims, code: Code) -> None:
-    """Claim what joins two parts of this: torch's template has it, and it does nothing by itself."""
+    """Claim instructions between two claimed parts: they belong to torch's template and have no effect of their own."""
     role = None
     for at, instruction in enumerate(code.instructions):
         if claims.kind(at) is PieceKind.CONTEXT:

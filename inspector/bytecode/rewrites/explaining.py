@@ -1,8 +1,8 @@
-"""Say what each instruction that torch put into a function is for, by following which one feeds which.
+"""Explain each instruction that torch inserted into a function, by following values from producer to consumer.
 
 The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_subgraph`), codegen.py
 (`make_call_generated_code`), symbolic_convert.py (`create_call_resume_at`, `codegen_return_with_pops`) and
-resume_execution.py. What has none of them is "other inserted code".
+resume_execution.py. Everything else is "other inserted code".
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -46,9 +46,9 @@ def roles_of(
     own: Mapping[int, int | None],
     graphs: Collection[str],
 ) -> list[Role]:
-    """Give each instruction of a compilation's new code a role.
+    """Return a role for each instruction of a compilation's new code.
 
-    `own` are the user's, by new index: their lines; `graphs` are the ids of those that the run has.
+    `own` maps the new indexes of user instructions to lines; `graphs` are the ids of the run's graphs.
     """
     scene = Scene(compile_id, codes, steps, own, graphs)
     for claim in _RULES:
@@ -57,9 +57,9 @@ def roles_of(
 
 
 def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozenset[int]:
-    """Find what surely is not the user's, whose old code has these names.
+    """Find instructions that are certainly torch's, in a function whose old code has these names.
 
-    That is the call of a graph, torch's clock, what makes their arguments, and what is looked up in another global.
+    These are graph calls, torch's clock, their arguments, and lookups of other globals.
     """
     found: set[int] = set()
     for step in steps.values():
@@ -126,7 +126,7 @@ def _graph_words(scene: Scene) -> str:
 
 
 def _named(scene: Scene, value: Value, step: Step) -> str:
-    """Write where an input comes from."""
+    """Describe where an input comes from."""
     text, root = written(value.form, step.lists), root_of(value.form)
     if root is None:
         return text
@@ -150,8 +150,8 @@ def _operands(scene: Scene) -> None:
             continue
         values = [value for value in step.taken if scene.claims.is_free(value.made)]
         line = line_words(number)
-        told = ", ".join(_operand_texts(step))
-        role = Role(PieceKind.OPERAND, f"what {line} needs: {told}" if told else f"what {line} needs")
+        text = ", ".join(_operand_texts(step))
+        role = Role(PieceKind.OPERAND, f"what {line} needs: {text}" if text else f"what {line} needs")
         for value in values:
             scene.claims.tree(value, role)
 
@@ -160,19 +160,19 @@ def _branches(scene: Scene) -> None:
     for step in scene.free():
         if step.instruction.opname.startswith(_BRANCHES) and step.taken:
             form = step.taken[-1].form
-            told = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
+            test = written(form, step.lists) + ("" if output_number(form) is None else " of the graph")
             line = line_words(step.instruction.line)
-            text = f"branches on {told}, as {line} does; each side goes on by itself"
-            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {told}"))
+            text = f"branches on {test}, as {line} does; each side continues separately"
+            scene.whole(step, Role(PieceKind.BRANCH, text, early=f"what {line} branches on: {test}"))
 
 
 def _changes(scene: Scene) -> None:
     for step in scene.free():
         drop = scene.dropped(step) if called_by(step) is not None else None
-        told = change_by(step) if drop is None else change_by_call(step)
-        if told:
-            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {told}"
-            role = Role(PieceKind.CHANGE, text, early=f"to replay: {told}")
+        change = change_by(step) if drop is None else change_by_call(step)
+        if change:
+            text = f"leaves {step.instruction.text} in its cell" if is_unchanged(step) else f"replays {change}"
+            role = Role(PieceKind.CHANGE, text, early=f"to replay: {change}")
             scene.whole(step, role)
             if drop is not None:
                 scene.claims.claim(drop.index, role)
@@ -182,22 +182,22 @@ def _variables(scene: Scene) -> None:
     for step in scene.free():
         name = step.instruction.text
         if step.instruction.opname == "STORE_FAST" and name not in scene.torchs:
-            told = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.VARIABLE, f"{name} = {told}", early=f"for {name}: {told}"))
+            text = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"{name} = {text}", early=f"for {name}: {text}"))
 
 
 def _returns(scene: Scene) -> None:
     for step in scene.free():
         if step.instruction.opname == "RETURN_VALUE":
-            told = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.RETURN, f"returns {told}", early=f"to return: {told}"))
+            text = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.RETURN, f"returns {text}", early=f"to return: {text}"))
         elif step.instruction.opname == "RETURN_CONST":
             scene.claims.claim(step.index, Role(PieceKind.RETURN, f"returns {step.instruction.text}"))
 
 
 def _kept(scene: Scene) -> None:
-    """Claim the work on torch's own variables: what is kept belongs to what it was made for."""
-    cleanup = Role(PieceKind.CLEANUP, "deletes torch's own variables")
+    """Claim work on torch's variables: storing a value belongs to what the value is for."""
+    cleanup = Role(PieceKind.CLEANUP, "deletes torch's variables")
     for step in scene.free():
         name, variable = step.instruction.opname, step.instruction.text
         if name == "DELETE_FAST" and variable in scene.torchs:
@@ -208,15 +208,15 @@ def _kept(scene: Scene) -> None:
 
 
 def _remembered(scene: Scene) -> None:
-    """Claim what else torch keeps for later: what it makes of an output, for one."""
+    """Claim other values that torch stores for later, such as values derived from an output."""
     for step in scene.free():
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
-            told = written(step.taken[0].form, step.lists)
-            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {told} for later", early=f"to keep for later: {told}"))
+            text = written(step.taken[0].form, step.lists)
+            scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {text} for later", early=f"to keep for later: {text}"))
 
 
 def _claimed(scene: Scene, value: Value) -> Role | None:
-    """Give the role of the nearest instruction, of those that made a value, that torch put there."""
+    """Return the role of the nearest inserted instruction among those that produced a value."""
     ahead = [value]
     while ahead:
         each = ahead.pop(0)
@@ -227,7 +227,7 @@ def _claimed(scene: Scene, value: Value) -> Role | None:
 
 
 def _moves(scene: Scene) -> None:
-    """Give what only moves values to what comes next; before the user's own code it arranges what that needs."""
+    """Return instructions that only move values the role of the next one; before user code they prepare its values."""
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
             scene.claims.claim(step.index, scene.frame)
@@ -248,15 +248,15 @@ def _last_operand(scene: Scene, index: int) -> Role | None:
 
 
 def _made(scene: Scene) -> None:
-    """Claim what makes an object anew that the traced code made."""
+    """Claim what recreates an object that the traced code created."""
     for step in scene.free():
         form = step.taken[0].form if step.instruction.opname == "STORE_FAST" else None
         if step.instruction.text in scene.torchs and isinstance(form, Call) and is_new(form):
-            scene.whole(step, Role(PieceKind.OBJECT, f"makes {written(form, step.lists)}, as the traced code did"))
+            scene.whole(step, Role(PieceKind.OBJECT, f"creates {written(form, step.lists)}, as the traced code did"))
 
 
 def _operand_texts(step: Step) -> list[str]:
-    """Write what the user's own instruction works on; a call as a call."""
+    """Describe the operands of a user instruction; for a call, the call."""
     if called_by(step) is not None and step.put:
         return [written(step.put[0].form, step.lists)]
     return [written(value.form, step.lists) for value in step.taken]
@@ -283,4 +283,4 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _remembered,
     _moves,
 )
-"""Those that are sure first; each leaves what it does not know to the next."""
+"""The certain rules come first; each leaves what it does not recognize to the next."""

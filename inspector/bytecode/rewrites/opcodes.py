@@ -1,6 +1,6 @@
-"""What each instruction of Python 3.11 to 3.13 takes from the stack and puts on it.
+"""The stack effect of each instruction of Python 3.11 to 3.13.
 
-A table of our own: `dis.stack_effect` knows only the Python that runs it, and a log may come from another.
+`dis.stack_effect` supports only the Python that runs it, and a log may come from another version.
 """
 
 from bisect import bisect_left
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ctrace.inspector.model.bytecode import Code, Instruction
 
 Effect = tuple[int, int]
-"""How many values an instruction takes, and how many it puts."""
+"""How many values an instruction pops and pushes."""
 
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
 _ALWAYS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
@@ -60,19 +60,19 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
 }
 _LEAST = {"SWAP": 2, "COPY": 1}
 _LARGEST = 100_000
-"""A log can say anything; no code takes or puts so many values."""
+"""Limit for untrusted logs; no real code pops or pushes this many values."""
 _SINCE_312 = (3, 12)
 _SINCE_313 = (3, 13)
 
 
 def version(code: Code) -> tuple[int, int]:
-    """Give the minor version of Python that a code is for; (0, 0) where it is not said."""
+    """Return the Python version of a code as (major, minor); (0, 0) if not known."""
     major, _, minor = code.python.partition(".")
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
 def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = False) -> Effect | None:
-    """Say what an instruction does to the stack; None: unknown. `jumps`: on the way to its target."""
+    """Return an instruction's stack effect, or None if unknown. `jumps` selects the effect when it jumps."""
     name, arg = instruction.opname, instruction.arg or 0
     if not _LEAST.get(name, 0) <= arg <= _LARGEST and name in _BY_ARG:
         return None
@@ -103,12 +103,12 @@ def goes_on(instruction: Instruction) -> bool:
 
 
 def index_at(code: Code, offset: int) -> int:
-    """Find the instruction at an offset: a jump may go to the EXTENDED_ARG before it, which is left out."""
+    """Find the instruction at an offset; a jump may target the EXTENDED_ARG before it, which is left out."""
     return bisect_left(code.instructions, offset, key=lambda each: each.offset)
 
 
 def reachable(code: Code, start: int = 0) -> frozenset[int]:
-    """Find the indices of all instructions that may run, from one of them on."""
+    """Find the indices of all instructions that are reachable from one of them."""
     found: set[int] = set()
     ahead = [start]
     while ahead:

@@ -1,8 +1,8 @@
-"""Which paired instructions torch really took over from the user's code, and did not make anew by chance alike.
+"""Find the paired instructions that torch really copied from user code, not inserted ones that happen to be equal.
 
-Torch copies an instruction that it cannot trace as it is; what it works on it loads anew. So an instruction that only
-makes a value is the user's where its value goes to one that is, and one that drops or returns a value, where the value
-comes from one.
+Torch copies an instruction that it cannot trace, and inserts new loads for its operands. So an instruction that only
+produces a value belongs to the user if a user instruction consumes the value, and one that drops or returns a value
+belongs to the user if the value comes from a user instruction.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,14 +19,14 @@ _TAKES = frozenset(("POP_TOP", "RETURN_VALUE"))
 
 
 def taken_over(code: Rewritten, steps: Mapping[int, Step], torchs: frozenset[int]) -> tuple[Pair, ...]:
-    """Pair the instructions of the user's that are in the new code; `torchs` surely are torch's."""
+    """Pair the user instructions that are in the new code; `torchs` are certainly torch's."""
     users = _users(steps.values())
     prologue = _prologue(code.before)
     alone = set(torchs)
     while True:
         found = align(code.before, code.after, alone)
         kept = _owned(code, [pair for pair in found if pair[0] not in prologue], steps, users)
-        # What is alike by chance may have stood in the way of what was taken over.
+        # Accidental pairs may have blocked real ones.
         astray = {new for _, new in found} - {new for _, new in kept}
         if not astray:
             return kept
@@ -34,7 +34,7 @@ def taken_over(code: Rewritten, steps: Mapping[int, Step], torchs: frozenset[int
 
 
 def _prologue(before: Code) -> frozenset[int]:
-    """Give what torch put before the user's code in a resume function, which it never takes over."""
+    """Return torch's prologue of a resume function, which is never copied."""
     if resume_point(before) is None:
         return frozenset()
     return frozenset(at for at in range(old_begin(before)) if before.instructions[at].opname not in STARTS)
@@ -43,7 +43,7 @@ def _prologue(before: Code) -> frozenset[int]:
 def _owned(
     code: Rewritten, found: Iterable[Pair], steps: Mapping[int, Step], users: Mapping[int, set[int]]
 ) -> tuple[Pair, ...]:
-    """Leave out pairs until each new instruction is the user's if the others are."""
+    """Drop pairs until the remaining ones are consistent."""
     pairs = list(found)
     while True:
         own = {new for _, new in pairs}
@@ -55,7 +55,7 @@ def _owned(
 
 
 def _users(steps: Iterable[Step]) -> dict[int, set[int]]:
-    """Say, by the instruction that makes a value, which ones take it."""
+    """Map each producing instruction to the instructions that consume its value."""
     found: dict[int, set[int]] = {}
     for step in steps:
         for value in step.taken:

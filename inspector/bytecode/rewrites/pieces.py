@@ -1,4 +1,4 @@
-"""What a stretch of bytecode that torch put into a function is for."""
+"""The roles of bytecode that torch inserted into a function."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,42 +8,42 @@ from ctrace.inspector.bytecode.rewrites.stackforms import Value
 
 
 class PieceKind(StrEnum):
-    """What a piece does. The last four are about instructions of the old code."""
+    """The role of a piece. The last four apply to instructions of the old code."""
 
     START = "start"
-    """What every function begins with: its cells, RESUME."""
+    """The start of every function: its cells, RESUME."""
     TIMER = "timer"
-    """Torch measures how long loading the inputs takes."""
+    """Torch times the loading of inputs."""
     GRAPH = "graph"
-    """Loads or calls the function of the graph; keeps what it returns."""
+    """Loads or calls the compiled graph, or stores its result."""
     INPUT = "input"
     """Loads an input of the graph."""
     OUTPUT = "output"
-    """Takes an output of the graph, for the resume function."""
+    """Takes an output of the graph for the resume function."""
     CHANGE = "change"
     """Writes what the traced code changed: an attribute, an item, a list, a global."""
     OPERAND = "operand"
-    """Puts on the stack what your own code, which stays, works on."""
+    """Loads the operands of your remaining code."""
     OWN = "own"
-    """Your own code; it runs as it did."""
+    """Your code, which runs unchanged."""
     COMPREHENSION = "comprehension"
-    """Runs a comprehension of yours in a function that torch made of it."""
+    """Runs a comprehension of your code in a function that torch created for it."""
     CONTEXT = "context"
-    """Enters a context again, or leaves it, around code that stays."""
+    """Enters or exits a context again around remaining code."""
     BRANCH = "branch"
-    """A jump on a value that is known only when the code runs."""
+    """A branch on a value that is known only at run time."""
     OBJECT = "object"
-    """Makes an object that the traced code made."""
+    """Creates an object that the traced code created."""
     VARIABLE = "variable"
-    """Gives a variable its value for code that stays."""
+    """Sets a variable for remaining code."""
     PASS = "pass"
     """A value for the resume function."""
     FRAME = "frame"
-    """Torch's lists that a resume function gets its values in."""
+    """Torch's lists that pass values to a resume function."""
     RESUME = "resume"
-    """Calls the function that goes on after the break."""
+    """Calls the resume function after the break."""
     CLEANUP = "cleanup"
-    """Deletes torch's own variables."""
+    """Deletes torch's variables."""
     RETURN = "return"
     OTHER = "other"
     """Not understood."""
@@ -52,50 +52,50 @@ class PieceKind(StrEnum):
     LATER = "later"
     """Old code that runs in the resume function."""
     PROLOGUE = "prologue"
-    """The start that torch gave to a resume function."""
+    """Torch's prologue of a resume function."""
     DEAD = "dead"
-    """Old code of a resume function that never runs there: what came before the break."""
+    """Old code before the break, which never runs in a resume function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of instructions, and what it is for."""
+    """Consecutive instructions with one role."""
 
     kind: PieceKind
     text: str
     first: int
-    """Index of the first instruction: in the new code, or for the last four kinds in the old one."""
+    """Index of the first instruction in the new code, or for the last four kinds in the old code."""
     last: int
     link: tuple[str, ...] = ()
-    """Compilations that it leads to: the graph's, or those of the resume function."""
+    """Compilations that it refers to: the graph's, or those of the resume function."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Role:
-    """What one or more instructions are for; those of one role, in a row, are a piece."""
+    """The role of instructions; consecutive instructions with one role form a piece."""
 
     kind: PieceKind
     text: str
     link: tuple[str, ...] = ()
     early: str = ""
-    """For all its pieces but the last, where they only prepare it."""
+    """The text for all its pieces but the last, if they only prepare it."""
 
 
 class Claims:
-    """Which instruction has which role; the first claim holds."""
+    """The roles of instructions; the first claim wins."""
 
     def __init__(self, own: Mapping[int, Role]) -> None:
-        """Begin with the user's own instructions, which cannot be claimed."""
+        """Start with the user's instructions, which cannot be claimed."""
         self._own = own
         self.roles: dict[int, Role] = dict(own)
 
     def claim(self, index: int, role: Role) -> None:
-        """Give an instruction a role, unless it has one."""
+        """Assign a role to an instruction, unless it has one."""
         if index >= 0:
             self.roles.setdefault(index, role)
 
     def tree(self, value: Value, role: Role) -> None:
-        """Give a role to all that made a value, up to what has another."""
+        """Assign a role to all producers of a value, up to those with another role."""
         ahead, seen = [value], set[int]()
         while ahead:
             each = ahead.pop()
@@ -120,7 +120,7 @@ class Claims:
 
 
 def pieces(roles: Iterable[Role | None]) -> tuple[Piece, ...]:
-    """Join instructions of one role in a row; those without one are left out."""
+    """Merge consecutive instructions with one role; skip those without a role."""
     found = list(_runs(roles))
     last = {id(role): at for at, (role, _, _) in enumerate(found)}
     return tuple(

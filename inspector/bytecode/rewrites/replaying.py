@@ -1,8 +1,8 @@
-"""Explain the templates by which torch replays changes of a user's own subclass of dict or list.
+"""Explain the templates that replay changes to a user's subclass of dict or list.
 
-Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): the built-in
-methods are called on the object, not those of its class. Torch puts the templates in as they are compiled, so each is
-a run of instructions that ends by dropping the None that the template returns.
+Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): torch
+calls the built-in methods on the object, not those of its class. It inserts the compiled templates, so each is a run of
+instructions that ends by dropping the None that the template returns.
 """
 
 from ctrace.inspector.bytecode.rewrites.pieces import PieceKind, Role
@@ -24,7 +24,7 @@ _LIST = Name("global", "list")
 
 
 def claim_replays(scene: Scene) -> None:
-    """Claim each template, and what makes the values that it works on."""
+    """Claim each template and the producers of its operands."""
     for step, function, arguments in list(scene.free_calls()):
         form = function.form
         if not isinstance(form, Attribute) or form.name != "clear" or len(arguments) != 1:
@@ -36,7 +36,7 @@ def claim_replays(scene: Scene) -> None:
 
 
 def _is_own_class(form: Form) -> bool:
-    """Whether it is `type(x).__mro__[n]`, by which torch finds the built-in class."""
+    """Whether it is `type(x).__mro__[n]`, which torch uses to find the built-in class."""
     match form:
         case Item(Attribute(Call(Name("global", "type")), "__mro__")):
             return True
@@ -44,7 +44,7 @@ def _is_own_class(form: Form) -> bool:
 
 
 def _begin(scene: Scene, function: Value) -> int | None:
-    """Give the first instruction of a template: the class that it keeps is made there."""
+    """Return the first instruction of a template, which computes the class."""
     made = function.parts[0].made
     variable = scene.after.instructions[made].text
     if variable not in scene.torchs:
@@ -58,7 +58,7 @@ def _first(value: Value) -> int:
 
 
 def _end(scene: Scene, step: Step) -> int | None:
-    """Give the last instruction of a template, which drops a None."""
+    """Return the last instruction of a template, which drops a None."""
     for at, each in sorted(scene.steps.items()):
         drops = at > step.index and each.instruction.opname == "POP_TOP"
         if drops and scene.after.instructions[each.taken[0].made].opname == "LOAD_CONST":
@@ -69,10 +69,10 @@ def _end(scene: Scene, step: Step) -> int | None:
 def _claim(scene: Scene, template: range, target: Form) -> None:
     steps = [scene.steps[at] for at in template if at in scene.steps]
     lists = steps[-1].lists
-    told = next((told for step in steps if (told := _told(step, target, lists))), "")
-    if not told:
+    text = next((text for step in steps if (text := _told(step, target, lists))), "")
+    if not text:
         return
-    role = Role(PieceKind.CHANGE, f"replays {told}", early=f"to replay: {told}")
+    role = Role(PieceKind.CHANGE, f"replays {text}", early=f"to replay: {text}")
     for at in template:
         scene.claims.claim(at, role)
     for variable in sorted({step.instruction.text for step in steps if step.instruction.text in scene.torchs}):
@@ -82,11 +82,11 @@ def _claim(scene: Scene, template: range, target: Form) -> None:
 
 
 def _told(step: Step, target: Form, lists: Lists) -> str:
-    """Say what a template writes, by its step that takes the new items; empty for any other step."""
+    """Return what a template writes, from its step that takes the new items; empty for any other step."""
     to = written_owner(target, lists)
     call = called_by(step)
     if call is not None and call[0].form == Attribute(_LIST, "extend"):
-        return f"{to}[:] = {written(call[1][-1].form, lists)}, by list's own methods"
+        return f"{to}[:] = {written(call[1][-1].form, lists)}, by list's methods"
     if step.instruction.opname != "GET_ITER":
         return ""
     match step.taken[0].form:
@@ -98,4 +98,4 @@ def _told(step: Step, target: Form, lists: Lists) -> str:
 
 
 def _updated(to: str, items: str) -> str:
-    return f"{to}.clear(), then {to}.update({items}), by dict's own methods"
+    return f"{to}.clear(), then {to}.update({items}), by dict's methods"

@@ -1,11 +1,10 @@
-"""Which function goes on after a break: torch's global for it names only the offset where the broken function stopped.
+"""Find the resume function after a break: torch's global for it names only the offset where the function stopped.
 
-Torch makes a resume function of the old instructions with a start of its own before them (2.11 and 2.13,
-_dynamo/resume_execution.py), so the place where it goes on is as far from the end as in the function that broke.
+Torch builds a resume function from the old instructions with a prologue before them (2.11 and 2.13,
+_dynamo/resume_execution.py), so it continues at the same distance from the end as the function that broke.
 
-Torch's own spelling of a code: before it follows a code, it writes some instructions as two or three plainer ones.
-
-Its resume functions are made of that spelling, and its names for them count offsets in it, without EXTENDED_ARG.
+Before torch traces a code, it expands some instructions into two or three simpler ones. Resume functions consist of
+these expanded instructions, and the offsets in their names count them, without EXTENDED_ARG.
 Source: `_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_transformation.py).
 """
 
@@ -25,21 +24,21 @@ _FUSED = {
 }
 _SLICES = {"BINARY_SLICE": "BINARY_SUBSCR", "STORE_SLICE": "STORE_SUBSCR"}
 _PLAIN = 2
-"""Bytes of an instruction without caches."""
+"""Size of an instruction without caches, in bytes."""
 _SUBSCRIPT = 4
-"""Bytes of BINARY_SUBSCR and STORE_SUBSCR with their cache (Python 3.12 and 3.13)."""
+"""Size of BINARY_SUBSCR and STORE_SUBSCR with their cache, in bytes (Python 3.12 and 3.13)."""
 _SUPER_IS_WRITTEN_OUT = (3, 11)
-"""The last Python on which torch gives `super()` its two arguments."""
+"""The last Python on which torch expands `super()` to two arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An instruction as torch spells it; its argument is known by its text only."""
+    """An expanded instruction; its argument is known only as text."""
 
     index: int
-    """Of the code's instruction that it is, or is a part of."""
+    """Index of the instruction that it is, or is a part of."""
     offset: int
-    """In torch's spelling, in bytes."""
+    """Offset in the expanded code, in bytes."""
     opname: str
     text: str
     line: int | None
@@ -47,7 +46,7 @@ class Part:
 
 
 def respelled(code: Code) -> tuple[Part, ...]:
-    """Write a code as torch does."""
+    """Expand a code as torch does."""
     found = []
     offset = 0
     for index, size in enumerate(_sizes(code)):
@@ -59,19 +58,19 @@ def respelled(code: Code) -> tuple[Part, ...]:
 
 
 def _sizes(code: Code) -> Iterator[int]:
-    """Give the bytes of each instruction with its caches, without EXTENDED_ARG."""
+    """Return the size of each instruction with its caches, without EXTENDED_ARG."""
     for each, after in pairwise(code.instructions):
         yield after.offset - each.offset - _PLAIN * _extended(after)
     yield _PLAIN
 
 
 def _extended(each: Instruction) -> int:
-    """Count the EXTENDED_ARG before an instruction: one for each byte of its argument but the last."""
+    """Return the number of EXTENDED_ARG before an instruction: one for each byte of its argument but the last."""
     return max(((each.arg or 0).bit_length() + 7) // 8 - 1, 0)
 
 
 def _spelled(code: Code, index: int, size: int) -> Iterator[tuple[str, str, int]]:
-    """Give opcode, text and bytes of each part."""
+    """Yield opcode, text and size of each part."""
     each = code.instructions[index]
     if each.opname in _FUSED:
         for opname, name in zip(_FUSED[each.opname], each.text.split(", "), strict=False):
@@ -100,30 +99,30 @@ def _is_bare_super(code: Code, index: int) -> bool:
 
 
 CALLED = "__resume_at_"
-"""How torch's globals for resume functions begin (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
+"""Prefix of torch's globals for resume functions (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
 _FIRST_ARGUMENTS = 2
-"""The first ones are torch's own lists, for breaks in functions that were traced into this one."""
+"""Resume functions whose first arguments are torch's lists, for breaks in inlined functions."""
 BOXED = "__resume_frame_values"
-"""The list that some resume functions get their values in, instead of arguments (2.13, _dynamo/resume_execution.py)."""
+"""The list that passes values to some resume functions instead of arguments (2.13, _dynamo/resume_execution.py)."""
 _MOVES = frozenset(("POP_TOP", "NOP"))
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where a function goes on after a break."""
+    """Where a function continues after a break."""
 
     ids: tuple[str, ...] = ()
-    """Compilations of the function that goes on; empty where this run has none."""
+    """Compilations of the resume function; empty if the run has none."""
     line: int | None = None
-    """The first line that it runs; None where that is not known."""
+    """The first line that it runs, or None if not known."""
     arguments: tuple[str, ...] = ()
-    """What it takes, in the names of the function that broke."""
+    """Its parameters, named as in the function that broke."""
 
 
 def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> Resume:
-    """Find the function that the new code of a function calls by a global such as `__resume_at_408_3`, or makes.
+    """Find the resume function that the new code calls by a global such as `__resume_at_408_3`, or creates.
 
-    Torch 2.11 makes one that has a closure of its code.
+    Torch 2.11 creates one with a closure from its code.
     """
     if isinstance(what, Code):
         made = tuple(compile_id for compile_id, each in codes.items() if each.before == what)
@@ -133,7 +132,7 @@ def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> R
     if part is None:
         return Resume()
     ids = [compile_id for compile_id, each in codes.items() if _goes_on(code, part, each.before)]
-    # Two frames that fit differ in what they take; which of them is called is not known then.
+    # Two matching frames differ in their parameters; which one is called is then not known.
     frames = {compile_id.partition("/")[0] for compile_id in ids}
     line = _line(code, part.index)
     if len(frames) != 1:
@@ -154,12 +153,12 @@ def _goes_on(code: Code, at: Part, resume: Code) -> bool:
 
 
 def _is_alike(old: Part, new: Part) -> bool:
-    """Compare all but numbers; torch gives a line to what has none."""
+    """Compare everything but numbers; torch assigns lines to instructions without one."""
     return old.opname == new.opname and (old.jumps or old.text == new.text) and old.line in (None, new.line)
 
 
 def resume_point(code: Code) -> int | None:
-    """Give the instruction that a resume function's own start jumps to; None for another function."""
+    """Return the instruction that a resume function's prologue jumps to; None for other functions."""
     if resumed(code.name)[1] is None:
         return None
     for instruction in code.instructions:
@@ -169,7 +168,7 @@ def resume_point(code: Code) -> int | None:
 
 
 def _line(code: Code, at: int) -> int | None:
-    """Skip what only drops the result of the statement that broke."""
+    """Skip instructions that only drop the result of the statement that broke."""
     while at + 1 < len(code.instructions) and code.instructions[at].opname in _MOVES and goes_on(code.instructions[at]):
         at += 1
     return code.instructions[at].line
@@ -181,7 +180,7 @@ def _arguments(code: Code) -> tuple[str, ...]:
 
 
 def old_begin(code: Code) -> int:
-    """Give where the old instructions begin in a resume function, after the start that torch put before them."""
+    """Return where the old instructions begin in a resume function, after torch's prologue."""
     starts = [at for at, each in enumerate(code.instructions) if each.opname == "RESUME"]
     begin = starts[1] if len(starts) > 1 else 0
     while begin and code.instructions[begin - 1].opname in ("MAKE_CELL", "COPY_FREE_VARS"):
@@ -190,7 +189,7 @@ def old_begin(code: Code) -> int:
 
 
 def resume_index(name: str, code: Code) -> int | None:
-    """Give the instruction of the old code that a resume function goes on with; None where it is not known."""
+    """Return the old instruction that a resume function continues with, or None if not known."""
     part = _resumed_part(name, code)
     return None if part is None else part.index
 
@@ -201,7 +200,7 @@ def _resumed_part(name: str, code: Code) -> Part | None:
 
 
 def called_resume(form: Form) -> str | Code | None:
-    """Give the global of a resume function: called as it is, or what makes it with its closure; 2.11 has its code."""
+    """Return the global of a resume function: the function itself or its factory with a closure; in 2.11, its code."""
     if isinstance(form, Function):
         return form.code if resume_point(form.code) is not None else None
     made = form.function if isinstance(form, Call) else form

@@ -1,4 +1,4 @@
-"""Explain the calls of resume functions: what they get, how torch packs it, and where they go on.
+"""Explain the calls of resume functions: their arguments, how torch packs them, and where they continue.
 
 Source: `create_call_resume_at` and `codegen_call_resume` (torch 2.11 and 2.13, _dynamo/symbolic_convert.py).
 """
@@ -17,7 +17,7 @@ _LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EX
 
 
 def _resumes(scene: Scene) -> Iterator[tuple[Step, str | Code, Value]]:
-    """Give the calls of resume functions, and the list of what they get."""
+    """Yield the calls of resume functions with their arguments."""
     for step, function, arguments in scene.free_calls():
         name = called_resume(function.form)
         if name is not None and step.instruction.opname == "CALL_FUNCTION_EX" and arguments:
@@ -25,10 +25,10 @@ def _resumes(scene: Scene) -> Iterator[tuple[Step, str | Code, Value]]:
 
 
 def claim_values(scene: Scene) -> None:
-    """Claim what the values for a resume function are made by, each by itself."""
+    """Claim the producers of each value for a resume function."""
     for step, name, values in _resumes(scene):
         resume = resume_of(name, scene.before, scene.codes)
-        # The first two are torch's own lists.
+        # The first two are torch's lists.
         items = step.lists.get(values.form.number, ())[2:] if isinstance(values.form, ListOf) else ()
         names = resume.arguments if len(resume.arguments) == len(items) else ("",) * len(items)
         for item, name_ in zip(items, names, strict=True):
@@ -37,15 +37,15 @@ def claim_values(scene: Scene) -> None:
 
 def _pass(scene: Scene, value: Value, name: str, step: Step) -> None:
     text = written(value.form, step.lists)
-    told = f"{name} = {text}" if name not in ("", text) else text
+    text = f"{name} = {text}" if name not in ("", text) else text
     kind = PieceKind.PASS if output_number(value.form) is None else PieceKind.OUTPUT
     if isinstance(value.form, ListOf) and not name:
         return
-    scene.claims.tree(value, Role(kind, f"for the resume function: {told}"))
+    scene.claims.tree(value, Role(kind, f"for the resume function: {text}"))
 
 
 def claim_calls(scene: Scene) -> None:
-    """Claim the calls of resume functions, and what packs their values."""
+    """Claim the calls of resume functions and the packing of their values."""
     for step, name, values in list(_resumes(scene)):
         role = _resume_role(scene, resume_of(name, scene.before, scene.codes))
         scene.claims.claim(step.index, role)
@@ -59,14 +59,14 @@ def claim_calls(scene: Scene) -> None:
 def _resume_role(scene: Scene, resume: Resume) -> Role:
     line = f" at line {resume.line}" if resume.line is not None else ""
     ids = ", ".join(resume.ids)
-    how = f"compiled as {ids}" if ids else "which this run did not compile: never reached, or left in eager"
+    how = f"compiled as {ids}" if ids else "which this run did not compile: never reached, or runs eagerly"
     text = f"goes on in {resumed(scene.before.name)[0]}{line}, in a resume function, {how}; returns what it returns"
     return Role(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
 
 
 def claim_boxed(scene: Scene) -> None:
-    """Claim what empties the list that a resume function got its values in, so that it does not keep them alive."""
-    role = Role(PieceKind.FRAME, "empties the list in which this resume function got its values")
+    """Claim the code that empties a resume function's list of values, so that the list does not keep them alive."""
+    role = Role(PieceKind.FRAME, "empties the list that passed the values to this resume function")
     for step in scene.free():
         stores = step.instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
         if stores and root_of(step.taken[1].form) == Name("local", BOXED):
@@ -74,7 +74,7 @@ def claim_boxed(scene: Scene) -> None:
 
 
 def claim_lists(scene: Scene) -> None:
-    """Claim what works on lists that torch made, and what drops one."""
+    """Claim work on torch's lists, including dropping them."""
     for step in scene.free():
         name = step.instruction.opname
         on_a_list = name == "LIST_APPEND" or any(isinstance(value.form, ListOf) for value in step.taken)

@@ -153,7 +153,7 @@ def is_path(form: Form) -> bool:
 
 
 def root_of(form: Form) -> Name | None:
-    """Give the variable that a path begins at."""
+    """Return the variable that a path begins at."""
     while isinstance(form, Attribute | Item):
         form = form.of
     return form if isinstance(form, Name) else None

@@ -59,7 +59,7 @@ def _item(move: Move, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
 
 
 def _within(move: Move, of: Form, key: Form) -> int | slice | None:
-    """Give the position in a list that is known; None for any other."""
+    """Return the position in a list that is known; None for any other."""
     if not isinstance(of, ListOf):
         return None
     length = len(move.state.lists.get(of.number, ()))

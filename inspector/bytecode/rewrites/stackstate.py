@@ -30,12 +30,12 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def text_of(value: Value) -> str:
-    """Give the repr of a constant; empty for any other value."""
+    """Return the repr of a constant; empty for any other value."""
     return value.form.text if isinstance(value.form, Constant) else ""
 
 
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
-    """Give the arguments of `f(*a, **b)` one by one where `a` and `b` are made here, and the names of the last ones.
+    """Return the arguments of `f(*a, **b)` one by one where `a` and `b` are made here, and the names of the last ones.
 
     `index` is that of the call: it makes the values that stand for what stays as it is.
     """

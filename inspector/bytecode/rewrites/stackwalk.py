@@ -90,7 +90,7 @@ def walked(code: Code) -> dict[int, Step]:
 
 
 def _elsewhere(code: Code, index: int, before: State, after: State) -> Iterator[tuple[int, State]]:
-    """Give where else an instruction may lead: its target, and what catches an exception of it."""
+    """Return where else an instruction may lead: its target, and what catches an exception of it."""
     instruction = code.instructions[index]
     if instruction.target is not None:
         yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
@@ -128,5 +128,5 @@ def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None
 
 
 def called_by(step: Step) -> tuple[Value, tuple[Value, ...]] | None:
-    """Give the function and the arguments of a call; None for any other instruction."""
+    """Return the function and the arguments of a call; None for any other instruction."""
     return called(step.taken) if step.instruction.opname in _CALLS and len(step.taken) > 1 else None

@@ -1,1 +1,1 @@
-"""The captures that a check needs: which, in which order, several at once, within memory. Start in `jobs.py`."""
+"""The captures of a check: which, in which order, in parallel within memory. Start in `jobs.py`."""

@@ -1,4 +1,4 @@
-"""Logs that TORCH_TRACE made elsewhere, as jobs of a gate: one for each rank, or each process."""
+"""Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check: one for each rank or process."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,18 +11,18 @@ from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.order import Options
 
 _RANK = re.compile(r"_rank_(\d+)_")
-"""In a log's name (torch/_logging/_internal.py, `LazyTraceHandler`, 2.11 to 2.13)."""
+"""The rank in a log's name (torch/_logging/_internal.py, `LazyTraceHandler`, 2.11 to 2.13)."""
 
 
 def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
-    """Read each log; the lock knows all of them as one job, `name`, for ranks run one program.
+    """Read each log; the lock has them all as one job, `name`, because ranks run the same program.
 
     Raises:
         RunError: there is no log.
     """
     logs = sorted(path.glob("*.log")) if path.is_dir() else [path]
     if not path.exists() or not logs:
-        raise RunError(f"{path} holds no trace log", "name the folder that TORCH_TRACE named, or one of its logs")
+        raise RunError(f"{path} has no trace log", "name the TORCH_TRACE folder, or one of its logs")
     known = JobKey(name, target=TRACE)
     for log, label in zip(logs, labels(logs), strict=True):
         key = JobKey(name, label, TRACE) if label else known
@@ -30,7 +30,7 @@ def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
 
 
 def labels(logs: Iterable[Path]) -> list[str]:
-    """Name logs by their ranks; several of one rank, or of none, also by number; the only one needs no name."""
+    """Name logs by rank, and by number if several share a rank or have none; a single log needs no name."""
     ranks = [f"rank {match[1]}" if (match := _RANK.search(log.name)) else "process" for log in logs]
     if ranks == ["process"]:
         return [""]

@@ -1,4 +1,4 @@
-"""From a policy to the captures that a check makes: models, each in its scenarios and for its targets."""
+"""Expand a policy to the captures of a check: models, each in its scenarios and for its targets."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ from ctrace.inspector.runs.order import Options
 from ctrace.inspector.runs.target import resolve
 
 _OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}
-"""Counts that are only known where code is emitted."""
+"""Counts that need generated code."""
 
 Wrong = tuple[JobKey, CtraceError]
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What a check is to run, and what of the policy cannot be run; in the policy's order, files of a glob sorted."""
+    """The jobs of a check, and entries of the policy that cannot run; in the policy's order, files of a glob sorted."""
 
     jobs: tuple[Job, ...] = ()
     wrong: tuple[Wrong, ...] = ()
 
 
 def jobs_of(policy: Policy, root: Path, wanted: Sequence[str] = ()) -> Jobs:
-    """Make the jobs of a policy whose folder is `root`: of all its models, or of those that are `wanted`.
+    """Return the jobs of a policy in the folder `root`, for all its models or for those in `wanted`.
 
-    What is wanted is relative to the working directory. What the policy does not name has the policy's defaults.
+    Paths in `wanted` are relative to the working directory. Models that the policy does not name get its defaults.
     """
     ruled: dict[str, tuple[Named, ModelRule]] = {}
     wrong: list[Wrong] = []
@@ -68,7 +68,7 @@ def _wanted(
 
 
 def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong: list[Wrong]) -> None:
-    """Make the jobs of one model; one that cannot be run is wrong once, and not in each scenario."""
+    """Return the jobs of one model; a model that cannot run is reported once, not for each scenario."""
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
     made = []
@@ -99,9 +99,9 @@ def _where(policy: Policy, rule: ModelRule) -> str:
 
 
 def _asked(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
-    """Ask for no more than the limits need: a backend that is named, or built, is asked for itself.
+    """Reduce options to what the limits need: with an explicit backend or `build`, keep them.
 
-    Where all of Inductor runs, all of its guards are seen, whatever the policy says.
+    If all of Inductor runs, its guards are always recorded, whatever the policy says.
     """
     gpu = None if target == CPU else target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)

@@ -1,7 +1,7 @@
-"""What of this machine a check may use: cores and memory, also inside a container.
+"""The cores and memory that a check may use, including inside a container.
 
-Control groups limit both: https://docs.kernel.org/admin-guide/cgroup-v2.html (`cpu.max`, `memory.max`), and v1, where
-the files of memory lie below `memory/` and are called otherwise.
+Control groups limit both: https://docs.kernel.org/admin-guide/cgroup-v2.html (`cpu.max`, `memory.max`), and v1, which
+has its memory files below `memory/` under other names.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 _SYSTEM = Path("/")
 _NO_LIMIT = 1 << 60
-"""Version 1 writes a number near 2**63 where there is no limit."""
+"""Version 1 reports no limit as a number near 2**63."""
 
 
 def cores(system: Path = _SYSTEM) -> int:
@@ -24,7 +24,7 @@ def cores(system: Path = _SYSTEM) -> int:
 
 
 def memory(system: Path = _SYSTEM) -> int:
-    """Give the bytes of memory that are free for this process; where the system does not tell, all that there are."""
+    """Return the free memory for this process in bytes; the total memory if the system does not report it."""
     free = [*_whole(system), *_of_groups(system)]
     if free:
         return min(free)
@@ -38,7 +38,7 @@ def _whole(system: Path) -> Iterator[int]:
 
 
 def _of_groups(system: Path) -> Iterator[int]:
-    """Give what each control group leaves; pages of files that were not used of late can be had any time."""
+    """Yield the memory that each control group leaves; inactive file pages count as free."""
     for folder in _groups(system, ""):
         yield from _left(folder, "memory.max", "memory.current", "inactive_file")
     for folder in _groups(system, "memory"):
@@ -54,9 +54,9 @@ def _left(folder: Path, limit: str, used: str, idle: str) -> Iterator[int]:
 
 
 def _groups(system: Path, controller: str) -> Iterator[Path]:
-    """Give this process's control group of one controller and those above it; of version 2 where that is empty.
+    """Yield this process's control group for a controller and its parents; an empty controller means version 2.
 
-    A container may not see its own path; then the folder at the top is its own.
+    A container may not see its own path; then the top folder is its own.
     """
     mount = system / "sys/fs/cgroup" / controller
     for line in _text(system / "proc/self/cgroup").splitlines():

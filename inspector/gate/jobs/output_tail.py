@@ -1,4 +1,4 @@
-"""What the program of one capture writes: into a file of bounded length, and its last lines at hand."""
+"""Save the output of one capture's program to a file of limited size, and keep its last lines."""
 
 import os
 import threading
@@ -16,7 +16,7 @@ _LINES, _LONG = 15, 300
 
 
 class Said:
-    """Takes what the child process writes to `sink`."""
+    """Receives what the child process writes to `sink`."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
@@ -30,10 +30,10 @@ class Said:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Read in the block, and what is left at its end.
+        """Read the output during the block, and the rest at its end.
 
         Raises:
-            SetupError: the system starts no thread.
+            SetupError: the system cannot start a thread.
         """
         try:
             self._pump.start()
@@ -45,13 +45,15 @@ class Said:
             yield
         finally:
             self.sink.close()
-            self._pump.join(timeout=1.0)  # what may not be killed, such as another user's process, may hold the pipe
+            self._pump.join(
+                timeout=1.0
+            )  # a process that cannot be killed, such as another user's, may keep the pipe open
 
     def last_lines(self) -> str:
-        """Give the last lines, cut where they are long."""
+        """Return the last lines, shortened."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         if len(self._tail) == _TAIL and len(lines) > 1:
-            lines = lines[1:]  # the first is not whole
+            lines = lines[1:]  # the first line is incomplete
         return "\n".join(line[:_LONG] for line in lines[-_LINES:])
 
     def _read(self) -> None:
@@ -76,5 +78,5 @@ class Said:
         try:
             self._file = self._file or (self._child.run.folder / FILE).open("wb", buffering=0)
             self._file.write(chunk)
-        except OSError:  # a full disk: the program must not wait for a reader that is gone
+        except OSError:  # full disk: keep reading, or the program would block
             self._is_full = True

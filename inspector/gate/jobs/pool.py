@@ -1,7 +1,4 @@
-"""Run the jobs of a check, several at a time, each in a child process that can hang or crash without the others.
-
-Which job fits into memory beside those that run.
-"""
+"""Run the jobs of a check in parallel, as memory allows, each in a child process that may hang or crash alone."""
 
 import os
 import queue
@@ -29,31 +26,31 @@ if TYPE_CHECKING:
 
 
 _GUESS = 1 << 30
-"""Bytes that a job is thought to need while none has ended; a process with torch and a small model holds half of it."""
+"""Estimated bytes of a job until one has finished; a process with torch and a small model needs half of it."""
 
 
 class Room:
-    """Knows what jobs need of a budget of bytes, from those that ended."""
+    """Estimates the memory of jobs from finished ones, to stay within a budget of bytes."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._of_model: dict[str, int] = {}
 
     def fitting(self, waiting: Iterable[Job], running: Sequence[tuple[Job, int]]) -> Job | None:
-        """Give the first job that fits beside those that run, of which it is known what they hold; with none, any."""
+        """Return the first job that fits next to the running ones; if none is running, any job fits."""
         if not running:
             return next(iter(waiting), None)
         taken = sum(max(self._need(job), held) for job, held in running)
         return next((job for job in waiting if taken + self._need(job) <= self._budget), None)
 
     def learn(self, job: Job, peak: int) -> None:
-        """Take note of what a job held at most; 0: that was not measured."""
+        """Record the peak memory of a job; 0 if it was not measured."""
         model = job.key.model
         if peak:
             self._of_model[model] = max(peak, self._of_model.get(model, 0))
 
     def _need(self, job: Job) -> int:
-        """Go by the same model, or else by what is usual."""
+        """Estimate by the same model, else by the usual peak."""
         known = self._of_model.get(job.key.model)
         if known is not None:
             return known
@@ -62,18 +59,18 @@ class Room:
 
 STARTED = "started"
 ENDED = "ended"
-"""What `observe` hears of a job first and last."""
+"""The first and last event of a job for `observe`."""
 _SHARE = 0.8
-"""Part of the free memory that a check takes."""
+"""Share of the free memory that a check uses."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ENDING_SECONDS = 2.0
 
 
 class Captures(Protocol):
-    """What runs one job; see `run.capture`."""
+    """Runs one job; see `runs.capture`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Session":
-        """Run a target and give its Session."""
+        """Run a target and return its Session."""
         ...
 
 
@@ -87,16 +84,16 @@ def run_jobs(
     observe: Callable[[Job, str], None] = lambda _job, _what: None,
     captures: Captures = capture,
 ) -> Iterator[Ran]:
-    """Run jobs and give each as it ends: at most `at_a_time`, by default as many as there are cores.
+    """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
-    No more run than are thought to fit into `memory` bytes, by default most of what is free; one always runs. `observe`
-    is called by whoever asks for the next result. Where that is interrupted, or wants no more, all jobs are killed.
+    Parallel jobs must fit into `memory` bytes by estimate, by default most of the free memory; one job always runs.
+    `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
     """
     waiting = deque(jobs)
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
     room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
-    roomy = store.keeping(KEEP + len(waiting))  # a check must not push its own runs out
+    roomy = store.keeping(KEEP + len(waiting))  # a check must not prune its own runs
     share = cores // most
     crew = _Crew(roomy, owned, _threads(share, cores), _cores(share, cores), captures)
     try:
@@ -114,7 +111,7 @@ def run_jobs(
 
 
 def _threads(share: int, cores: int) -> dict[str, str]:
-    """Give each child its share of the cores, but what the user set himself."""
+    """Limit each child to its share of the cores, unless the user set a limit."""
     if share >= cores:
         return {}
     return {name: str(max(share, 1)) for name in _THREADS if name not in os.environ}
@@ -126,7 +123,7 @@ def _cores(share: int, cores: int) -> int | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Running:
-    """A job under way."""
+    """A running job."""
 
     job: Job
     child: ChildProcess
@@ -135,13 +132,13 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class _Broke:
-    """A bug of ours, met in another thread."""
+    """A bug in ctrace, caught in another thread."""
 
     error: BaseException
 
 
 class _Crew:
-    """One thread for each job that runs; what came of each comes through a queue."""
+    """One thread for each running job; results come through a queue."""
 
     def __init__(
         self,
@@ -169,7 +166,7 @@ class _Crew:
             self._ended.put(Ran(job, None, cannot_start(error)))
 
     def next_ended(self) -> tuple[Ran, int]:
-        """Wait until a job has ended; also give the bytes that it took, 0 where that was not measured."""
+        """Wait for a job to end; return it with its peak memory, 0 if that was not measured."""
         match self._ended.get():
             case _Broke(error):
                 raise error
@@ -179,11 +176,11 @@ class _Crew:
                 return ran, ended.child.peak
 
     def taken(self) -> list[tuple[Job, int]]:
-        """Give what runs, with the bytes that each has held at most so far."""
+        """Return the running jobs with their peak memory so far."""
         return [(each.job, each.child.peak) for each in self.running]
 
     def end(self) -> None:
-        """Kill what still runs, and wait until it is gone."""
+        """Kill the running jobs, and wait until they are gone."""
         for each in self.running:
             each.child.end()
         deadline = time.monotonic() + _ENDING_SECONDS

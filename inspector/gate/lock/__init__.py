@@ -1,4 +1,4 @@
-"""`ctrace.lock`: what models compiled to when it was written, and which finding of today is which of then.
+"""`ctrace.lock`: how models compiled when it was written, and how findings of today match it.
 
 Start in `matching.py`.
 """

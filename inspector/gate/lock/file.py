@@ -1,4 +1,4 @@
-"""`ctrace.lock`: one record a line, sorted and apart, so that git merges what two branches add."""
+"""`ctrace.lock`: one record per line, sorted and separated, so that git can merge two branches."""
 
 import os
 import re
@@ -23,16 +23,16 @@ _OF_FORMAT = re.compile(rf"#\s*{re.escape(NAME)} ([0-9]+)\b")
 _SECTION = re.compile(r"\[torch ([0-9]{1,6}\.[0-9]{1,6})\]")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
 _LARGEST = 1 << 26
-"""Bytes of a file that is read."""
-_TAKE_OUT = "take the line out and run ctrace check --update, or take the file from git again"
-_TAKE_AGAIN = "take the file from git again, or remove it and run ctrace check --update"
+"""Maximum size of a file in bytes."""
+_TAKE_OUT = "remove the line and run ctrace check --update, or restore the file from git"
+_TAKE_AGAIN = "restore the file from git, or remove it and run ctrace check --update"
 
 
 def load_lock(path: Path) -> Lock:
-    """Read a lock; a file that is not there is one that knows nothing.
+    """Read a lock; a missing file is an empty lock.
 
     Raises:
-        LockError: it cannot be read, or something in it is wrong.
+        LockError: it cannot be read, or it is invalid.
     """
     try:
         check_regular(path)
@@ -48,16 +48,16 @@ def load_lock(path: Path) -> Lock:
 
 
 def parse_lock(text: str, file: str, shown: str | None = None) -> Lock:
-    """Read the text of a lock; `shown` is how messages name the file.
+    """Parse the text of a lock; `shown` is the file's name in messages.
 
     Raises:
-        LockError: something in it is wrong; it names the line.
+        LockError: it is invalid; the message names the line.
     """
     return Lock(_Reader(shown or file).read(text), file)
 
 
 def lock_text(lock: Lock) -> str:
-    """Write a lock as text; the same lock is the same text, in whatever order it was put together."""
+    """Return a lock as text; equal locks have equal text, in any order of construction."""
     parts = ["\n".join(_HEADER)]
     for version in sorted(lock.sections, key=_as_numbers):
         parts += [f"[torch {version}]", *_lines(lock.sections[version])]
@@ -78,10 +78,10 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @contextmanager
 def writing_lock(path: Path, say: Callable[[str], None] = lambda _text: None) -> Iterator[Lock]:
-    """Read the lock as it is now, for a block that writes what becomes of it; other processes wait until then.
+    """Read the current lock for a block that updates it; other processes wait until the block ends.
 
     Raises:
-        LockError: it cannot be read, or something in it is wrong.
+        LockError: it cannot be read, or it is invalid.
     """
     with locked(Path(os.path.realpath(path)), say):
         yield load_lock(path)
@@ -89,7 +89,7 @@ def writing_lock(path: Path, say: Callable[[str], None] = lambda _text: None) ->
 
 def _unusable(path: Path, verb: str, error: Exception) -> LockError:
     why = getattr(error, "strerror", None) or type(error).__name__
-    return LockError(f"{named(path)} cannot be {verb}: {why}", "see to it that it is a file of yours, or name another")
+    return LockError(f"{named(path)} cannot be {verb}: {why}", "make sure that it is a file you own, or name another")
 
 
 def _decoded(data: bytes, shown: str) -> str:
@@ -97,7 +97,7 @@ def _decoded(data: bytes, shown: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise LockError(f"{shown}, line {line}: it is no text in UTF-8", _TAKE_AGAIN) from None
+        raise LockError(f"{shown}, line {line}: not UTF-8 text", _TAKE_AGAIN) from None
 
 
 def _as_numbers(version: str) -> tuple[tuple[int, ...], str]:
@@ -112,7 +112,7 @@ def _lines(section: Mapping[JobKey, Baseline]) -> Iterator[str]:
 
 
 class _Reader:
-    """Puts a lock together from its lines."""
+    """Builds a lock from its lines."""
 
     def __init__(self, shown: str) -> None:
         self._shown = shown
@@ -120,7 +120,7 @@ class _Reader:
         self._section: str | None = None
 
     def read(self, text: str) -> dict[str, dict[JobKey, Baseline]]:
-        """Read all lines; only a line feed ends one."""
+        """Read all lines; only a line feed ends a line."""
         for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
             self._take(line.strip(), number)
         return {version: _jobs([record for record, _ in found.values()]) for version, found in self._sections.items()}
@@ -130,7 +130,7 @@ class _Reader:
             self._check_format(line, number)
         elif _CONFLICT.match(line):
             todo = "resolve the conflict, or take one side and run ctrace check --update"
-            raise self._wrong(number, "git left a conflict here", todo)
+            raise self._wrong(number, "a git merge conflict", todo)
         elif line.startswith("["):
             self._begin(line, number)
         elif line:
@@ -139,13 +139,13 @@ class _Reader:
     def _check_format(self, line: str, number: int) -> None:
         found = _OF_FORMAT.match(line)
         if found is not None and found[1].lstrip("0") != str(_FORMAT):
-            what = f"this ctrace knows format {_FORMAT} of a lock, and this is another"
+            what = f"this ctrace reads lock format {_FORMAT}, but this is another format"
             raise self._wrong(number, what, "update ctrace: pip install -U ctrace")
 
     def _begin(self, line: str, number: int) -> None:
         found = _SECTION.fullmatch(line)
         if found is None:
-            raise self._wrong(number, "this begins no section", f"write it as [torch 2.13], or {_TAKE_OUT}")
+            raise self._wrong(number, "this is not a section header", f"write it as [torch 2.13], or {_TAKE_OUT}")
         self._section = found[1]
         self._sections.setdefault(found[1], {})
 
@@ -155,12 +155,12 @@ class _Reader:
         except ValueError as error:
             raise self._wrong(number, str(error), _TAKE_OUT) from None
         if self._section is None:
-            what = "this record stands before any [torch ...] line"
+            what = "this record comes before any [torch ...] line"
             raise self._wrong(number, what, f"put the line of its torch version back, or {_TAKE_OUT}")
         kept, first = self._sections[self._section].setdefault(record.key, (record, number))
         if kept != record:
-            what = f"this says of the same something else than line {first}"
-            raise self._wrong(number, what, "take one of the two out, and run ctrace check --update")
+            what = f"this contradicts line {first}"
+            raise self._wrong(number, what, "remove one of the two, and run ctrace check --update")
 
     def _wrong(self, number: int, what: str, todo: str) -> LockError:
         return LockError(f"{self._shown}, line {number}: {what}", todo)

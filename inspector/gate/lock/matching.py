@@ -1,4 +1,4 @@
-"""Which sites of a run are those that the lock knows, though code was moved, renamed, reformatted or edited."""
+"""Match the sites of a run to those of the lock, even if code was moved, renamed, reformatted or edited."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
@@ -10,7 +10,7 @@ from ctrace.inspector.gate.model import Known, Site, SiteKey, SiteKind
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Sites of a run beside those of the lock."""
+    """Sites of a run, matched to those of the lock."""
 
     pairs: tuple[tuple[Site, Known], ...]
     new: tuple[Site, ...]
@@ -18,10 +18,9 @@ class Matched:
 
 
 def matched(sites: Iterable[Site], known: Iterable[Known]) -> Matched:
-    """Pair each site with one of the lock: the same; else one moved or renamed; else one of the same function.
+    """Pair each site with one of the lock: the same, else one that was moved or renamed, else one of the same function.
 
-    A site that was edited counts as the one that was there, if the causes and the function are the same: there are no
-    more of them than before.
+    An edited site counts as the old one if causes and function are the same: there are no more of them than before.
     """
     new, gone, pairs = list(sites), list(known), []
     for same in (_exactly, _but_moved, _but_renamed, _but_edited):
@@ -40,7 +39,7 @@ def _but_moved(key: SiteKey) -> Hashable:
 
 def _but_renamed(key: SiteKey) -> Hashable:
     if key.kind is SiteKind.RECOMPILE:
-        # A decorator takes the place of the function that is compiled, and its arguments that of the function's own.
+        # A decorator replaces the compiled function, and its arguments replace the function's arguments.
         return key.kind, key.causes, put_aside_roots(key.text)
     return key.kind, key.causes, key.owner, put_aside_names(key.text)
 
@@ -52,9 +51,9 @@ def _but_edited(key: SiteKey) -> Hashable:
 def _paired(
     sites: list[Site], known: list[Known], same: Callable[[SiteKey], Hashable]
 ) -> tuple[list[tuple[Site, Known]], list[Site], list[Known]]:
-    """Pair in the order in which both are; what is left over keeps it too.
+    """Pair sites in order; the rest keeps its order too.
 
-    So a lock that knows less never lets more pass: each site finds what it found before, or less.
+    So a lock with fewer sites never lets more pass: each site finds the same match as before, or none.
     """
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for at, each in enumerate(known):

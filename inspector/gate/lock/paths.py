@@ -1,4 +1,4 @@
-"""One name for a file on every machine: relative to the project, or to where packages are installed."""
+"""Name files the same on every machine: relative to the project, or to where packages are installed."""
 
 import posixpath
 import re
@@ -10,12 +10,12 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def relative_path(file: str, root: Path, prefixes: Mapping[str, str]) -> str:
-    """Name a file below a folder of libraries or `root`; one of another machine by its end that is below `root`."""
+    """Return a path relative to a library folder or `root`; for another machine's file, the part below `root`."""
     text = _plain(file)
     homes = [f"{home}/" for home in dict.fromkeys((root.as_posix(), root.resolve().as_posix()))]
     mine = next((home for home in homes if text.startswith(home)), "")
     packages = _PACKAGES.match(text)
-    if packages and len(packages[0]) > len(mine):  # also those of an environment in the project's folder
+    if packages and len(packages[0]) > len(mine):  # includes an environment in the project's folder
         return text[packages.end() :]
     if mine:
         return text.removeprefix(mine)
@@ -26,12 +26,12 @@ def relative_path(file: str, root: Path, prefixes: Mapping[str, str]) -> str:
 
 
 def _plain(file: str) -> str:
-    """Write a path with `/`, and without `.` and `..` in it."""
+    """Return a path with `/`, and without `.` and `..`."""
     return posixpath.normpath(file.replace("\\", "/")) if file else ""
 
 
 def _end_below(text: str, root: Path) -> str:
-    """Find the longest end of a path that is a file below `root`; else its last two parts, or all of a relative one."""
+    """Return the longest suffix that is a file below `root`; else the last two parts, or all of a relative path."""
     parts = PurePosixPath(text).parts
     is_absolute = bool(parts) and (parts[0].startswith("/") or _DRIVE.fullmatch(parts[0]) is not None)
     for at in range(is_absolute, len(parts)):
@@ -42,7 +42,7 @@ def _end_below(text: str, root: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is such a file; names come from logs, and may be longer than a file's can be."""
+    """Whether a file exists; names come from logs, and may be too long for a file."""
     try:
         return path.is_file()
     except OSError:

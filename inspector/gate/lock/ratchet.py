@@ -1,4 +1,4 @@
-"""What the lock becomes after a check: today's state, or only what is better than before."""
+"""Update the lock after a check: to today's state, or only with improvements."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,11 +12,11 @@ from ctrace.inspector.gate.verdict import Checked, Outcome
 
 
 def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
-    """Give the lock that holds what a check showed, in the sections of the versions of torch that it ran with.
+    """Return the lock with the results of a check, in the sections of the torch versions that it ran with.
 
-    A job that could not be judged keeps what the lock has of it. Sites that the policy allows are left to the policy.
-    With `only_improve` nothing gets looser: of a known job only what is better is written, of a new one only that
-    nothing holds it back, and a model that vanished stays, for a check that sees less of it is not better.
+    A job that could not be judged keeps its entry. Sites that the policy allows are not written. With `only_improve`,
+    nothing gets looser: a known job gets only improvements, a new job gets an entry only if it has no sites, and a
+    vanished model keeps its entry, since checking less is not an improvement.
     """
     ran = {each.state.torch for each in outcome.checked if each.state is not None}
     sections = {
@@ -33,7 +33,7 @@ def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
 
 
 def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) -> Iterator[tuple[JobKey, Baseline]]:
-    """Give the jobs of a section by the names that they have now, without those of models that vanished."""
+    """Return the jobs of a section by their current names, without vanished models."""
     names = {was.model: now.model for now, was in outcome.moved.items()}
     for job, known in jobs.items():
         if job.model in names:
@@ -43,7 +43,7 @@ def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) ->
 
 
 def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
-    """Give what each job showed; one of which a part could not be judged, as one rank of several, is not there."""
+    """Return the results of each job, without jobs that could not be judged in part, such as one rank of several."""
     every = list(checked)
     unknown = {each.known_as or each.job for each in every if not is_judged(each)}
     found: dict[tuple[str, JobKey], list[Baseline]] = {}
@@ -65,9 +65,9 @@ def _sorted(baseline: Baseline) -> Baseline:
 
 
 def _together(several: Iterable[Baseline]) -> Baseline:
-    """Let pass what any of several runs of one job showed, such as the ranks of a trace.
+    """Merge several runs of one job, such as the ranks of a trace, so that each of them passes.
 
-    Sites stay in their order, for in that order a check pairs them with those of the lock.
+    Sites keep their order, because a check pairs them with those of the lock in that order.
     """
     counts: dict[Count, int] = {}
     times: dict[SiteKey, int] = {}
@@ -80,7 +80,7 @@ def _together(several: Iterable[Baseline]) -> Baseline:
 
 
 def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
-    """Give what is no looser than before; None: nothing can be written."""
+    """Return a baseline that is no looser than before; None if nothing can be written."""
     if before is None:
         return None if now.sites or now.counts.get(Count.LIMIT_HITS) else now
     found = matched([Site(each.key, each.times) for each in now.sites], before.sites)

@@ -1,4 +1,4 @@
-"""One line of a lock: JSON that holds the counts of a job, or a site."""
+"""One line of a lock: JSON with the counts of a job, or a site."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,19 +18,19 @@ _DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one line says."""
+    """The content of one line."""
 
     job: JobKey
     holds: Counts | Known
 
     @property
     def key(self) -> tuple[JobKey, SiteKey | None]:
-        """Give what a lock says only one thing of."""
+        """Return the part that must be unique in a lock."""
         return self.job, self.holds.key if isinstance(self.holds, Known) else None
 
 
 def record_line(job: JobKey, holds: Counts | Known) -> str:
-    """Write a record; only what is seen on a screen is written as it is, so that no tool sees a line end in it."""
+    """Return a record as text; invisible characters are escaped, so that no tool sees a line end in it."""
     about = {"model": job.model, "scenario": job.scenario, "target": job.target}
     text = json.dumps({**about, **(_site(holds) if isinstance(holds, Known) else _counts(holds))}, ensure_ascii=False)
     return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
@@ -46,16 +46,16 @@ def _site(known: Known) -> dict[str, Any]:
 
 
 def read_record(line: str) -> Record:
-    """Read a record.
+    """Parse a record.
 
     Raises:
-        ValueError: it is none; the message says why, in words for the user.
+        ValueError: it is not a record; the message says why.
     """
     data = _parsed(line)
     job = JobKey(*(_text(data, key) for key in _JOB))
     kinds = [kind for kind in SiteKind if kind in data]
     if len(kinds) + ("counts" in data) != 1:
-        raise ValueError(f"a record holds one of counts, {', '.join(SiteKind)}")
+        raise ValueError(f"a record needs one of counts, {', '.join(SiteKind)}")
     if not kinds:
         _refuse_unknown(data, (*_JOB, "counts"))
         return Record(job, _read_counts(data["counts"]))
@@ -65,7 +65,7 @@ def read_record(line: str) -> Record:
 
 def _read_counts(data: object) -> Counts:
     if not isinstance(data, dict):
-        raise ValueError("counts is no table")  # noqa: TRY004 (of a text, not of a call)
+        raise ValueError("counts is not a table")  # noqa: TRY004 (of a text, not of a call)
     _refuse_unknown(data, tuple(Count))
     return {count: _number(data[count], count, 0) for count in Count if count in data}
 
@@ -73,7 +73,7 @@ def _read_counts(data: object) -> Counts:
 def _read_site(kind: SiteKind, data: Mapping[str, Any]) -> Known:
     causes, owner = data[kind], _text(data, "owner")
     if not isinstance(causes, list) or not all(isinstance(each, str) for each in causes):
-        raise ValueError(f"{kind} is no list of texts")
+        raise ValueError(f"{kind} is not a list of texts")
     if owner not in tuple(Owner):
         raise ValueError(f"there is no owner {shown(owner)}: {near(owner, Owner)}")
     key = SiteKey(kind, tuple(causes), Owner(owner), _text(data, "place"), _text(data, "text"))
@@ -84,9 +84,9 @@ def _parsed(line: str) -> dict[str, Any]:
     try:
         data = json.loads(line, object_pairs_hook=_once, parse_int=_whole)
     except (json.JSONDecodeError, RecursionError):
-        raise ValueError("this is neither a record in JSON nor a [torch ...] line") from None
+        raise ValueError("this is neither a JSON record nor a [torch ...] line") from None
     if not isinstance(data, dict):
-        raise ValueError("a record is a table in JSON")  # noqa: TRY004 (of a text, not of a call)
+        raise ValueError("a record must be a JSON object")  # noqa: TRY004 (of a text, not of a call)
     return data
 
 
@@ -100,7 +100,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{shown(key)} is there twice")
+            raise ValueError(f"{shown(key)} is defined twice")
         found[key] = value
     return found
 
@@ -109,17 +109,17 @@ def _refuse_unknown(data: Iterable[str], known: Iterable[str]) -> None:
     names = tuple(known)
     for key in data:
         if key not in names:
-            raise ValueError(f"a record knows no {shown(key) or 'key without a name'}: {near(key, names)}")
+            raise ValueError(f"unknown key {shown(key) or 'without a name'}: {near(key, names)}")
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:
     value = data.get(key)
     if not isinstance(value, str):
-        raise ValueError(f"{key} is no text" if key in data else f"the record has no {key}")  # noqa: TRY004 (as above)
+        raise ValueError(f"{key} is not a text" if key in data else f"the record has no {key}")  # noqa: TRY004 (as above)
     return value
 
 
 def _number(value: object, what: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{what} is no whole number of {least} or more")
+        raise ValueError(f"{what} is not a whole number of {least} or more")
     return value

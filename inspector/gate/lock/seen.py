@@ -1,4 +1,4 @@
-"""The lock as tests see it: what they may show, and what they showed, gathered over processes and written once."""
+"""The lock for tests: collect results over processes, and write the file once."""
 
 import json
 from functools import cached_property
@@ -9,12 +9,12 @@ from ctrace.inspector.gate.model import Baseline, JobKey, Lock
 
 
 class LockOfTests:
-    """The lock's file, and what the tests of this session showed."""
+    """The lock's file, and the results of this session's tests."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
         self.unknown: set[str] = set()
-        """Checks that the lock does not know."""
+        """Checks that are not in the lock."""
         self._root = root
         self._seen: dict[str, dict[JobKey, Baseline]] = {}
 
@@ -23,32 +23,32 @@ class LockOfTests:
         """Read the lock, once.
 
         Raises:
-            LockError: it cannot be read, or something in it is wrong.
+            LockError: it cannot be read, or it is invalid.
         """
         return load_lock(self.path)
 
     def keep(self, shown: Lock) -> None:
-        """Take note of what checks showed."""
+        """Record the results of checks."""
         for torch, jobs in shown.sections.items():
             self._seen.setdefault(torch, {}).update(jobs)
 
     @property
     def kept(self) -> int:
-        """Count the checks that are to be written down."""
+        """Return the number of checks to write."""
         return sum(map(len, self._seen.values()))
 
     def to_text(self) -> str:
-        """Write what this process saw, for the one that writes the file."""
+        """Return this process's results as text, for the process that writes the file."""
         return json.dumps({"seen": lock_text(Lock(self._seen)), "unknown": sorted(self.unknown)})
 
     def take(self, text: str) -> None:
-        """Add what `to_text` wrote in another process."""
+        """Add the results that `to_text` returned in another process."""
         data = json.loads(text)
         self.keep(parse_lock(data["seen"], str(self.path)))
         self.unknown.update(data["unknown"])
 
     def write(self) -> bool:
-        """Put what was kept into the file, and forget tests whose file is gone; give whether that changed anything.
+        """Write the results to the file, and remove tests whose file is gone; return whether the lock changed.
 
         Raises:
             LockError: it cannot be read or written.

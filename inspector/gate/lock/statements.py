@@ -1,4 +1,4 @@
-"""What a line of source is, whatever its number and layout: the qualified name around it, and the statement's text."""
+"""Identify a source line independently of its number and layout: by its qualified name and its statement."""
 
 import ast
 import builtins
@@ -16,15 +16,15 @@ Span = tuple[int, int] | None
 
 
 def qualified_name(listings: Mapping[str, str], file: str, line: int, otherwise: str) -> str:
-    """Name the function around a line, as `Class.method`; `otherwise` where the source is not known or has none."""
+    """Return the function around a line, as `Class.method`; `otherwise` if the source is unknown or has no function."""
     names = [node.name for node in _around(listings.get(file, ""), line) if isinstance(node, _Named)]
     return ".".join(names) or otherwise
 
 
 def statement(listings: Mapping[str, str], file: str, line: int, otherwise: str, span: Span = None) -> str:
-    """Write the statement at a line, and columns of it, in one spelling, of a compound one its head.
+    """Return the normalized statement at a line and columns; for a compound statement, its head.
 
-    Where the source of the file is not known, it is `otherwise`, the line's own text.
+    Without the file's source, return `otherwise`, the text of the line.
     """
     node = _statement(listings.get(file, ""), line, span) or _alone(otherwise)
     try:
@@ -34,16 +34,16 @@ def statement(listings: Mapping[str, str], file: str, line: int, otherwise: str,
 
 
 def start_of(listings: Mapping[str, str], file: str, line: int, span: Span = None) -> tuple[int, int]:
-    """Say where the statement at a line begins, as line and column; it is the line itself where that is not known."""
+    """Return line and column where the statement at a line begins; the line itself if that is not known."""
     node = _statement(listings.get(file, ""), line, span)
     return (node.lineno, node.col_offset) if node else (line, 0)
 
 
 def put_aside_names(text: str) -> str:
-    """Write what a statement computes with its names numbered, so that it stays the same when they change.
+    """Return a statement's expression with numbered names, so that renaming does not change it.
 
-    Attributes and builtins keep their names. What becomes of the value, assigned or returned, is left out: code that
-    moves into a function of its own returns what it assigned before.
+    Attributes and builtins keep their names. Assignment or return of the value is left out: code that moves into a
+    separate function returns what it assigned before.
     """
     if text.startswith(("def ", "class ")):
         return text.partition(" ")[0]
@@ -57,9 +57,9 @@ def put_aside_names(text: str) -> str:
 
 
 def put_aside_roots(text: str) -> str:
-    """Write values, apart by commas, so that they stay the same by whatever name, or item of one, they are reached.
+    """Return values, separated by commas, independently of the name or item through which code reaches them.
 
-    `self.calls`, `given[0].calls` and `named["model"].calls` are one: a wrapper that takes `*given` changes nothing.
+    `self.calls`, `given[0].calls` and `named["model"].calls` are equal: a wrapper that takes `*given` changes nothing.
     """
     node = _alone(text)
     if not isinstance(node, ast.Expr):
@@ -72,7 +72,7 @@ def put_aside_roots(text: str) -> str:
 
 
 class _Roots(ast.NodeTransformer):
-    """Replaces an item of a name by the name."""
+    """Replaces an item of a name with the name."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -107,19 +107,19 @@ def _head(node: ast.stmt) -> str:
 
 
 def _alone(text: str) -> ast.stmt | None:
-    """Parse a line by itself; it may be the head of a block."""
+    """Parse a single line, which may be the head of a block."""
     tree = parsed(as_program(text))
     return tree.body[0] if tree is not None and len(tree.body) == 1 else None
 
 
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
-    """Find the innermost statement of a line; of several in it, the one that the columns are in."""
+    """Find the innermost statement of a line; of several, the one that contains the columns."""
     nodes = list(_around(source, line, _column(source, line, span))) or list(_around(source, line))
     return nodes[-1] if nodes else None
 
 
 def _column(source: str, line: int, span: Span) -> int | None:
-    """Turn the first of the columns into the utf-8 offset that `ast` counts in."""
+    """Convert the first column to the UTF-8 offset that `ast` uses."""
     lines = source.split("\n")
     if span is None or not 0 < line <= len(lines):
         return None
@@ -130,7 +130,7 @@ def _column(source: str, line: int, span: Span) -> int | None:
 
 
 def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.stmt]:
-    """Give the statements that span a line, outermost first; each is within the one before."""
+    """Yield the statements that span a line, outermost first."""
     inner: ast.AST | None = parsed(source)
     while inner is not None:
         node = next((each for each in _children(inner) if _spans(each, line, column)), None)
@@ -140,7 +140,7 @@ def _around(source: str, line: int, column: int | None = None) -> Iterator[ast.s
 
 
 def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
-    """Whether a statement, the decorators above it included, holds a place."""
+    """Whether a statement with its decorators contains a place."""
     decorators = node.decorator_list if isinstance(node, _Named) else ()
     first = min([node.lineno, *(each.lineno for each in decorators)])
     last = node.end_lineno or node.lineno
@@ -151,7 +151,7 @@ def _spans(node: ast.stmt, line: int, column: int | None) -> bool:
 
 
 def _children(node: ast.AST) -> Iterator[ast.stmt]:
-    """Give the statements right below a node; those in handlers and cases among them."""
+    """Yield the statements directly below a node, including those in handlers and cases."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield child

@@ -1,4 +1,4 @@
-"""Which sites the policy lets pass, and which of its entries are of no use any more."""
+"""Find the sites that the policy allows, and its entries that are no longer needed."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -9,7 +9,7 @@ from ctrace.inspector.gate.policy.model import Allow
 
 
 def allows(allow: Allow, site: SiteKey) -> bool:
-    """Whether an entry is about a site; all that it says must fit."""
+    """Whether an entry matches a site in all of its fields."""
     fits = []
     if allow.gb is not None:
         fits.append(allow.gb in site.causes)
@@ -23,29 +23,29 @@ def allows(allow: Allow, site: SiteKey) -> bool:
 
 
 def allowing(entries: Iterable[Allow], site: SiteKey, today: date) -> Allow | None:
-    """Find the entry that lets a site pass today."""
+    """Find the entry that allows a site today."""
     return next((each for each in entries if allows(each, site) and not has_expired(each, today)), None)
 
 
 def has_expired(allow: Allow, today: date) -> bool:
-    """Whether the last day of an entry has gone by."""
+    """Whether an entry has expired."""
     return allow.expires is not None and allow.expires < today
 
 
 def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, are_all: bool = True) -> Iterator[str]:
-    """Say of which entries the day has gone by, and which match nothing; the latter only where sites `are_all`."""
+    """Yield notes on expired entries and, if sites `are_all`, on entries that match nothing."""
     seen = list(sites)
     for each in entries:
         matches = any(allows(each, site) for site in seen)
         if has_expired(each, today):
-            rest = ": what it is about is still there" if matches else ": nothing matches it; remove it"
+            rest = ": its site still exists" if matches else ": nothing matches it; remove it"
             yield f"{_named(each)} expired on {each.expires}{rest if matches or are_all else ''}"
         elif are_all and not matches:
-            yield f"{_named(each)} matches nothing any more; remove it"
+            yield f"{_named(each)} no longer matches anything; remove it"
 
 
 def _unspaced(text: str) -> str:
-    """Leave out what the one spelling of a statement has in another way than its author wrote it."""
+    """Ignore spaces and kinds of quotes, which normalization of a statement changes."""
     return "".join(text.split()).replace('"', "'")
 
 

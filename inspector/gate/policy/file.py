@@ -1,7 +1,4 @@
-"""`ctrace.yaml`: finds the policy of a project, and reads it so that every mistake in it has a line.
-
-The policy's `limits` and `allow`: how much of each count passes, and which sites do.
-"""
+"""Find and read the policy, `ctrace.yaml`, and report every mistake in it with its line."""
 
 import difflib
 import re
@@ -36,21 +33,21 @@ from ctrace.inspector.runs.settings import owned_places, settings_at
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
 _COVERAGE = "coverage"
 _BY_OWNER = {_BREAKS[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
-"""Counts that a policy writes by owner."""
+"""Counts that a policy sets by owner."""
 _COUNTS = tuple(each for each in Count if each not in _BREAKS.values())
 _ALLOW = ("gb", "place", "text", "reason", "expires")
 _GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
 
 
 def limits(node: Node) -> Limits:
-    """Read limits: those of the whole policy, or a model's.
+    """Read the limits of the policy or of one model.
 
     Raises:
         PolicyError: a key or a number is wrong.
     """
     for key, child in any_table(node).items():
         if key in _BY_OWNER:
-            raise wrong(child, f"limits knows no key {key}", f"write it as {_BY_OWNER[Count(key)]}")
+            raise wrong(child, f"unknown key {key} in limits", f"write it as {_BY_OWNER[Count(key)]}")
     keys = table(node, (Count.BREAKS, *_COUNTS, _COVERAGE))
     most = {count: _most(count, keys[count]) for count in _COUNTS if count in keys}
     breaks = _breaks(keys[Count.BREAKS]) if Count.BREAKS in keys else {}
@@ -62,7 +59,7 @@ def _most(count: Count, node: Node) -> int:
 
 
 def _breaks(node: Node) -> Mapping[Count, int]:
-    """Read the limit of breaks: a number is that of the user's own."""
+    """Read the limit of breaks; a single number limits breaks in user code."""
     if not isinstance(node.value, dict):
         return {Count.BREAKS: whole(node)}
     keys = table(node, _BREAKS)
@@ -70,10 +67,10 @@ def _breaks(node: Node) -> Mapping[Count, int]:
 
 
 def allow(node: Node) -> tuple[Allow, ...]:
-    """Read the sites that pass.
+    """Read the allowed sites.
 
     Raises:
-        PolicyError: an entry says too little, or something wrong.
+        PolicyError: an entry is incomplete or invalid.
     """
     return tuple(_entry(each) for each in entries(node))
 
@@ -84,7 +81,7 @@ def _entry(node: Node) -> Allow:
         todo = "add gb: GB0170, place: file.py::Class.method or text: a part of the line"
         raise wrong(node, "this entry of allow names no site", todo)
     if "reason" not in keys:
-        todo = "add reason: and in a few words why these sites may stay"
+        todo = "add reason: with a few words on why these sites are allowed"
         raise wrong(node, "this entry of allow has no reason", todo)
     return Allow(
         reason=text(keys["reason"]),
@@ -99,7 +96,7 @@ def _entry(node: Node) -> Allow:
 def _gb(node: Node) -> str:
     written = name(node)
     if not _GB.fullmatch(written):
-        raise wrong(node, f"{shown(written)} is no gb id", "write it as ctrace breaks shows it, such as GB0170")
+        raise wrong(node, f"{shown(written)} is not a gb id", "write it as ctrace breaks shows it, such as GB0170")
     return written.upper()
 
 
@@ -110,7 +107,7 @@ _MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
 
 
 def find_policy(folder: Path) -> Path | None:
-    """Find the policy that holds in a folder: in it or nearest above, and not beyond the top of its git repository."""
+    """Find the policy for a folder: in it or the nearest one above, up to the top of its git repository."""
     full = folder.absolute()
     for each in (full, *full.parents):
         found = next((each / file for file in NAMES if (each / file).is_file()), None)
@@ -120,11 +117,11 @@ def find_policy(folder: Path) -> Path | None:
 
 
 def load_policy(path: Path) -> Policy:
-    """Read a policy and check all of it.
+    """Read and check a policy.
 
     Raises:
-        PolicyError: it cannot be read, or something in it is wrong.
-        SettingsError: it names a GPU, and the project's pyproject.toml is wrong.
+        PolicyError: it cannot be read, or it is invalid.
+        SettingsError: it names a GPU, and the project's pyproject.toml is invalid.
     """
     root, folder = read_yaml(path), path.absolute().parent
     keys = table(root, _KEYS)
@@ -146,7 +143,7 @@ def load_policy(path: Path) -> Policy:
 
 
 def target_gpu(target: str, folder: Path) -> TargetGpu:
-    """Find the GPU that a target of a policy names; `folder` is the policy's, and its files are relative to it.
+    """Find the GPU for a target in a policy; paths are relative to `folder`, the policy's folder.
 
     Raises:
         TargetError: there is none of that name, or a file of GPUs is wrong.
@@ -155,24 +152,24 @@ def target_gpu(target: str, folder: Path) -> TargetGpu:
     return gpu_named(target, settings_at(folder).gpus, folder)
 
 
-def target_name(asked: str, folder: Path) -> str:
-    """Give a target as a lock names it: a GPU of the table by its own name, one of a file as it is written.
+def target_name(name: str, folder: Path) -> str:
+    """Return a target's name in the lock: a GPU in the table by its name there, one in a file as written.
 
     Raises:
         TargetError: there is none of that name, or a file of GPUs is wrong.
         SettingsError: the project's pyproject.toml is wrong.
     """
-    if asked.lower() == CPU:
+    if name.lower() == CPU:
         return CPU
-    gpu = target_gpu(asked, folder)
-    return asked if re.search(r"\.ya?ml(:|$)", asked, re.IGNORECASE) else gpu.name
+    gpu = target_gpu(name, folder)
+    return name if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE) else gpu.name
 
 
 def _check_version(node: Node | None) -> None:
     if node is None or (node.value == _VERSION and not isinstance(node.value, bool)):
         return
     if isinstance(node.value, int) and node.value > _VERSION:
-        what = f"it is of version {shown(node.value)}, and this ctrace knows version {_VERSION}"
+        what = f"it has version {shown(node.value)}, but this ctrace reads version {_VERSION}"
         raise wrong(node, what, "update ctrace: pip install -U ctrace")
     raise refused(node, f"{_VERSION}", f"write version: {_VERSION}")
 
@@ -199,7 +196,7 @@ def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
 
 
 def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
-    """Give the scenarios that a model names, which have to be there."""
+    """Return the scenarios that a model names, and check that they exist."""
     named = {name(each): each for each in entries(node)}
     for way, each in named.items():
         if way not in ways:
@@ -212,16 +209,16 @@ def _targets(node: Node, folder: Path) -> tuple[str, ...]:
 
 
 def _target(node: Node, folder: Path) -> str:
-    asked = name(node)
+    target = name(node)
     try:
-        return target_name(asked, folder)
+        return target_name(target, folder)
     except TargetError as error:
-        raise _no_target(node, asked, error) from None
+        raise _no_target(node, target, error) from None
 
 
-def _no_target(node: Node, asked: str, error: TargetError) -> PolicyError:
-    if difflib.get_close_matches(asked.lower()[:100], [CPU]):
-        return wrong(node, f"there is no target {shown(asked)}", f"did you mean {CPU}?")
+def _no_target(node: Node, name: str, error: TargetError) -> PolicyError:
+    if difflib.get_close_matches(name.lower()[:100], [CPU]):
+        return wrong(node, f"there is no target {shown(name)}", f"did you mean {CPU}?")
     todo = error.todo.replace("--target ", "").replace("there are: ", f"there are: {CPU}, ", 1)
     return wrong(node, f"target {error.what.removeprefix('--target ')}", todo)
 

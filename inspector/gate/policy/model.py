@@ -1,4 +1,4 @@
-"""What a project asks of its models: the policy of `ctrace check`, and the counts that it can limit."""
+"""The policy of `ctrace check`, and the counts that it can limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,54 +8,54 @@ from enum import StrEnum
 from ctrace.inspector.runs.order import Options
 
 CPU = "cpu"
-"""The target of a job that emits no code for a GPU."""
+"""The target of a job without a target GPU."""
 
 
 class Count(StrEnum):
-    """Numbers of a job that a policy can limit and a lock keeps. Of all of them, less is better."""
+    """Numbers of a job that a policy can limit and a lock records. Less is always better."""
 
     BREAKS = "breaks"
-    """Sites of graph breaks in code of the user, without those that the author asked for."""
+    """Sites of graph breaks in user code, without those that the author requested."""
     LIBRARY_BREAKS = "library_breaks"
     TORCH_BREAKS = "torch_breaks"
     SKIPPED = "skipped"
-    """Functions that were left in eager altogether."""
+    """Functions that run eagerly as a whole."""
     RECOMPILES = "recompiles"
-    """Recompiles after warm-up; see `facts.py`."""
+    """Recompilations after warm-up; see `state.is_after_warm_up`."""
     GRAPHS = "graphs"
     EAGER_OPS = "eager_ops"
-    """Aten ops of an eager call that no graph holds."""
+    """Aten ops of an eager call that are in no graph."""
     LIMIT_HITS = "limit_hits"
-    """Functions whose cache was full when a call came by."""
+    """Functions that hit the recompile limit."""
     KERNELS = "kernels"
-    """Generated kernels; only where code was emitted."""
+    """Generated kernels; only with generated code."""
     SPILLS = "spills"
     """Registers that kernels spill to memory; only for a GPU."""
     MISSED_BYTES = "missed_bytes"
-    """Bytes that fusions which did not happen would have saved; only where code was emitted."""
+    """Bytes that missed fusions would have saved; only with generated code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a check lets pass of each count; a count that is not there is not limited."""
+    """The maximum of each count; a missing count is not limited."""
 
     most: Mapping[Count, int] = field(default_factory=dict)
     coverage: float | None = None
-    """The least percentage of ops in graphs, 0 to 100; None: not limited."""
+    """The minimum percentage of ops in graphs, 0 to 100; None for no limit."""
 
     def over(self, other: "Limits") -> "Limits":
-        """Give these limits, and those of `other` where these say nothing."""
+        """Return these limits, completed by those of `other`."""
         coverage = other.coverage if self.coverage is None else self.coverage
         return Limits({**other.most, **self.most}, coverage)
 
 
 STRICT = Limits({Count.BREAKS: 0, Count.SKIPPED: 0, Count.RECOMPILES: 0, Count.LIMIT_HITS: 0})
-"""What holds for a model that neither the policy nor the lock says anything of."""
+"""Limits for a model without limits in the policy and without an entry in the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Sites that the policy lets pass, and why."""
+    """Sites that the policy allows, with the reason."""
 
     reason: str
     gb: str | None = None
@@ -65,42 +65,42 @@ class Allow:
     text: str | None = None
     """Part of the line's normalised source."""
     expires: date | None = None
-    """The last day on which it holds."""
+    """The last day on which it applies."""
     line: int = 0
-    """In the policy."""
+    """Line in the policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRule:
-    """Models that the policy names, and what holds for them."""
+    """Models that the policy names, with their settings."""
 
     models: str
     """A path, a glob, `file.py:name` or `package.module:name`; paths are relative to the policy's folder."""
     scenarios: tuple[str, ...] = ()
-    """Names of the policy's scenarios; empty: all."""
+    """Names of the policy's scenarios; empty for all."""
     targets: tuple[str, ...] = ()
-    """Names of targets; empty: the policy's."""
+    """Names of targets; empty for the policy's."""
     limits: Limits = Limits()
     timeout: float | None = None
-    """Seconds; None: the policy's."""
+    """Seconds; None for the policy's."""
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a project asks of its models."""
+    """A project's policy."""
 
     models: tuple[ModelRule, ...] = ()
     scenarios: Mapping[str, Options] = field(default_factory=lambda: {"base": Options()})
-    """Ways to capture each model: options of `ctrace explain`, by name. A model file's own scenarios run in each."""
+    """Options of `ctrace explain` by scenario name. Scenarios in a model file run in each of them."""
     targets: tuple[str, ...] = (CPU,)
     owned: tuple[str, ...] = ()
-    """Folders and files whose code counts as the user's, beside what pyproject.toml says; absolute."""
+    """Absolute paths whose code counts as the user's, in addition to pyproject.toml."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
     """Seconds for one job."""
     inductor_guards: bool = True
-    """Whether graphs with symbolic sizes are lowered for the guards that Inductor adds; see `order.Options`."""
+    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `order.Options`."""
     file: str | None = None
-    """The policy's file; None: there is none, and the defaults hold."""
+    """The policy's file; None without a file, with the defaults."""

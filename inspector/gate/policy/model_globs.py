@@ -1,4 +1,4 @@
-"""Which models a text of a policy or of a command line names."""
+"""Find the models that a text in a policy or on a command line names."""
 
 import os
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from ctrace.inspector.files.writing import working_folder
 
 _MARKS = frozenset("*?[")
 _NOT_MODELS = ("_", "test_", "conftest.py")
-"""How names of files begin that lie among models and hold none."""
+"""Prefixes of files among models that define no model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A model that is named."""
+    """A named model."""
 
     key: str
     """Relative to the policy's folder, with `/`; see `JobKey.model`."""
     target: str
-    """The same as it is found from the working directory."""
+    """The same, relative to the working directory."""
     by_chance: bool = False
-    """Whether a glob caught a file that, by its name, need not be a model."""
+    """Whether a glob matched a file that may not be a model, by its name."""
 
     def names(self, other: "Named") -> bool:
-        """Whether this, which may leave the object out, names `other`, too."""
+        """Whether this name, which may omit the object, includes `other`."""
         if self.target == other.target:
             return True
         (file, name), (others, its) = _split(self.target), _split(other.target)
@@ -34,17 +34,17 @@ class Named:
 
 
 def expanded(text: str, root: Path) -> list[Named]:
-    """Give the models that a text names; paths are relative to `root`.
+    """Return the models that a text names; paths are relative to `root`.
 
     Raises:
-        PolicyError: it is a glob that matches nothing, or that cannot be read.
+        PolicyError: it is a glob that matches nothing or is invalid.
     """
     if _MARKS.isdisjoint(text):
         return [named_by(text, root, root)]
     pattern, name = _split(text)
     files = _globbed(text, pattern or text, root)
     if not files:
-        raise PolicyError(f"{text} matches no Python file", f"it is looked for in {root.absolute()}")
+        raise PolicyError(f"{text} matches no Python file", f"ctrace searches in {root.absolute()}")
     end = f":{name}" if name else ""
     return [
         Named(_relative(file, root) + end, _from_here(file) + end, file.name.startswith(_NOT_MODELS)) for file in files
@@ -52,7 +52,7 @@ def expanded(text: str, root: Path) -> list[Named]:
 
 
 def named_by(text: str, root: Path, base: Path = Path()) -> Named:
-    """Name one model for the policy in `root`; a path in `text` is relative to `base`."""
+    """Return one model, named for the policy in `root`; a path in `text` is relative to `base`."""
     file, name = _split(text)
     if file is None:
         return Named(text, text)
@@ -62,7 +62,7 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split `file.py:name`; no file: it names a module."""
+    """Split `file.py:name`; without a file, the text names a module."""
     before, colon, name = text.rpartition(":")
     if not colon:
         return text, ""
@@ -77,7 +77,7 @@ def _globbed(text: str, pattern: str, root: Path) -> list[Path]:
     try:
         found = sorted(start.glob(str(path.relative_to(path.anchor))))
     except (ValueError, NotImplementedError, OSError) as error:
-        raise PolicyError(f"{text} is no glob: {error}", "write it as in models/**/*.py") from None
+        raise PolicyError(f"{text} is not a valid glob: {error}", "write it as in models/**/*.py") from None
     return [file for file in found if file.suffix == ".py" and not _is_hidden(file, start) and file.is_file()]
 
 
@@ -87,11 +87,11 @@ def _is_hidden(file: Path, start: Path) -> bool:
 
 
 def _relative(path: Path, root: Path) -> str:
-    """Name a path as seen from `root`, as it is spelled: what a link leads to is nobody's business."""
+    """Return a path relative to `root` as spelled, without resolving links."""
     return Path(os.path.relpath(path, root)).as_posix()
 
 
 def _from_here(path: Path) -> str:
-    """Name a path as short as it goes from the working directory."""
+    """Return the shortest form of a path from the working directory."""
     here = working_folder()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -11,16 +11,16 @@ from ctrace.inspector.runs.inputs import Input, parse_input, parse_vary
 from ctrace.inspector.runs.order import Options
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-"""What torch.compile takes as its mode; torch/_inductor/__init__.py, `list_mode_options` (2.13)."""
+"""The modes of torch.compile; torch/_inductor/__init__.py, `list_mode_options` (2.13)."""
 _KEYS = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph")
 _ELSEWHERE = {
-    "target": "name GPUs in the policy's own targets: every scenario runs for each of them",
-    "targets": "name GPUs in the policy's own targets, or in a model's",
-    "backend": "leave it out: a check picks the backend that shows what it compares",
-    "build": "leave it out: a check builds and runs no kernels",
+    "target": "name GPUs in the policy's targets: every scenario runs for each of them",
+    "targets": "name GPUs in the targets of the policy or of a model",
+    "backend": "remove it: a check chooses the backend that it needs",
+    "build": "remove it: a check does not build or run kernels",
     "timeout": "write it at the top of the policy, or for a model",
 }
-"""Options of other commands or of other places, and what to do instead."""
+"""Options that belong elsewhere, with advice."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -33,15 +33,15 @@ def scenarios(node: Node) -> dict[str, Options]:
     found = any_table(node)
     for key, child in found.items():
         if not _NAME.fullmatch(key):
-            what = f"{shown(key) or 'an empty text'} is no name of a scenario"
-            raise wrong(child, what, "name it with letters from A to Z, digits, - and _; 60 at most")
+            what = f"{shown(key) or 'an empty text'} is not a scenario name"
+            raise wrong(child, what, "use letters from A to Z, digits, - and _; at most 60")
     return {key: _options(child) for key, child in found.items()}
 
 
 def _options(node: Node) -> Options:
     for key, child in any_table(node).items():
         if key in _ELSEWHERE:
-            raise wrong(child, f"a scenario has no {key}", _ELSEWHERE[key])
+            raise wrong(child, f"a scenario has no option {key}", _ELSEWHERE[key])
     keys = table(node, _KEYS)
     return Options(
         inputs=_inputs(keys["inputs"]) if "inputs" in keys else (),
@@ -72,12 +72,12 @@ def _dynamic(node: Node) -> bool | None:
 
 
 def _inputs(node: Node) -> tuple[str, ...]:
-    """Give inputs as they are written; each name only once."""
+    """Return inputs as written, and refuse duplicate names."""
     lines: dict[str, int] = {}
     for each in entries(node):
         argument = _input(each)
         if argument.name is not None and argument.name in lines:
-            what = f"the input {shown(argument.name)} is there twice, the first time in line {lines[argument.name]}"
+            what = f"the input {shown(argument.name)} is defined twice, the first time in line {lines[argument.name]}"
             raise wrong(each, what, "take one of them out")
         if argument.name is not None:
             lines[argument.name] = each.line
@@ -100,7 +100,7 @@ def _parsed(node: Node, parse: Callable[[str], object]) -> str:
 
 
 def _refused(node: Node, error: TargetError) -> Exception:
-    """Say in the words of a policy what is wrong with an input or with what to vary."""
+    """Convert an error about an input or a vary option to an error about the policy."""
     return wrong(node, _bare(error.what), _bare(error.todo))
 
 

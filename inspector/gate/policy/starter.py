@@ -10,15 +10,15 @@ from ctrace.inspector.gate.policy.model import CPU
 from ctrace.inspector.runs.order import Options
 
 _HEAD = """\
-# What ctrace check holds torch.compile to.
-# Lines such as "#targets:" are examples: take the # away to use them.
+# The policy of ctrace check.
+# Lines such as "#targets:" are examples: remove the # to use them.
 version: 1
 
 # What to check: paths from here, with * or :name, or package.module:name.
 models:
 """
 _REST = """\
-#  - path: pkg.models:tiny        # a model for which something else holds
+#  - path: pkg.models:tiny        # a model with different settings
 #    scenarios: [training]
 #    targets: [cpu]
 #    limits: {breaks: 2}
@@ -35,48 +35,48 @@ _OTHER_SCENARIOS = """\
 #  sizes:
 #    vary: ["0=1,2,8"]            # sizes of dimension 0; or dtype=, mode=...
 #    inputs: ["float32[8,128]"]   # instead of the file's; a letter: dynamic
-#    provoke: false               # also try what often makes it compile again
+#    provoke: false               # also try what often makes it recompile
 #    mode: default                # of torch.compile, as are the next two
 #    dynamic: null
 #    fullgraph: false
 
-# What to emit code for. A GPU is one that ctrace targets lists, there or not.
+# What to generate code for. ctrace targets lists the GPUs; none is required.
 """
 _TARGETS = "#targets: [cpu, h100]\n"
 _LIMITS = """
 # Folders, files or packages whose code counts as yours, installed or not.
 #owned: [src/mylib]
 
-# The most that passes. What has no limit may not get worse than in ctrace.lock.
+# Maximum values. A count without a limit may not exceed the one in ctrace.lock.
 #limits:
-#  breaks: {user: 0, library: 3, torch: 0}  # cuts of a graph, by whose code
-#  skipped: 0             # functions left in eager altogether
+#  breaks: {user: 0, library: 3, torch: 0}  # graph breaks, by whose code
+#  skipped: 0             # functions that run eagerly as a whole
 #  recompiles: 0          # after warm-up
 #  graphs: 1              # of a model
-#  eager_ops: 0           # ops that no graph holds
-#  limit_hits: 0          # functions that torch gave up compiling again
-#  coverage: 100          # the least percentage of ops in graphs
-#  kernels: 12            # generated, where code is emitted
+#  eager_ops: 0           # ops that are in no graph
+#  limit_hits: 0          # functions at the recompile limit
+#  coverage: 100          # minimum percentage of ops in graphs
+#  kernels: 12            # generated kernels
 """
 _OF_GPU = """\
-#  spills: 0              # registers that kernels keep in memory
-#  missed_bytes: 1MiB     # what fusions that did not happen would save
+#  spills: 0              # spilled registers of kernels
+#  missed_bytes: 1MiB     # what missed fusions would save
 """
 _END = """
-# Places that pass, and why: by gb id, place (* for any text), part of the line.
+# Allowed sites, and why: by gb id, place (* for any text), part of the line.
 #allow:
 #  - gb: GB0170
 #    place: mask.py::Mask.forward
 #    text: if is_pad.any()
 #    reason: the mask is read once per batch; see issue 12
-#    expires: 2027-01-31          # the last day on which it passes
+#    expires: 2027-01-31          # the last day on which it is allowed
 
 # For one model in one scenario and target: seconds, or 90s, 10m.
 """
 _TIMEOUT = "#timeout: 600\n"
 _GUARDS = """
-# false: graphs with symbolic sizes are not lowered for the guards that Inductor
-# adds. Faster, and recompiles that these guards cause are not seen.
+# false: graphs with symbolic sizes are not lowered to record Inductor's guards.
+# Faster, but recompilations that these guards cause are not shown.
 """
 
 
@@ -87,7 +87,7 @@ def starter(
     timeout: float | None = None,
     inductor_guards: bool = True,
 ) -> str:
-    """Write a policy for models, called with `options`; the rest of what it can say is there as comments."""
+    """Return a policy for models, called with `options`, with all other settings as comments."""
     parts = [
         _HEAD,
         "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n",
@@ -106,7 +106,7 @@ def starter(
 
 
 def _set_of(options: Options | None) -> dict[str, Any]:
-    """Give the options that are not at their default, by name."""
+    """Return the options that differ from their defaults, by name."""
     given = asdict(options or Options())
     return {name: _plain(value) for name, value in given.items() if value != getattr(Options(), name)}
 
@@ -116,11 +116,11 @@ def _plain(value: Any) -> Any:
 
 
 def _flow(value: Any) -> str:
-    """Write a value in YAML on one line."""
+    """Return a value as YAML on one line."""
     text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, sort_keys=False, width=1 << 16)
     return text.removesuffix("...\n").strip()
 
 
 def _listed(models: Sequence[str]) -> list[str]:
-    """Write the lines of a list in YAML, with quotes where they are needed."""
+    """Return the lines of a YAML list, quoted where necessary."""
     return yaml.safe_dump(list(models), allow_unicode=True, width=1 << 16).splitlines()

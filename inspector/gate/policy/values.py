@@ -1,4 +1,4 @@
-"""What a value of the policy has to be: each function gives it as that, or says what is wrong with it, and where."""
+"""Check values of the policy: each function returns the typed value, or raises an error with its line."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from ctrace.inspector.gate.policy.yaml_nodes import Node, wrong
 from ctrace.inspector.gpus.yaml_file import near, shown
 
 _NAME = 300
-"""Letters of a path or a name."""
+"""Maximum length of a path or a name."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _LONGEST = 7 * 24 * 3600
 _UNITS = {"": 0, "b": 0, "kib": 10, "mib": 20, "gib": 30}
@@ -18,25 +18,25 @@ _MEASURE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
 
 
 def table(node: Node, known: Iterable[str]) -> Mapping[str, Node]:
-    """Give a table that has known keys only; nothing at all is an empty one.
+    """Return a table with known keys only; an empty value is an empty table.
 
     Raises:
-        PolicyError: it is no table, or has another key.
+        PolicyError: it is not a table, or has an unknown key.
     """
     names = tuple(known)
     for key, child in any_table(node).items():
         if key not in names:
             raise wrong(
-                child, f"{node.name or 'a policy'} knows no key {shown(key) or 'without a name'}", near(key, names)
+                child, f"unknown key {shown(key) or 'without a name'} in {node.name or 'the policy'}", near(key, names)
             )
     return any_table(node)
 
 
 def any_table(node: Node) -> Mapping[str, Node]:
-    """Give a table, whatever its keys; nothing at all is an empty one.
+    """Return a table with any keys; an empty value is an empty table.
 
     Raises:
-        PolicyError: it is no table.
+        PolicyError: it is not a table.
     """
     if node.value is None:
         return {}
@@ -46,17 +46,17 @@ def any_table(node: Node) -> Mapping[str, Node]:
 
 
 def entries(node: Node) -> tuple[Node, ...]:
-    """Give the entries of a list; a value that is no list is its only entry, and nothing is none."""
+    """Return the entries of a list; a single value is a list of one, an empty value an empty list."""
     if isinstance(node.value, tuple):
         return node.value
     return () if node.value is None else (node,)
 
 
 def text(node: Node) -> str:
-    """Give text that says something.
+    """Return non-empty text.
 
     Raises:
-        PolicyError: it is something else, or empty.
+        PolicyError: it is not text, or empty.
     """
     if isinstance(node.value, str) and node.value.strip():
         return node.value.strip()
@@ -65,19 +65,19 @@ def text(node: Node) -> str:
 
 
 def name(node: Node) -> str:
-    """Give text that can be a name or a path.
+    """Return text that can be a name or a path.
 
     Raises:
-        PolicyError: it is something else, empty, or holds what no name does.
+        PolicyError: it is not text, empty, or has characters that no name has.
     """
     found = text(node)
     if not found.isprintable() or len(found) > _NAME:
-        raise refused(node, "a name", f"write it on one line, in {_NAME} letters at most, none of them invisible")
+        raise refused(node, "a name", f"write it on one line, with at most {_NAME} characters and no invisible ones")
     return found
 
 
 def flag(node: Node) -> bool:
-    """Give true or false.
+    """Return true or false.
 
     Raises:
         PolicyError: it is something else.
@@ -88,18 +88,18 @@ def flag(node: Node) -> bool:
 
 
 def whole(node: Node) -> int:
-    """Give a whole number, 0 or above.
+    """Return a whole number, 0 or more.
 
     Raises:
         PolicyError: it is something else.
     """
     if isinstance(node.value, int) and not isinstance(node.value, bool) and node.value >= 0:
         return node.value
-    raise refused(node, "a whole number of 0 or more", "write one, such as 0, or leave the line out for no limit")
+    raise refused(node, "a whole number of 0 or more", "write one, such as 0, or remove the line for no limit")
 
 
 def percent(node: Node) -> float:
-    """Give a number from 0 to 100.
+    """Return a number from 0 to 100.
 
     Raises:
         PolicyError: it is something else.
@@ -110,7 +110,7 @@ def percent(node: Node) -> float:
 
 
 def size(node: Node) -> int:
-    """Give a number of bytes, written as 4096 or as 1.5MiB.
+    """Return a number of bytes, written as 4096 or as 1.5MiB.
 
     Raises:
         PolicyError: it is something else.
@@ -122,19 +122,19 @@ def size(node: Node) -> int:
 
 
 def seconds(node: Node) -> float:
-    """Give a time, written as 600, 90s, 10m or 1h.
+    """Return a duration in seconds, written as 600, 90s, 10m or 1h.
 
     Raises:
-        PolicyError: it is something else, nothing, or longer than a week.
+        PolicyError: it is something else, zero, or longer than a week.
     """
     measured = _measure(node, _SECONDS)
     if measured is not None and 0 < measured[0] * measured[1] <= _LONGEST:
         return measured[0] * measured[1]
-    raise refused(node, "a time", "write seconds, such as 600, or 90s, 10m or 1h; a week at most")
+    raise refused(node, "a time", "write seconds, such as 600, or 90s, 10m or 1h; at most a week")
 
 
 def day(node: Node) -> date:
-    """Give a day, written as 2027-01-31.
+    """Return a day, written as 2027-01-31.
 
     Raises:
         PolicyError: it is something else.
@@ -143,17 +143,17 @@ def day(node: Node) -> date:
         try:
             return date.fromisoformat(node.value)
         except ValueError:
-            raise refused(node, "a day that there is", "write year, month and day, such as 2027-01-31") from None
+            raise refused(node, "a valid date", "write year, month and day, such as 2027-01-31") from None
     raise refused(node, "a day", "write year, month and day, such as 2027-01-31")
 
 
 def refused(node: Node, wanted: str, todo: str) -> PolicyError:
-    """Make the error that says what a value is, and what it is not."""
-    return wrong(node, f"{node.name or 'the file'} is {_said(node.value)}, not {wanted}", todo)
+    """Return an error that says what a value is, and what it should be."""
+    return wrong(node, f"{node.name or 'the file'} is {_kind_words(node.value)}, not {wanted}", todo)
 
 
 def _measure(node: Node, units: Mapping[str, int]) -> tuple[float, int] | None:
-    """Split a measure into its number and what its unit stands for; None: it is none."""
+    """Split a measure into its number and the factor of its unit; None if it is not a measure."""
     if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
         return None
     found = _MEASURE.fullmatch(str(node.value))
@@ -162,7 +162,7 @@ def _measure(node: Node, units: Mapping[str, int]) -> tuple[float, int] | None:
     return float(found[1]), units[found[2].lower()]
 
 
-def _said(value: object) -> str:
+def _kind_words(value: object) -> str:
     match value:
         case None:
             return "nothing"

@@ -1,4 +1,4 @@
-"""YAML that nobody vouches for, as plain values that know their line: no objects, no bombs, no second meaning."""
+"""Parse untrusted YAML to plain values with line numbers: no objects, no alias bombs, no ambiguous values."""
 
 import re
 from collections.abc import Iterator
@@ -13,49 +13,49 @@ from ctrace.inspector.files.writing import check_regular, working_folder
 from ctrace.inspector.gpus.yaml_file import shown
 
 _LARGEST = 1 << 18
-"""Bytes of a file that is read."""
+"""Maximum size of a file in bytes."""
 _DEEPEST = 20
 _MOST = 20_000
-"""Values in a file, each counted as often as aliases repeat it."""
+"""Maximum number of values in a file, counting repetition by aliases."""
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "int", "float", "bool", "null", "value")
-"""Tags of plain values; what looks like none of those below is text."""
+"""Tags of plain values; everything else is text."""
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}")
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
-_QUOTES = "put text with : or # or a * in front in quotes"
+_QUOTES = "quote text with : or # or a leading *"
 _TODO = {
     "mapping values are not allowed": _QUOTES,
     "expected alphabetic or numeric character": _QUOTES,
     "undefined alias": _QUOTES,
     "'\\t' that cannot start any token": "indent with spaces, not with tabs",
     "cannot start any token": "put the text in quotes",
-    "another document": "write one document: take out the line ---",
+    "another document": "write one document: remove the line ---",
 }
-"""What to do, by a part of PyYAML's own words (6.0.3)."""
+"""Advice by part of PyYAML's message (6.0.3)."""
 
 Value = None | bool | int | float | str | tuple["Node", ...] | dict[str, "Node"]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands."""
+    """A value and its place."""
 
     value: Value
     file: str
     line: int
-    """Of its key, or of its own start where it has none; counted from 1."""
+    """The line of its key, or of the value without a key; counted from 1."""
     name: str = ""
-    """The keys that lead to it, such as `limits.breaks`; an entry of a list has the list's."""
+    """The path of keys, such as `limits.breaks`; an entry of a list has the list's path."""
 
 
 def wrong(node: Node, what: str, todo: str) -> PolicyError:
-    """Make the error that says what is wrong with a value."""
+    """Return an error about a value."""
     return _error(node.file, node.line, what, todo)
 
 
 def named(path: Path) -> str:
-    """Write a path the short way, for messages: below the working folder it is relative."""
+    """Return a short path for messages, relative to the working folder if it is below."""
     full, here = path.absolute(), working_folder()
     return _one_line(str(full.relative_to(here) if full.is_relative_to(here) else full))
 
@@ -64,7 +64,7 @@ def read_yaml(path: Path) -> Node:
     """Read a file.
 
     Raises:
-        PolicyError: it cannot be read, or is not the plain YAML that a policy needs.
+        PolicyError: it cannot be read, or is not plain YAML.
     """
     try:
         check_regular(path)
@@ -77,10 +77,10 @@ def read_yaml(path: Path) -> Node:
 
 
 def parse_yaml(data: bytes, file: str) -> Node:
-    """Turn the bytes of a file into values.
+    """Parse the bytes of a file to values.
 
     Raises:
-        PolicyError: they are no text in UTF-8, no YAML, or more than a policy needs: deep, huge or repeated keys.
+        PolicyError: they are not UTF-8 or not YAML, are nested too deeply or too large, or have duplicate keys.
     """
     if len(data) > _LARGEST:
         raise _error(file, 1, f"it is larger than {_LARGEST >> 10} KiB", "a policy is short: name another file")
@@ -88,7 +88,7 @@ def parse_yaml(data: bytes, file: str) -> Node:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _error(file, line, "it is no text in UTF-8", "save it as UTF-8") from None
+        raise _error(file, line, "it is not UTF-8 text", "save it as UTF-8") from None
     root = _composed(text, file)
     return Node(None, file, 1) if root is None else _Plain(file).made(root, 1, "", 0)
 
@@ -102,15 +102,15 @@ def _one_line(text: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, and stops before it takes long and before Python's own stack ends."""
+    """Composes nodes, with limits on their number and depth."""
 
     depth = 0
     count = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node, unless it is too deep or one too many."""
+        """Compose a node, within the limits on depth and number."""
         if self.depth > _DEEPEST:
-            self._stop("lists and tables are nested too deep")
+            self._stop("lists and tables are nested too deeply")
         if self.count >= _MOST:
             self._stop(f"there are more than {_MOST} values")
         self.depth += 1
@@ -134,22 +134,22 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         raise _error(file, _line(error), _words(error), _todo(error)) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _error(file, line, "there is a character that YAML forbids", "take it out") from None
+        raise _error(file, line, "there is a character that YAML forbids", "remove it") from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # What PyYAML itself lets through, such as "\UFFFFFFFF", which is no character.
+        # PyYAML raises these itself, such as for "\UFFFFFFFF", which is not a character.
         line = 1 if loader is None else loader.line + 1
-        raise _error(file, line, f"it is no YAML: {_words(error)}", "correct it there") from None
+        raise _error(file, line, f"it is not YAML: {_words(error)}", "correct it there") from None
 
 
 def _line(error: yaml.MarkedYAMLError) -> int:
-    """Give the line of a mistake; of what is never closed that of its beginning, as its end is the file's."""
+    """Return the line of a mistake; for an unclosed value, the line where it begins."""
     open_ended = re.search("end of stream|stream end", error.problem or "")
     mark = (error.context_mark if open_ended else None) or error.problem_mark
     return mark.line + 1 if mark else 1
 
 
 def _words(error: Exception) -> str:
-    """Give PyYAML's own words, on one line and not at length."""
+    """Return PyYAML's message as one short line."""
     problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
     if problem == "but found another document":
         return "there is a second document"
@@ -162,14 +162,14 @@ def _todo(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Plain:
-    """Turns PyYAML's nodes into values, as many as a policy may have."""
+    """Converts PyYAML's nodes to values, up to a maximum number."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._left = _MOST
 
     def made(self, node: yaml.Node, line: int, name: str, depth: int) -> Node:
-        """Make a value and what is in it."""
+        """Convert a node and its children to a value."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             raise _error(self._file, line, "aliases repeat too much", "write it out, without & and *")
@@ -181,7 +181,7 @@ class _Plain:
                 return Node(tuple(entries), self._file, line, name)
             case yaml.ScalarNode(tag=tag) if tag.removeprefix(_TAG) in _TEXTS:
                 return Node(self._scalar(node, line), self._file, line, name)
-        raise _error(self._file, line, f"the tag {_shown_tag(node.tag)} has no place here", "leave it out")
+        raise _error(self._file, line, f"the tag {_shown_tag(node.tag)} is not allowed", "leave it out")
 
     def _pairs(self, table: yaml.MappingNode, name: str, depth: int) -> Iterator[tuple[str, Node]]:
         seen: dict[str, int] = {}
@@ -190,17 +190,17 @@ class _Plain:
             key = self._key(key_node, line)
             if key in seen:
                 first = f"the first time in line {seen[key]}"
-                raise _error(self._file, line, f"{shown(key)} is there twice, {first}", "take one of them out")
+                raise _error(self._file, line, f"{shown(key)} is defined twice, {first}", "take one of them out")
             seen[key] = line
             yield key, self.made(node, line, ".".join(filter(None, (name, shown(key)))), depth + 1)
 
     def _key(self, node: yaml.Node, line: int) -> str:
         if node.tag == f"{_TAG}merge":
-            raise _error(self._file, line, "the key << is not read here", "write out what it stands for")
+            raise _error(self._file, line, "the key << is not supported", "write its keys out")
         if not isinstance(node, yaml.ScalarNode):
-            raise _error(self._file, line, "a list or table is no key", "put a text with [ or { in quotes")
+            raise _error(self._file, line, "a list or table cannot be a key", "put a text with [ or { in quotes")
         if node.tag != f"{_TAG}str":
-            what = f"the key {shown(node.value) or 'of no name'} is no text to YAML"
+            what = f"the key {shown(node.value) or 'of no name'} is not a text in YAML"
             raise _error(self._file, line, what, "put it in quotes")
         return self._text(node, line)
 
@@ -212,13 +212,13 @@ class _Plain:
             return _FLAGS[text.lower()]
         if tag == "int" and _WHOLE.fullmatch(text):
             return int(text)
-        # Other spellings stay text: 0x10, 1:30 and 010 are numbers to YAML 1.1, and to few who write them.
+        # Other spellings stay text: in YAML 1.1, 0x10, 1:30 and 010 are numbers, which few authors expect.
         return float(text) if tag == "float" and _DECIMAL.fullmatch(text) else text
 
     def _text(self, node: yaml.ScalarNode, line: int) -> str:
         text: str = node.value
         if any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise _error(self._file, line, "there is half a character, a surrogate", "write the whole character")
+            raise _error(self._file, line, "there is half a character, a surrogate", "write the complete character")
         return text
 
 

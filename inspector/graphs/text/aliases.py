@@ -1,4 +1,4 @@
-"""Read AOTAutograd's ViewAndMutationMeta (2.13, _functorch/_aot_autograd/schemas.py; its repr is a dataclass's)."""
+"""Parse AOTAutograd's ViewAndMutationMeta (2.13, _functorch/_aot_autograd/schemas.py; its repr is a dataclass's)."""
 
 import re
 from dataclasses import dataclass
@@ -10,40 +10,40 @@ _BASE = re.compile(r"base_idx=(\d+|None)")
 
 
 class Shares(StrEnum):
-    """Whose memory an output shares; torch's own words (schemas.py, `OutputType`)."""
+    """Whose memory an output shares, in torch's terms (schemas.py, `OutputType`)."""
 
     NOTHING = "non_alias"
     VIEW_OF_INPUT = "alias_of_input"
     INPUT = "is_input"
     VIEW_OF_MADE = "alias_of_intermediate"
     VIEW_OF_MADE_SAVED = "alias_of_intermediate_save_as_output"
-    """A view of something that the graph made, which becomes a hidden output for it."""
+    """A view of a tensor that the graph creates and returns as a hidden output."""
     VIEW_OF_OUTPUT = "alias_of_intermediate_base_is_user_output"
     UNSAFE_VIEW = "unsafe_view_alias"
     FUNCTION_VIEW = "custom_function_view"
     OTHER = "other"
-    """A word of a newer torch."""
+    """A value from a newer torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a graph does to one of its inputs."""
+    """How a graph changes one of its inputs."""
 
     index: int
     data: bool
-    """Whether its numbers are changed."""
+    """Whether its values are changed."""
     metadata: bool
     """Whether its sizes or strides are changed, as by `x.t_()`."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything of it is changed."""
+        """Whether it is changed at all."""
         return self.data or self.metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """One of the user's outputs; `base` is the input, or for views of results the result, that it lies in."""
+    """One user output; `base` is the input or result that it is a view of."""
 
     index: int
     shares: Shares
@@ -52,14 +52,14 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """What a graph changes and shares."""
+    """Mutation and aliasing of a graph."""
 
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Returned, ...] = ()
 
 
 def aliases(text: str) -> Aliases | None:
-    """Read the text; None where it is none, or of another form."""
+    """Parse the text; None if it is missing or has another form."""
     if not text.startswith("ViewAndMutationMeta("):
         return None
     inputs, outputs = _parts(text, "InputAliasInfo("), _parts(text, "OutputAliasInfo(")
@@ -70,7 +70,7 @@ def aliases(text: str) -> Aliases | None:
 
 
 def _parts(text: str, name: str) -> list[str]:
-    """Cut the text at each object of a class; a part ends where the next one of the other class may begin."""
+    """Split the text at each object of a class; a part ends where an object of the other class may begin."""
     return [part.partition("output_info=")[0].partition("num_intermediate")[0] for part in text.split(name)[1:]]
 
 

@@ -1,4 +1,4 @@
-"""How much memory a tensor takes, from its printed type."""
+"""Compute the memory of a tensor from its printed type."""
 
 import ast
 import math
@@ -11,10 +11,10 @@ from ctrace.inspector.graphs.text.fx import TensorType
 _BITS = re.compile(r"[A-Za-z]+(\d+)(?:x(\d+))?")
 _SYMBOL = re.compile(r"\b[suf]\d+\b|\bzuf\d+\b")
 _LONGEST = 300
-"""Characters of an expression of sizes that are still worked out."""
+"""Maximum length of a size expression, in characters."""
 
 _DIGITS = 18
-"""Digits of a size; longer ones are damage."""
+"""Maximum digits of a size; longer ones are damaged text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Memory:
     """Bytes of a tensor's storage."""
 
     bytes: int | None
-    """With the sizes of the call that was compiled for; None: a size, or its type, is not known."""
+    """For the sizes of the call that triggered the compilation; None if a size or the dtype is not known."""
     symbols: tuple[str, ...] = ()
-    """What they depend on; empty: they are always the same."""
+    """The symbols that the bytes depend on; empty if they are constant."""
 
 
 def memory_of(type_: TensorType, values: Mapping[str, str]) -> Memory:
-    """Work out what the storage of a tensor takes, up to its last element; `values` has those of symbols."""
+    """Return the bytes of a tensor's storage up to its last element; `values` has the values of symbols."""
     item = item_bytes(type_.dtype)
     sizes = [number(size, values) for size in type_.sizes]
     printed = type_.strides
@@ -51,7 +51,7 @@ def _elements(sizes: list[int | None], strides: list[int | None] | None) -> int 
 
 
 def item_bytes(dtype: str) -> float | None:
-    """Give the bytes of one element by torch's short word: 4 for `f32`, 1 for `b8` (bool) and `f8e4m3fn`."""
+    """Return the bytes of one element by torch's short dtype: 4 for `f32`, 1 for `b8` (bool) and `f8e4m3fn`."""
     if dtype.endswith("x2"):
         return 1
     match = _BITS.match(dtype)
@@ -59,7 +59,7 @@ def item_bytes(dtype: str) -> float | None:
 
 
 def number(expression: str, values: Mapping[str, str]) -> int | None:
-    """Work out a size, such as `s77*64` or `(s77//2)`; None: it holds a symbol without a value, or cannot be read."""
+    """Evaluate a size, such as `s77*64` or `(s77//2)`; None if a symbol has no value or the text is not a size."""
     if expression.isdecimal():
         return _whole(expression)
     try:

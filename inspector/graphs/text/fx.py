@@ -1,4 +1,4 @@
-"""A graph as data: what torch's text of an fx.GraphModule says, node by node."""
+"""A graph as data, parsed node by node from torch's text of an fx.GraphModule."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a node does; torch's own words (fx/node.py)."""
+    """What a node does, in torch's terms (fx/node.py)."""
 
     PLACEHOLDER = "placeholder"
     GET_ATTR = "get_attr"
@@ -21,22 +21,22 @@ CALLS = (Kind.CALL_FUNCTION, Kind.CALL_METHOD, Kind.CALL_MODULE)
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What a node's annotation says of a tensor."""
+    """A tensor's type, from a node's annotation."""
 
     dtype: str
-    """Torch's short word, as `f32` or `bf16`."""
+    """Torch's short dtype, such as `f32` or `bf16`."""
     sizes: tuple[str, ...]
     """Numbers, or expressions of symbols."""
     strides: tuple[str, ...] | None = None
-    """None: torch did not print them."""
+    """None if torch did not print them."""
     device: str = ""
     wrapper: str = ""
-    """The class, where it is a subclass of Tensor, as `DTensor`."""
+    """The class, if it is a subclass of Tensor, such as `DTensor`."""
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """The user's line that made a node."""
+    """The user's line that created a node."""
 
     file: str
     line: int
@@ -51,57 +51,57 @@ class FxNode:
     name: str
     kind: Kind
     target: str
-    """What is called or read: `torch.ops.aten.mm.default`, a method's or a module's name, a placeholder's own name."""
+    """What it calls or reads: `torch.ops.aten.mm.default`, the name of a method, a module or a placeholder."""
     args: str = ""
     """Arguments, as printed."""
     uses: tuple[str, ...] = ()
-    """Nodes that it reads, each once."""
+    """The nodes that it reads, each once."""
     type: TensorType | None = None
     symbol: str = ""
-    """For a symbolic number, its expression."""
+    """The expression of a symbolic number."""
     at: At | None = None
     tag: str = ""
-    """What the activation checkpoint of the user asks for, as `MUST_SAVE` or `PREFER_RECOMPUTE`."""
+    """The policy of the user's activation checkpoint, such as `MUST_SAVE` or `PREFER_RECOMPUTE`."""
     described: str = ""
-    """For an input of AOTAutograd's graphs, torch's word for where it comes from, as `PlainAOTInput(idx=0)`."""
+    """For an input of AOTAutograd's graphs, torch's description of its origin, such as `PlainAOTInput(idx=0)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One thing that a graph returns."""
+    """One output of a graph."""
 
     text: str
     """As printed: a node's name, `None`, a number."""
     described: str = ""
-    """Torch's word for what it is, as `SavedForBackwardsAOTOutput(idx=0)`."""
+    """Torch's description of it, such as `SavedForBackwardsAOTOutput(idx=0)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FxGraph:
-    """A graph, and those that its higher-order ops call."""
+    """A graph and the subgraphs that its higher-order ops call."""
 
     name: str
     nodes: tuple[FxNode, ...] = ()
     outputs: tuple[Output, ...] = ()
     graphs: tuple["FxGraph", ...] = ()
     unread: tuple[str, ...] = ()
-    """Lines that hold a node, or part of one, and could not be read."""
+    """Lines with a node, or a part of one, that could not be parsed."""
 
     def placeholders(self) -> tuple[FxNode, ...]:
         """List the inputs, in order."""
         return tuple(node for node in self.nodes if node.kind is Kind.PLACEHOLDER)
 
     def node(self, name: str) -> FxNode | None:
-        """Find a node of this graph, not of those that it calls."""
+        """Find a node of this graph, without its subgraphs."""
         return next((node for node in self.nodes if node.name == name), None)
 
     def whole(self) -> Iterator["FxGraph"]:
-        """Go through this graph and all below it."""
+        """Yield this graph and all its subgraphs."""
         yield self
         for graph in self.graphs:
             yield from graph.whole()
 
     def everything(self) -> Iterator[FxNode]:
-        """Go through the nodes of this graph and of all below it."""
+        """Yield the nodes of this graph and all its subgraphs."""
         for graph in self.whole():
             yield from graph.nodes

@@ -1,4 +1,4 @@
-"""What the nodes of a graph are called, and which of them are operations."""
+"""Name the ops of nodes, and classify nodes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _ATEN = ("aten.", "prims.")
 
 
 def op_name(node: FxNode) -> str:
-    """Name what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`; of a method, its name."""
+    """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
     parts = node.target.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) > 3:
         return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
@@ -27,30 +27,30 @@ def op_name(node: FxNode) -> str:
 
 
 def overload(node: FxNode) -> str:
-    """Name the overload of an op of torch.ops, as `Tensor`; empty for the default one, and for what is no such op."""
+    """Return the overload of an op of torch.ops, such as `Tensor`; empty for the default and for other calls."""
     parts = node.target.split(".")
     is_op = parts[:2] == ["torch", "ops"] and len(parts) > 4
     return parts[4] if is_op and parts[4] != "default" else ""
 
 
 def is_aten(node: FxNode) -> bool:
-    """Whether a node calls an op of torch's own kernels, not a function or method of Python's."""
+    """Whether a node calls an op of torch.ops, not a Python function or method."""
     return op_name(node).startswith(_ATEN)
 
 
 def is_view(node: FxNode) -> bool:
-    """Whether an aten op makes a tensor on the memory of its first argument."""
+    """Whether an aten op returns a view of its first argument."""
     name = op_name(node)
     return name.startswith(_ATEN) and name.partition(".")[2] in _VIEWS
 
 
 def is_random(node: FxNode) -> bool:
-    """Whether an op gives something else every time."""
+    """Whether an op returns a different result on each call."""
     return any(part in op_name(node) for part in _RANDOM)
 
 
 def operations(graph: FxGraph) -> tuple[FxNode, ...]:
-    """List what computes, in this graph and those it calls: no picks out of several results, no work on sizes."""
+    """List the computing nodes of a graph and its subgraphs, without `getitem` and arithmetic on sizes."""
     return tuple(node for each in graph.whole() for node in _operations(each))
 
 
@@ -68,7 +68,7 @@ def counted(nodes: Iterable[FxNode]) -> tuple[tuple[str, int], ...]:
 
 
 def memory_root(graph: FxGraph, name: str) -> str:
-    """Follow views back to the node whose memory a node lies in."""
+    """Follow views back to the node that owns the memory."""
     nodes = {node.name: node for node in graph.nodes}
     while (node := nodes.pop(name, None)) is not None and node.uses:
         first = nodes.get(node.uses[0])

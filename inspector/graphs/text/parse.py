@@ -1,8 +1,7 @@
-"""Read the text of a printed graph, line by line, so that what is damaged costs no more than itself.
+"""Parse the text of a printed graph line by line, so that damaged lines do not affect others.
 
-Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen` and `_PyTreeCodeGen` (2.11 to 2.13).
-
-Read annotations such as `f32[2, s77][s77, 1]cpu` (fx/graph.py, `_tensor_annotation`, 2.11 to 2.13).
+Source: fx/graph_module.py, `_print_readable`, and fx/graph.py, `CodeGen`, `_PyTreeCodeGen` and `_tensor_annotation`,
+for annotations such as `f32[2, s77][s77, 1]cpu` (2.11 to 2.13).
 """
 
 import re
@@ -22,7 +21,7 @@ _SYMBOL = re.compile(r"Sym\((?P<expression>.*)\)")
 
 @lru_cache(maxsize=20_000)
 def annotation(text: str) -> tuple[TensorType | None, str]:
-    """Give the tensor's type, or a number's expression; neither for a text of another form."""
+    """Return a tensor's type or a number's expression; neither for text of another form."""
     if match := _TENSOR.fullmatch(text):
         return _tensor(match, ""), ""
     if match := _SYMBOL.fullmatch(text):
@@ -58,9 +57,9 @@ _TAKEN = re.compile(r"(?P<name>[^\W\d]\w*) = next\(args_iter\)")
 _RENAMED = re.compile(r"(?P<name>[^\W\d]\w*) = (?P<target>[^\W\d]\w*)")
 _UNFLATTEN = "pytree.tree_unflatten("
 _DEEPEST = 50
-"""Graphs within graphs; torch's own go three deep."""
+"""Maximum nesting of graphs; torch's graphs are up to three deep."""
 _LONGEST = 200
-"""Lines that one statement may take."""
+"""Maximum lines of one statement."""
 
 
 @dataclass
@@ -74,7 +73,7 @@ class _Block:
 
 
 def parse(text: str) -> FxGraph | None:
-    """Read a printed graph; None where there is none."""
+    """Parse a printed graph; None if the text has none."""
     top: list[_Block] = []
     open_: list[_Block] = []
     for line in text.splitlines():
@@ -92,14 +91,14 @@ def parse(text: str) -> FxGraph | None:
 
 
 class _Reader:
-    """Reads one graph's lines."""
+    """Parses one graph's lines."""
 
     def __init__(self, block: _Block) -> None:
         self._block = block
         self._lines = block.lines
         self._next = 0
         self._inputs: dict[str, FxNode] = {}
-        """Placeholders by their own name, which a line of the body may replace."""
+        """Placeholders by name; a line of the body may rename them."""
         self._declared: dict[str, FxNode] = {}
         """Placeholders of a tree of inputs, with their types."""
         self._nodes: list[FxNode] = []
@@ -120,7 +119,7 @@ class _Reader:
         return FxGraph(self._block.name, nodes, self._outputs, graphs, tuple(self._unread))
 
     def _head(self) -> None:
-        """Read `def forward(self, x: "f32[2]"):`, which may take a line for each argument."""
+        """Parse `def forward(self, x: "f32[2]"):`, which may have one line per argument."""
         while self._next < len(self._lines) and not self._lines[self._next].startswith("def "):
             self._next += 1
         head, described = "", {}
@@ -160,7 +159,7 @@ class _Reader:
         self._at = match and At(match["file"], int(match["line"][:9]), match["function"], match["code"])
 
     def _is_about_inputs(self, line: str) -> bool:
-        """Take in how a graph with a tree of inputs, or with a list of them, names them one by one."""
+        """Parse the line that unpacks a graph's tree or list of inputs into names."""
         if self._nodes:
             return False
         if match := _TREE.match(line):
@@ -229,7 +228,7 @@ class _Reader:
         return not is_new and not is_closed(line)
 
     def _return(self, line: str) -> None:
-        """Read what is returned, on one line or on one for each."""
+        """Parse the return statement, on one line or with one line per value."""
         text = ""
         comments: dict[int, str] = {}
         self._next -= 1
@@ -249,7 +248,7 @@ class _Reader:
 
 
 def _parted(line: str) -> tuple[str, str]:
-    """Part a line from the comment that torch puts behind it."""
+    """Split a line from torch's trailing comment."""
     at = line.find("  # ")
     return (line, "") if at < 0 else (line[:at].rstrip(), line[at + 4 :])
 
@@ -264,7 +263,7 @@ def _input(text: str, described: dict[str, str]) -> FxNode | None:
 
 
 def _items(text: str) -> tuple[str, ...]:
-    """List what is returned; the tree that it is put into is left out."""
+    """List the returned values, without the tree that contains them."""
     if text.startswith(_UNFLATTEN):
         text = next(iter(pieces(text[len(_UNFLATTEN) : -1])), "")
     is_several = text[:1] in ("(", "[") and closing(text, 0) == len(text) - 1

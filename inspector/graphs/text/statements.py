@@ -1,4 +1,4 @@
-"""Read the statement of one node: `mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(a, b);  a = None`.
+"""Parse the statement of one node: `mm: "f32[2, 3][3, 1]cpu" = torch.ops.aten.mm.default(a, b);  a = None`.
 
 How each kind of node is printed: fx/graph.py, `CodeGen._gen_python_code`, `emit_node` (2.11 to 2.13).
 """
@@ -32,13 +32,13 @@ _OPERATOR = "operator."
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a line says: a name, its annotation, and what it is made of."""
+    """The parts of a statement: a name, its annotation, and its value."""
 
     name: str
     annotation: str
     value: str
     change: str = ""
-    """For an operation in place, the statement that does it."""
+    """For an in-place operation, its statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Call:
 
 
 def statement(text: str) -> Statement | None:
-    """Read a line; None where it is no statement of a node."""
+    """Split a line into its parts; None if it is not the statement of a node."""
     text = _FREED.sub("", text)
     if match := _STATEMENT.fullmatch(text):
         return Statement(match["name"], match["annotation"] or "", match["value"])
@@ -61,7 +61,7 @@ def statement(text: str) -> Statement | None:
 
 
 def call(said: Statement, known: Container[str]) -> Call | None:
-    """Tell what a statement does; `known` are the names of nodes before it. None: it cannot be told."""
+    """Parse what a statement does; `known` are the names of earlier nodes. None if it cannot be parsed."""
     if said.change:
         return _changed(said.change)
     value = said.value
@@ -117,7 +117,7 @@ def _changed(text: str) -> Call | None:
 
 
 def _of_module(value: str) -> Call | None:
-    """Read `self.a.b`, `getattr(self.layers, "0").weight`, and calls of such."""
+    """Parse `self.a.b`, `getattr(self.layers, "0").weight`, and calls of these."""
     parts: list[str] = []
     open_ = 0
     rest = value
@@ -143,7 +143,7 @@ def _of_module(value: str) -> Call | None:
 
 
 def placeholder(text: str) -> Statement | None:
-    """Read one argument of a graph's function: a name, an annotation, a default."""
+    """Parse one argument of a graph's function: a name, an annotation, a default."""
     name, _, default = text.partition(" = ")
     match = re.fullmatch(rf"\*{{0,2}}{_ANNOTATED}", name.strip())
     return Statement(match["name"], match["annotation"] or "", default) if match else None

@@ -36,7 +36,7 @@ def test_json_into_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "what", "todo"),
     [
-        (("--graph", "9/0"), "--graph 9/0: Inductor's scheduler saw no such graph", "did you mean 1/0?"),
+        (("--graph", "9/0"), "--graph 9/0: Inductor's scheduler has no such graph", "did you mean 1/0?"),
         (("--stage", "forwad"), "--stage forwad: there is no such stage", "did you mean forward?"),
         (("--rounds", "--nodes"), "--rounds and --nodes exclude each other", "choose one"),
     ],

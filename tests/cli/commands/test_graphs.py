@@ -55,7 +55,7 @@ def test_json(words: tuple[str, ...], key: str, tmp_path: Path) -> None:
         (("--passes", "--graph", "9/0"), "--graph 9/0: this run has no such graph", "did you mean"),
         (("--line", "999"), "--line 999: no node of a graph was made there", "lines that did are: trained.py:"),
         (("--line", "x.py:1"), "--line x.py:1: no node of a graph was made there", "lines that did are: trained.py:"),
-        (("--diff", "nonsense", *ONE), "--diff nonsense: two stages are needed", "write before..after"),
+        (("--diff", "nonsense", *ONE), "--diff nonsense: a diff needs two stages", "write before..after"),
         (("--stage", "joint"), "--stage needs one graph", "add --graph with one of: 0/0"),
         (("--ops", "--dot"), "--ops and --dot exclude each other", "choose one"),
     ],

@@ -38,7 +38,7 @@ def test_json_into_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "what", "todo"),
     [
-        (("--graph", "9/0"), "--graph 9/0: this run has no kernels of it", "did you mean"),
+        (("--graph", "9/0"), "--graph 9/0: this run has no such kernels", "did you mean"),
         (("--stage", "joint"), "--stage joint: there is no such stage", "there are: forward, backward"),
         (("--kernel", "nonsense"), "--kernel nonsense: no kernel has that in its name", "there are: "),
         (("--line", "trained.py"), "--line trained.py: there is no line number", "write FILE:LINE"),

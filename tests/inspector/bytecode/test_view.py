@@ -47,6 +47,6 @@ def test_outline() -> None:
     assert outline(SESSION, explained(SESSION, forward.compiled[0])) == (
         "calls graph 0/0 with 3 inputs",
         "replays side effects in 3 writes",
-        'line 18 in eager: print("mean", sep=": ")',
+        'line 18 runs eagerly: print("mean", sep=": ")',
         "goes on in forward at line 19 (1/0)",
     )

@@ -178,7 +178,7 @@ def test_a_sentence_shows_the_loops_and_a_switch_its_risk():
             (_readers("64", "64"), "tiling mismatch ([64], [64], [64])"),
         )
     )
-    assert loops.sentence.endswith("only if both loop over the same sizes: `64 | 128` against `128`.")
+    assert loops.sentence.endswith("only if both loop over the same sizes: `64 | 128` and `128`.")
     assert loops.torch.startswith("numel/rnumel mismatch (reduce)")
     assert tiles.fix.startswith("`torch._inductor.config.triton.tiling_prevents_pointwise_fusion = False` (risk: the ")
 

@@ -22,8 +22,8 @@ def test_parts_are_those_of_a_graph_and_a_stage():
 @pytest.mark.parametrize(
     ("graph", "stage", "what", "todo"),
     [
-        ("0/9", None, "--graph 0/9: Inductor's scheduler saw no such graph", "did you mean 0/1?"),
-        ("x", None, "--graph x: Inductor's scheduler saw no such graph", "there are: 0/0, 0/1, 1/0"),
+        ("0/9", None, "--graph 0/9: Inductor's scheduler has no such graph", "did you mean 0/1?"),
+        ("x", None, "--graph x: Inductor's scheduler has no such graph", "there are: 0/0, 0/1, 1/0"),
         (None, "backwrd", "--stage backwrd: this run has no such part", "did you mean backward?"),
         ("0/0", "backward", "--stage backward: graph 0/0 has no such part", "there are: forward"),
     ],

@@ -35,7 +35,7 @@ def test_a_model_that_cannot_run_is_wrong_and_does_not_hide_others() -> None:
 def test_a_model_that_vanished_is_said_where_all_were_checked() -> None:
     lock = lock_with("model.py", "other.py")
     outcome = outcome_of(seen_of(GIVEN), lock)
-    assert [each.what for each in outcome.findings] == ["other.py is in the lock, and no model of the policy any more"]
+    assert [each.what for each in outcome.findings] == ["other.py is in the lock but no longer in the policy"]
     assert (outcome.exit, outcome.vanished) == (Exit.USAGE, ("other.py",))
     assert outcome_of(seen_of(GIVEN), lock, is_whole=False).exit is Exit.DONE
 
@@ -50,7 +50,7 @@ def test_a_model_whose_file_was_moved_is_known() -> None:
     outcome = outcome_of(seen_of(GIVEN, job=JobKey("new/model.py")), lock_with("old/model.py"))
     assert outcome.exit is Exit.DONE
     assert outcome.notes == (
-        "new/model.py is taken for old/model.py of the lock; ctrace check --update writes it down",
+        "new/model.py is treated as old/model.py in the lock; ctrace check --update records the new name",
     )
 
 
@@ -71,7 +71,9 @@ def test_where_two_could_have_moved_none_is_taken_for_another() -> None:
 def test_a_renamed_file_is_known_by_what_it_shows() -> None:
     outcome = outcome_of(seen_of(GIVEN, job=JobKey("nets/new.py")), lock_with("nets/old.py"))
     assert outcome.exit is Exit.DONE
-    assert outcome.notes == ("nets/new.py is taken for nets/old.py of the lock; ctrace check --update writes it down",)
+    assert outcome.notes == (
+        "nets/new.py is treated as nets/old.py in the lock; ctrace check --update records the new name",
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_versions_of_torch_are_asked_for_one_by_one() -> None:
 def test_entries_of_no_use_are_said_where_all_could_be_seen() -> None:
     entry = Allow("", gb="GB9999", line=4)
     assert outcome_of(seen_of(state_with()), allow=[entry]).notes == (
-        "the allow entry in line 4 (GB9999) matches nothing any more; remove it",
+        "the allow entry in line 4 (GB9999) no longer matches anything; remove it",
     )
     failed = seen_of(state_with(), doubts=(Finding(FindingKind.CRASHED, ""),), has_ended=False)
     for outcome in (
@@ -127,9 +129,7 @@ def test_an_entry_that_expired_is_said_though_its_break_is_in_the_lock() -> None
     entry = Allow("", gb="GB0059", line=4, expires=date(2020, 1, 1))
     outcome = outcome_of(seen_of(GIVEN), lock_of(GIVEN), allow=[entry])
     assert outcome.exit is Exit.DONE
-    assert outcome.notes == (
-        "the allow entry in line 4 (GB0059) expired on 2020-01-01: what it is about is still there",
-    )
+    assert outcome.notes == ("the allow entry in line 4 (GB0059) expired on 2020-01-01: its site still exists",)
 
 
 def test_ranks_are_judged_by_one_record() -> None:

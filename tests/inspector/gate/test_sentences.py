@@ -23,9 +23,9 @@ def test_a_site_that_came_and_one_that_went() -> None:
     [
         (SiteKind.BREAK, "GB1+GB2"),
         (SiteKind.DISABLED, "disabled (GB1+GB2)"),
-        (SiteKind.SKIP, "left in eager (GB1+GB2)"),
+        (SiteKind.SKIP, "runs eagerly (GB1+GB2)"),
         (SiteKind.RECOMPILE, "recompile (GB1+GB2)"),
-        (SiteKind.DANGER, "other results (GB1+GB2)"),
+        (SiteKind.DANGER, "different results (GB1+GB2)"),
     ],
 )
 def test_a_site_is_named_by_its_kind(kind: SiteKind, words: str) -> None:

@@ -75,7 +75,7 @@ def test_scenarios_that_do_not_run_are_said() -> None:
     )
     every = list(untrusted(replace(HEALTHY, scenarios=scenarios)))
     assert [str(each.kind) for each in every] == ["compile-failed", "failed", "compile-failed"]
-    assert every[0].what == "scenario a: compiled it raises ValueError: no"
+    assert every[0].what == "scenario a: with torch.compile it raises ValueError: no"
 
 
 def test_nothing_compiled_is_never_green() -> None:

@@ -126,7 +126,7 @@ class TestAFileOfTheUser:
         file.write_text(
             "a: {extends: b, title: T, capability: '9.0', processors: 7}\nb: {memory: 8589934592, l2: 9, rates: null}"
         )
-        with pytest.raises(TargetError, match="b does not say its title"):
+        with pytest.raises(TargetError, match="b lacks title"):
             gpu_named(f"{file}:a")
         file.write_text("a: {extends: b, rates: {tf32: 1e12}}\nb: {extends: h100, rates: null}")
         assert gpu_named(f"{file}:a").rates == {"tf32": 1e12}
@@ -165,43 +165,43 @@ class TestAFileOfTheUser:
     @pytest.mark.parametrize(
         ("text", "what", "todo"),
         [
-            ("", "there is no GPU in it", "ctrace targets h100"),
-            ("[1]", "there is no GPU in it", ""),
-            ("a: 3", "a is no table of facts", ""),
-            ("a: {1: 2}", "a is no table of facts", ""),
-            ("'a/b': {}", "a/b is no name of a GPU", "letters"),
-            ("true: {}", "True is no name", ""),
-            ("a: {extends: h100}\na: {extends: l4}", "gpus.yaml:2: a is there twice", "correct"),
-            ("a: {l2: 1, l2: 2}", "l2 is there twice", ""),
-            ("a: {extends: l4}\nA: {extends: l4}", "a is there twice", ""),
+            ("", "defines no GPU", "ctrace targets h100"),
+            ("[1]", "defines no GPU", ""),
+            ("a: 3", "a is not a table of facts", ""),
+            ("a: {1: 2}", "a is not a table of facts", ""),
+            ("'a/b': {}", "a/b is not a valid GPU name", "letters"),
+            ("true: {}", "True is not a valid GPU name", ""),
+            ("a: {extends: h100}\na: {extends: l4}", "gpus.yaml:2: a is defined twice", "correct"),
+            ("a: {l2: 1, l2: 2}", "l2 is defined twice", ""),
+            ("a: {extends: l4}\nA: {extends: l4}", "a is defined twice", ""),
             ("a: {extends: h100\n", "gpus.yaml:2: ", "correct the YAML there"),
             ("a: {extends: h100, procesors: 3}", "a: there is no fact procesors", "did you mean processors?"),
             ("a: {extends: h100, rates: {fp16: 1e12}}", "there is no fact fp16", "float16"),
-            ("a: {extends: h100, rates: {float16: fast}}", "its rates of float16 is fast", "a number from"),
-            ("a: {extends: h100, rates: 3}", "its rates is 3, not a table", ""),
-            ("a: {extends: h100, memory: 80 GB}", "its memory is 80 GB", "(bytes)"),
-            ("a: {extends: h100, processors: 132.0}", "its processors is 132.0", "whole number"),
-            ("a: {extends: h100, processors: true}", "its processors is True", "whole number"),
-            ("a: {extends: h100, processors: null}", "its processors is None", "whole number"),
-            ("a: {extends: h100, clock: 1980}", "its clock is 1980", "a number from 1e+06"),
-            ("a: {extends: h100, clock: .inf}", "its clock is inf", ""),
-            ("a: {extends: h100, clock: 1e999}", "its clock is inf", ""),
-            ("a: {extends: h100, capability: hopper}", "its capability is hopper", '"9.0"'),
-            ("a: {extends: h100, title: 3}", "its title is 3, not a short text", 'title: "..."'),
-            ("a: {extends: h100, shared_per_block: 300000}", "more than its shared_per_block_optin", "bytes"),
+            ("a: {extends: h100, rates: {float16: fast}}", "rates of float16 is fast", "a number from"),
+            ("a: {extends: h100, rates: 3}", "rates is 3, not a table", ""),
+            ("a: {extends: h100, memory: 80 GB}", "memory is 80 GB", "(bytes)"),
+            ("a: {extends: h100, processors: 132.0}", "processors is 132.0", "whole number"),
+            ("a: {extends: h100, processors: true}", "processors is True", "whole number"),
+            ("a: {extends: h100, processors: null}", "processors is None", "whole number"),
+            ("a: {extends: h100, clock: 1980}", "clock is 1980", "a number from 1e+06"),
+            ("a: {extends: h100, clock: .inf}", "clock is inf", ""),
+            ("a: {extends: h100, clock: 1e999}", "clock is inf", ""),
+            ("a: {extends: h100, capability: hopper}", "capability is hopper", '"9.0"'),
+            ("a: {extends: h100, title: 3}", "title is 3, not a short text", 'title: "..."'),
+            ("a: {extends: h100, shared_per_block: 300000}", "greater than shared_per_block_optin", "bytes"),
             ("a: {extends: h100, sources: {memry: x}}", "there is no fact memry", "did you mean memory?"),
-            ("a: {extends: h100, sources: [x]}", "its sources are no table", ""),
-            ("a: {extends: a}", "a extends a, which is not there", ""),
-            ("a: {extends: b}\nb: {extends: a}", "extends itself", "say all of its facts"),
-            ("a: {extends: h101}", "a extends h101, which is not there", "did you mean h100?"),
-            ("a: {capability: '9.0'}", "a does not say its title, processors, memory, l2", "extends"),
-            ("a: {title: T, capability: '6.1'}", "does not say its processors, registers, threads", "extends"),
+            ("a: {extends: h100, sources: [x]}", "sources is not a table", ""),
+            ("a: {extends: a}", "a extends a, which does not exist", ""),
+            ("a: {extends: b}\nb: {extends: a}", "extends itself", "write all facts"),
+            ("a: {extends: h101}", "a extends h101, which does not exist", "did you mean h100?"),
+            ("a: {capability: '9.0'}", "a lacks title, processors, memory, l2", "extends"),
+            ("a: {title: T, capability: '6.1'}", "lacks processors, registers, threads", "extends"),
             ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor", ""),
-            ("a: 2001-99-99", "it is no YAML", ""),
-            ("a: !!int", "it is no YAML", ""),
-            ("a: !!bool x", "it is no YAML", ""),
-            ("[" * 5000, "it is no YAML", ""),
-            ("a: " + "9" * 6000, "it is no YAML", ""),
+            ("a: 2001-99-99", "is not YAML", ""),
+            ("a: !!int", "is not YAML", ""),
+            ("a: !!bool x", "is not YAML", ""),
+            ("[" * 5000, "is not YAML", ""),
+            ("a: " + "9" * 6000, "is not YAML", ""),
             ("x" * (2 << 20), "too large", "another file"),
         ],
     )
@@ -216,15 +216,15 @@ class TestAFileOfTheUser:
 
     def test_no_text(self, file: Path) -> None:
         file.write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(TargetError, match="no text in UTF-8"):
+        with pytest.raises(TargetError, match="not UTF-8 text"):
             gpu_named(str(file))
 
     def test_which_of_several(self, file: Path) -> None:
         file.write_text("a: {extends: h100}\nb: {extends: l4}\n")
-        with pytest.raises(TargetError, match="holds 2 GPUs: a, b") as caught:
+        with pytest.raises(TargetError, match="defines 2 GPUs: a, b") as caught:
             gpu_named(str(file))
         assert caught.value.todo == f"pick one: --target {file}:a"
-        with pytest.raises(TargetError, match="no GPU c in it"):
+        with pytest.raises(TargetError, match="defines no GPU c"):
             gpu_named(f"{file}:c")
 
     @pytest.mark.parametrize("name", ["no.yaml", "no/such.yml:a", "../gpus.YAML"])

@@ -38,7 +38,7 @@ def test_every_code_is_filled_in(code: str):
     (answer,) = answers(Session(attention=(replace(BY_HAND, why=why),)))
     assert not re.search(r"\{\w+\}", answer.why + answer.fix)
     assert answer.title == entries("attention")[code].title
-    assert ("Also in the way: a change of dtype." in answer.why) == (code != "cast")
+    assert ("Other obstacles: a change of dtype." in answer.why) == (code != "cast")
 
 
 def test_a_code_of_a_newer_ctrace_is_shown_as_it_is():

@@ -106,7 +106,7 @@ class TestChanges:
 @pytest.mark.parametrize(
     ("wanted", "what", "todo"),
     [
-        ("forward", "two stages are needed", "write before..after, or one of: pre_grad,"),
+        ("forward", "a diff needs two stages", "write before..after, or one of: pre_grad,"),
         ("forwrd..joint", "no such stage", "did you mean forward?"),
         ("post_grad_backwards..joint", "no such stage", "did you mean"),
     ],

@@ -85,7 +85,7 @@ def test_code() -> None:
         ("ptx", "k", "no kernel k was built", "there are: "),
         ("ptx", "triton", "several kernels have triton in their name", "name one: "),
         ("ptx", SOFTMAX[:-1] + "1", "no kernel", f"did you mean {SOFTMAX}?"),
-        ("ttir", None, "not kept", "the problems of the run"),
+        ("ttir", None, "no such code", "the run's problems"),
     ],
 )
 def test_code_that_there_is_not(stage: str, kernel: str | None, what: str, todo: str) -> None:

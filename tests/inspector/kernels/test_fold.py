@@ -54,12 +54,12 @@ class TestKernels:
         log = coded(Log().kernel("0/0", "cpp_0"), "def")
         assert log.session().kernels[0].source == ""
         (what,) = whats(log)
-        assert what.startswith("the code of graph 0/0 (inference) cannot be read (SyntaxError")
+        assert what.startswith("the code of graph 0/0 (inference) cannot be parsed (SyntaxError")
 
     def test_code_that_does_not_agree_is_a_problem(self):
         assert whats(coded(Log().kernel("0/0", "cpp_1"))) == [
             "the code of graph 0/0 (inference) does not define cpp_1",
-            "the code of graph 0/0 (inference) calls cpp_1 0 times, torch spoke of 1; its arguments are not known",
+            "the code of graph 0/0 (inference) calls cpp_1 0 times, but torch recorded 1; its arguments are not known",
         ]
 
 
@@ -74,7 +74,7 @@ class TestCounts:
 
     def test_one_that_is_missing(self):
         (what,) = whats(counted(Log().kernel("0/0", "k0", counted=5), 4, 6))
-        assert "says that there are 1 kernels after the last one here" in what
+        assert "includes 1 kernel after the last one in the log" in what
 
 
 def node(name: str, read: int, written: int = 0, flops: int | None = 1) -> Node:
@@ -107,7 +107,7 @@ class TestCosts:
         assert list(unbalanced([kernel(None)], [FUSION])) == []
         assert list(unbalanced([], [FUSION])) == []
         (what,) = unbalanced([kernel(20)], [FUSION])
-        assert what == "graph 0/0 (forward): its kernels move 24 bytes, the nodes that fusion left 28"
+        assert what == "graph 0/0 (forward): its kernels move 24 bytes, but its nodes after fusion move 28"
 
     def test_a_copy_from_device_to_device_is_no_kernel(self):
         def fusion(device: str) -> Fusion:

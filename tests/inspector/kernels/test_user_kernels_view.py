@@ -36,8 +36,8 @@ def test_one_line_counts_kernels_calls_and_what_torch_assumed() -> None:
     assert in_one_line(Session()) == ""
     assert in_one_line(Session(user_kernels=(ADD,))) == "1 user-written Triton kernel, 1 call"
     assert in_one_line(SESSION) == (
-        "4 user-written Triton kernels, 4 calls; of 2 torch had to assume that all tensors are written; "
-        "for 1 no code was written"
+        "4 user-written Triton kernels, 4 calls; for 2 calls, torch assumes that all tensors are written; "
+        "no code was generated for 1"
     )
 
 
@@ -47,25 +47,25 @@ def test_a_plain_kernel_in_inference_has_no_limits() -> None:
 
 
 def test_what_torch_assumes_is_said_with_its_reason() -> None:
-    assert "takes all 2 as written: RuntimeError: ttir analysis" in told(TUNED)
+    assert "assumes all 2: RuntimeError: ttir analysis" in told(TUNED)
     raised = "CompilationError: at 3:26:\ndef f(x):\n    y\n    ^\nNameError('y is not defined')"
     assert "CompilationError: at 3:26: … NameError('y is not defined')" in told(replace(ADD, assumed=raised))
 
 
 def test_tuning_and_heuristics_are_done_once() -> None:
-    assert "a new value of size does not tune again" in told(TUNED)
-    assert "What triton.heuristics sets (even)" in told(TUNED)
+    assert "A new value of size does not trigger autotuning again" in told(TUNED)
+    assert "Torch computes the values of triton.heuristics (even)" in told(TUNED)
     assert "tune" not in told(replace(TUNED, configs=TUNED.configs[:1]))
 
 
 def test_a_fallback_does_not_run_in_compiled_code() -> None:
     assert "Its kernel for cpu does not run here" in told(OP)
     assert "gelu.register_autograd" in told(OP)
-    assert "for which Triton compiles nothing" in told(replace(ADD, device="cpu"))
+    assert "which Triton does not support" in told(replace(ADD, device="cpu"))
 
 
 def test_a_kernel_without_a_gradient_matters_in_training() -> None:
-    assert "no gradient of its own" in told(replace(ADD, stage=Stage.FORWARD))
+    assert "It has no gradient." in told(replace(ADD, stage=Stage.FORWARD))
 
 
 def test_every_answer_on_epilogues_has_words() -> None:

@@ -69,9 +69,9 @@ class TestParts:
     @pytest.mark.parametrize(
         ("graph", "stage", "what", "todo"),
         [
-            ("9/9", None, "--graph 9/9: this run has no kernels of it", "there are: 0/0, 1/0"),
-            (None, "forwad", "--stage forwad: this run has no kernels of it", "did you mean forward?"),
-            ("1/0", "backward", "--stage backward: this run has no kernels of it", "there are: inference"),
+            ("9/9", None, "--graph 9/9: this run has no such kernels", "there are: 0/0, 1/0"),
+            (None, "forwad", "--stage forwad: this run has no such kernels", "did you mean forward?"),
+            ("1/0", "backward", "--stage backward: this run has no such kernels", "there are: inference"),
         ],
     )
     def test_what_is_not_there(self, graph: str | None, stage: str | None, what: str, todo: str) -> None:
@@ -145,13 +145,13 @@ class TestLines:
 
     def test_near_lines(self) -> None:
         assert nearest(parts(made.KERNELS), wanted("model.py:9")).endswith("model.py:7, model.py:8, model.py:10")
-        assert nearest((), wanted("9")) == "no line of yours is known to have any"
+        assert nearest((), wanted("9")) == "no line of your code has known kernels"
 
 
 class TestWhyNone:
     def test_a_break_and_a_function_in_eager(self) -> None:
         assert why_none(made.KERNELS, wanted("model.py:15"), None).startswith("The graph breaks here: ")
-        assert why_none(made.KERNELS, wanted("model.py:14"), None).startswith("`slow` is left in eager. ")
+        assert why_none(made.KERNELS, wanted("model.py:14"), None).startswith("`slow` runs eagerly. ")
         assert why_none(made.KERNELS, wanted("model.py:2"), None) == ""
 
     @pytest.mark.parametrize("source", ["def f(:", "\0", ""])
@@ -159,7 +159,7 @@ class TestWhyNone:
         session = replace(made.KERNELS, listings=dict.fromkeys(made.KERNELS.listings, source))
         assert why_none(session, wanted("model.py:14"), None) == ""
 
-    @pytest.mark.parametrize(("line", "part"), [(17, "are in the last graph"), (999, "")])
+    @pytest.mark.parametrize(("line", "part"), [(17, "are in the final graph"), (999, "")])
     def test_how_far_a_line_came(self, line: int, part: str) -> None:
         told = why_none(trained(), wanted(f"trained.py:{line}"), None)
         assert part in told
@@ -168,15 +168,15 @@ class TestWhyNone:
     @pytest.mark.parametrize(
         ("stages", "part"),
         [
-            ({GraphStage.DYNAMO: "torch.exp(x)"}, "Dynamo traced it (exp), and no aten op came of it"),
-            ({GraphStage.FORWARD: "torch.ops.aten.exp.default(x)"}, "last seen at stage forward (exp); a later pass"),
+            ({GraphStage.DYNAMO: "torch.exp(x)"}, "Dynamo traced it (exp), but it has no aten ops"),
+            ({GraphStage.FORWARD: "torch.ops.aten.exp.default(x)"}, "its last stage is forward (exp); a later pass"),
             (
                 dict.fromkeys((GraphStage.FORWARD, GraphStage.POST_GRAD), "torch.ops.aten.permute.default(x, [1, 0])"),
-                "only views are left of it (permute)",
+                "only views remain (permute)",
             ),
             (
                 dict.fromkeys((GraphStage.FORWARD, GraphStage.POST_GRAD), "torch.ops.aten.exp.default(x)"),
-                "its ops (exp) are in the last graph; torch does not say which kernel",
+                "its ops (exp) are in the final graph; torch does not record which kernel",
             ),
         ],
     )

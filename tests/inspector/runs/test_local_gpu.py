@@ -31,7 +31,7 @@ def at_hand(**other: object) -> AtHand:
 def test_it_is_read_again(tmp_path: Path) -> None:
     gpu = read_back(entry(at_hand(), gpus()), tmp_path)
     assert replace(gpu, sources={}) == replace(gpu_named("h100"), sources={})
-    assert gpu.sources["memory"] == "driver, as torch 2.11.0 tells it"
+    assert gpu.sources["memory"] == "driver, reported by torch 2.11.0"
     assert gpu.sources["rates"] == gpu_named("h100").sources["rates"]
 
 
@@ -40,7 +40,7 @@ def test_one_that_the_table_does_not_know(tmp_path: Path) -> None:
     gpu = read_back(text, tmp_path)
     assert (gpu.name, gpu.title, gpu.rates) == ("x1-pro", 'NVIDIA "X1": \x1b Pro', {})
     assert "# rates: {float16: 1e14}" in text
-    assert "# No driver tells the rates." in text
+    assert "# The driver does not report rates." in text
 
 
 def test_a_part_of_a_known_one_has_not_its_rates(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_part_of_a_known_one_has_not_its_rates(tmp_path: Path) -> None:
 
 def test_what_is_not_told_is_said_and_taken_from_the_table(tmp_path: Path) -> None:
     text = entry(at_hand(l2=None, clock=None, bus=0), gpus())
-    assert "# torch 2.11.0 and the driver do not tell: l2, clock, bandwidth" in text
+    assert "# torch 2.11.0 and the driver do not report: l2, clock, bandwidth" in text
     gpu = read_back(text, tmp_path)
     assert replace(gpu, sources={}) == replace(gpu_named("h100"), sources={})
     assert gpu.sources["l2"] == gpu_named("h100").sources["l2"]
@@ -63,7 +63,7 @@ def test_what_is_not_told_of_an_unknown_one_is_not_known(tmp_path: Path) -> None
 def test_what_the_driver_was_asked_for_is_said(tmp_path: Path) -> None:
     text = entry(AtHand(in_units(TOLD), ("l2", "clock"), "2.20.0"), gpus())
     gpu = read_back(text, tmp_path)
-    assert (gpu.sources["l2"], gpu.sources["warp"]) == ("driver, asked directly", "driver, as torch 2.20.0 tells it")
+    assert (gpu.sources["l2"], gpu.sources["warp"]) == ("driver, read directly", "driver, reported by torch 2.20.0")
 
 
 def test_a_name(tmp_path: Path) -> None:
@@ -73,5 +73,5 @@ def test_a_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "a:b", "\x1b", "x" * 90])
 def test_no_name(name: str) -> None:
-    with pytest.raises(TargetError, match="no name of a GPU"):
+    with pytest.raises(TargetError, match="not a valid GPU name"):
         entry(at_hand(), gpus(), name)

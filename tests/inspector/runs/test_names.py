@@ -37,7 +37,7 @@ def test_what_is_no_name(name: str, store: Store) -> None:
 
 def test_a_name_means_one_thing(store: Store) -> None:
     made(store, name="before")
-    with pytest.raises(TargetError, match="there is a run before already"):
+    with pytest.raises(TargetError, match="a run named before exists already"):
         new_name("before", store)
     Path("model.py").write_text("")
     with pytest.raises(TargetError, match="is a file or folder here"):
@@ -64,13 +64,13 @@ def test_a_run_gets_a_name_and_stays(store: Store) -> None:
         rename(store, second, "before")
     with pytest.raises(RunError, match="there is no run"):
         rename(store, first, "after")
-    with in_use(store.load(second).folder), pytest.raises(RunError, match="still being made or read"):
+    with in_use(store.load(second).folder), pytest.raises(RunError, match="another process is writing or reading"):
         rename(store, second, "after")
 
 
 def test_a_run_that_newer_ones_replaced_says_so(store: Store) -> None:
     first, *_ = made(store, 11)
-    with pytest.raises(RunError, match="it was deleted when newer runs were made") as caught:
+    with pytest.raises(RunError, match="it was deleted to make room for newer runs") as caught:
         store.load(first)
     assert "ctrace runs --keep" in caught.value.todo
     last = store.runs()[-1].name

@@ -53,8 +53,8 @@ def test_a_clone_is_not(project: Path) -> None:
     run = made()
     (run.folder / "made-here").unlink()
     assert refused(run) == (
-        f"the last run, {run.name}, would run model.py again, but nothing proves that it was made here\n"
-        "if that is what you want, name it: ctrace kernels model.py --target h100 --train"
+        f"cannot rerun model.py of the last run, {run.name}: nothing proves that it was captured here\n"
+        "to run it anyway, name it: ctrace kernels model.py --target h100 --train"
     )
 
 
@@ -79,7 +79,7 @@ def test_a_proof_is_of_one_run_in_one_place(how: str, project: Path, monkeypatch
         case _:
             monkeypatch.setenv("XDG_STATE_HOME", str(project.parent / "other"))
             made()
-    assert "it was made elsewhere, or changed since" in refused(run)
+    assert "it was captured elsewhere, or changed since" in refused(run)
 
 
 def test_a_run_that_ctrace_renamed_keeps_its_proof(project: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_run_that_ctrace_renamed_keeps_its_proof(project: Path) -> None:
     refuse_foreign(moved, order_of(moved), "--target h100")
     forged = made()
     (forged.folder / "made-here").write_text("0" * 64)
-    assert "made elsewhere" in refused(Store().load(rename(Store(), forged.name, "forged")))
+    assert "captured elsewhere" in refused(Store().load(rename(Store(), forged.name, "forged")))
 
 
 def test_a_target_outside_of_the_project(project: Path) -> None:

@@ -50,7 +50,7 @@ def test_an_order_that_cannot_be_read(text: str, tmp_path: Path) -> None:
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     run, order = made(tmp_path)
     Path(str(order.path)).unlink()
-    with pytest.raises(RunError, match="is not there"):
+    with pytest.raises(RunError, match="no longer exists"):
         order_of(run)
 
 

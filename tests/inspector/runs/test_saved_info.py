@@ -84,7 +84,7 @@ def test_a_deep_settings_file(tmp_path: Path) -> None:
     ("data", "why"),
     [
         ({"path": 1}, "path is a number"), ({"name": ["x"]}, "a list"), (None, "null"),
-        ({"args": "x"}, "args is a text"), ({"more": 1}, "not known"),
+        ({"args": "x"}, "args is a text"), ({"more": 1}, "unknown field"),
     ],
 )  # fmt: skip
 def test_typed(data: Any, why: str) -> None:

@@ -78,7 +78,7 @@ def test_a_log_that_is_not_whole_is_not_kept(store: Store) -> None:
         saving.order(order(saving))
         saving.finish(1.0, None, {}, is_whole=False)
     assert store.runs() == []
-    assert reason(store.unsaved[0]) == "the disk did not take all of the log"
+    assert reason(store.unsaved[0]) == "the disk refused part of the log"
 
 
 @pytest.mark.parametrize("how", ["deleted", "a link", "a file", "another folder"])

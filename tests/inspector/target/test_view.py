@@ -27,14 +27,14 @@ def test_nothing_of_a_run_without_a_target() -> None:
 
 def test_which_gpu() -> None:
     assert target_sentence(EMITTED) == (
-        "Code emitted for h100 (NVIDIA H100 80GB HBM3, sm_90): nothing was run on it, the program ran on cpu."
+        "Kernels generated for h100 (NVIDIA H100 80GB HBM3, sm_90). Nothing ran on that GPU; the program ran on cpu."
     )
     assert "Kernels were generated for h100" in next_steps(EMITTED)[0]
 
 
 def test_graphs_without_code_are_named() -> None:
     assert [graph.id for graph in not_emitted(NOT_ALL)] == ["1/0"]
-    assert "No code was emitted of graph 1/0" in target_sentence(NOT_ALL)
+    assert "Graph 1/0 has no code" in target_sentence(NOT_ALL)
     assert not_emitted(EMITTED) == ()
     assert next_steps(NOT_ALL) == ("Read the problems: no code was generated for h100 of graph 1/0.",)
 
@@ -68,6 +68,6 @@ def test_several_configurations_of_which_none_is_chosen() -> None:
 def test_questions_that_may_go_another_way_come_first() -> None:
     first, second = questions(EMITTED)
     assert (first.asked, second.as_target) == ("x.is_cuda", True)
-    assert "might go another way" in question_sentence(first)
-    assert question_sentence(second).endswith("as it would be with the GPU")
+    assert "may take another path" in question_sentence(first)
+    assert question_sentence(second).endswith("as on the GPU")
     assert H100.target == "h100"

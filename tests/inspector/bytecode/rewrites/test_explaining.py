@@ -52,7 +52,7 @@ def test_side_effects_are_written_as_statements() -> None:
 
 
 def test_what_stays_and_what_it_needs() -> None:
-    assert _texts("0/0", PieceKind.OWN) == ["line 18 runs as it did"]
+    assert _texts("0/0", PieceKind.OWN) == ["line 18 runs unchanged"]
     assert set(_texts("0/0", PieceKind.OPERAND)) == {"what line 18 needs: print('mean', sep=': ')"}
 
 
@@ -82,9 +82,9 @@ def test_a_context_is_entered_and_left_around_what_stays() -> None:
     texts = list(dict.fromkeys(_texts("2/0", PieceKind.CONTEXT)))
     assert texts == [
         f"makes {context} again",
-        f"enters {context}, around the code that stays",
-        f"leaves {context}, around the code that stays",
-        "leaves it too where the code that stays raises",
+        f"enters {context}, around the remaining code",
+        f"leaves {context}, around the remaining code",
+        "leaves it too if the remaining code raises",
     ]
 
 

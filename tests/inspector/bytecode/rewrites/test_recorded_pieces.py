@@ -8,10 +8,8 @@ from ctrace.inspector.model.session import Session
 from tests.support.helpers import recorded
 
 EFFECTS, COMPREHENSION = recorded("side_effects"), recorded("comprehension")
-TABLE = (
-    "table.clear(), then table.update({key 0 of table: table[key 0 of table], 'b': output 0}), by dict's own methods"
-)
-ROWS = "rows[:] = [rows[0], x], by list's own methods"
+TABLE = "table.clear(), then table.update({key 0 of table: table[key 0 of table], 'b': output 0}), by dict's methods"
+ROWS = "rows[:] = [rows[0], x], by list's methods"
 
 
 def _explained(session: Session, compile_id: str) -> Explained:
@@ -80,7 +78,7 @@ def test_of_two_equal_calls_each_code_keeps_its_own() -> None:
         each = _explained(EFFECTS, compile_id)
         own = [name for piece in _pieces(each, PieceKind.OWN) for name in _opcodes(each, piece)]
         assert own.count("CALL") == 1
-        assert {piece.text for piece in _pieces(each, PieceKind.OWN)} == {"line 22 runs as it did"}
+        assert {piece.text for piece in _pieces(each, PieceKind.OWN)} == {"line 22 runs unchanged"}
         assert {piece.text for piece in _pieces(each, PieceKind.OPERAND)} == {
             "what line 22 needs: print('one', end='')"
         }
@@ -88,14 +86,14 @@ def test_of_two_equal_calls_each_code_keeps_its_own() -> None:
 
 def test_where_each_line_of_the_old_code_went() -> None:
     each = _explained(EFFECTS, "0/0")
-    assert _old(each, PieceKind.TRACED) == [("traced by Dynamo; graph 0/0 stands for it", [18, 19, 20, 21, 22])]
+    assert _old(each, PieceKind.TRACED) == [("traced by Dynamo; replaced by graph 0/0", [18, 19, 20, 21, 22])]
     assert _old(each, PieceKind.LATER) == [("left to the resume function 1/0", [22, 23])]
 
 
 def test_a_comprehension_runs_in_a_function_of_torchs() -> None:
     each = _explained(COMPREHENSION, "0/0")
     texts = [piece.text for piece in _pieces(each, PieceKind.COMPREHENSION)]
-    assert texts[-1] == "runs the comprehension of line 7 in eager, in a function that torch made of it"
+    assert texts[-1] == "runs the comprehension of line 7 eagerly, in a function that torch created for it"
     assert set(texts[:-1]) == {"for the comprehension of line 7"}
     assert _opcodes(each, _pieces(each, PieceKind.COMPREHENSION)[-1])[-1] == "CALL_FUNCTION_EX"
 
@@ -111,7 +109,7 @@ def test_what_only_takes_a_null_off_the_stack_belongs_to_torchs_lists() -> None:
 def test_the_loop_of_a_comprehension_is_told_from_what_is_around_it() -> None:
     each = _explained(COMPREHENSION, "0/0")
     inside, after = _old(each, PieceKind.LATER)
-    assert inside == ("run in eager, in the function that torch made of the comprehension of line 7", [7])
+    assert inside == ("run eagerly, in the function that torch created for the comprehension of line 7", [7])
     assert after == ("left to the resume function 1/0", [8])
     names = [made.opname for made in each.codes.before.instructions]
     (piece,) = [piece for piece in each.old if piece.text == inside[0]]

@@ -67,8 +67,8 @@ def test_entries_of_no_use_are_said() -> None:
         Allow("", place="a.py::f", expires=date(2020, 1, 1), line=9),
     ]
     assert list(useless(entries, [KEY], TODAY)) == [
-        "the allow entry in line 5 (GB0001 `x`) matches nothing any more; remove it",
-        "the allow entry in line 7 (GB0059) expired on 2020-01-01: what it is about is still there",
+        "the allow entry in line 5 (GB0001 `x`) no longer matches anything; remove it",
+        "the allow entry in line 7 (GB0059) expired on 2020-01-01: its site still exists",
         "the allow entry in line 9 (a.py::f) expired on 2020-01-01: nothing matches it; remove it",
     ]
 

@@ -55,28 +55,28 @@ def test_lines_and_names():
 @pytest.mark.parametrize(
     ("text", "line", "what", "todo"),
     [
-        ("models:\n- *.py", 2, "expected alphabetic", "in quotes"),
-        ("a: b: c", 1, "mapping values are not allowed", "in quotes"),
+        ("models:\n- *.py", 2, "expected alphabetic", "quote"),
+        ("a: b: c", 1, "mapping values are not allowed", "quote"),
         ("a:\n\tb: 1", 2, "cannot start any token", "spaces, not with tabs"),
-        ("a: `b", 1, "cannot start any token", "in quotes"),
-        ("a: *x", 1, "undefined alias", "in quotes"),
+        ("a: `b", 1, "cannot start any token", "quote"),
+        ("a: *x", 1, "undefined alias", "quote"),
         ("a: 1\n---\nb: 1", 2, "a second document", "one document"),
-        ("a: 1\nb: 2\na: 3", 3, "a is there twice, the first time in line 1", "take one"),
-        ("x:\n  a: 1\n  'a': 3", 3, "a is there twice", "take one"),
-        ("1: a", 1, "the key 1 is no text", "quotes"),
-        ("a: 1\non: b", 2, "the key on is no text", "quotes"),
-        ("~: b", 1, "the key ~ is no text", "quotes"),
-        ("? \n: b", 1, "the key of no name is no text", "quotes"),
-        ("? [a]\n: b", 1, "no key", "quotes"),
-        ("a: &a {b: 1}\nc:\n  <<: *a", 3, "the key <<", "write out"),
+        ("a: 1\nb: 2\na: 3", 3, "a is defined twice, the first time in line 1", "take one"),
+        ("x:\n  a: 1\n  'a': 3", 3, "a is defined twice", "take one"),
+        ("1: a", 1, "the key 1 is not a text", "quotes"),
+        ("a: 1\non: b", 2, "the key on is not a text", "quotes"),
+        ("~: b", 1, "the key ~ is not a text", "quotes"),
+        ("? \n: b", 1, "the key of no name is not a text", "quotes"),
+        ("? [a]\n: b", 1, "cannot be a key", "quotes"),
+        ("a: &a {b: 1}\nc:\n  <<: *a", 3, "the key <<", "write its keys out"),
         ("a: !!python/object/apply:os.system [x]", 1, "!!python/object/apply:os.system", "leave it out"),
         ("a: !!set {x}", 1, "!!set", "leave it out"),
         ("a: !!binary aGk=", 1, "!!binary", "leave it out"),
         ("a: !mine x", 1, "!mine", "leave it out"),
-        ("a: 1\nb: \x07", 2, "character that YAML forbids", "take it out"),
-        ('a: 1\nb: "\\UFFFFFFFF"', 2, "no YAML", "correct it"),
-        ('a: 1\nb: "\\ud800"', 2, "half a character", "whole"),
-        ("%YAML 9" + "9" * 5000 + ".1\n---\na", 1, "no YAML", "correct it"),
+        ("a: 1\nb: \x07", 2, "character that YAML forbids", "remove it"),
+        ('a: 1\nb: "\\UFFFFFFFF"', 2, "not YAML", "correct it"),
+        ('a: 1\nb: "\\ud800"', 2, "half a character", "complete"),
+        ("%YAML 9" + "9" * 5000 + ".1\n---\na", 1, "not YAML", "correct it"),
         ("a: [", 1, "expected the node content", "correct"),
         ('a: 1\nb: "x\nc: 1\n', 2, "unexpected end of stream", "correct"),
         ("a: 1\nb: [x\n", 2, "but got '<stream end>'", "correct"),
@@ -92,8 +92,8 @@ def test_what_is_refused(text: str, line: int, what: str, todo: str):
 
 
 def test_bytes_that_are_no_text():
-    assert refused(b"a: 1\nb: \xff").what == "f.yaml, line 2: it is no text in UTF-8"
-    assert refused("a: 1".encode("utf-16")).what == "f.yaml, line 1: it is no text in UTF-8"
+    assert refused(b"a: 1\nb: \xff").what == "f.yaml, line 2: it is not UTF-8 text"
+    assert refused("a: 1".encode("utf-16")).what == "f.yaml, line 1: it is not UTF-8 text"
 
 
 def test_a_huge_file():
