@@ -128,7 +128,7 @@ def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:
     return within
 
 
-_STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
+_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
 
 
 class _Reported(Exception):  # noqa: N818 - not an error but the end of a run

@@ -15,7 +15,7 @@ _WANTED = {
     "torch's structured trace": "dynamo_output_graph",
     "bytecode hook": "artifact:ctrace_bytecode",
     "graph breaks": "artifact:dynamo_graph_break_reason",
-    "skipped functions": "artifact:ctrace_frame",
+    "functions left alone": "artifact:ctrace_frame",
     "recompiles": "artifact:ctrace_recompile",
     "guards": "dynamo_cpp_guards_str",
     "where guards come from": "artifact:ctrace_guards",
@@ -30,7 +30,7 @@ _WANTED = {
     "emitted code": "inductor_output_code",
     "counters": "artifact:ctrace_counters",
     "compilation metrics": "compilation_metrics",
-    "backward when it runs": "bwd_compilation_metrics",
+    "backward, when it runs": "bwd_compilation_metrics",
 }
 
 
