@@ -36,7 +36,7 @@ class Pretence:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Call a model without torch.compile in the block; tensors report the GPU as their device, as in compiled code."""
+        """Call a model without torch.compile in the block; its tensors report the GPU, as in compiled code."""
         import torch
 
         tensor: Any = torch.Tensor

@@ -44,7 +44,7 @@ def facts(gpu: TargetGpu) -> Source:
 
 
 class Facts:
-    """Decides each answer by its caller."""
+    """Answers each caller about the device, as the target or as torch does."""
 
     current: "Facts | None" = None
 

@@ -100,7 +100,7 @@ def _on_cpu(values: tuple[Any, ...]) -> bool:
 
 
 def _base(value: Any) -> Any:
-    """Return the tensor behind a descriptor or reinterpreted tensor (triton/tools/tensor_descriptor.py, runtime/jit.py)."""
+    """Return the tensor behind a descriptor (triton/tools/tensor_descriptor.py) or reinterpreted tensor (jit.py)."""
     return getattr(value, "base", value) if type(value).__module__.startswith("triton.") else value
 
 

@@ -1,4 +1,4 @@
-"""Results of a compiled call held against those in eager."""
+"""Results of a compiled call compared with those in eager."""
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace

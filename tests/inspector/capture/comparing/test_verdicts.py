@@ -1,4 +1,4 @@
-"""Which further eager calls a verdict takes, and what it falls back on without a reference."""
+"""The extra eager calls of a verdict, and its fallback without a reference."""
 
 from dataclasses import replace
 from typing import Any
