@@ -1,4 +1,4 @@
-"""Many small programs in one process: each is compiled in the quick way, and what it changes is undone."""
+"""Compile many small programs in one process without building code, and undo what each changes."""
 
 import functools
 import importlib.util

@@ -27,7 +27,7 @@ _original = graph_module._print_readable
 
 
 def noted(module: Any, name: str, *args: Any, **options: Any) -> str:
-    """Print a graph as torch does, and keep what it holds."""
+    """Print a graph as torch does, and keep its content."""
     _printing.append(name)
     try:
         text: str = _original(module, name, *args, **options)
