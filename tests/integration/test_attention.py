@@ -36,7 +36,7 @@ class Run:
         self.session: Session = build(read(log))
 
     def of(self, name: str) -> Attention:
-        """Give the one attention of a spelling; each was compiled after a reset."""
+        """Return the one attention of a spelling; each was compiled after a reset."""
         number = self.names.index(name) + 1
         graph = "0/0" if number == 1 else f"{number}.0/0"
         (found,) = (each for each in self.session.attention if each.graph == graph)

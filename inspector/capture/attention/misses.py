@@ -41,7 +41,7 @@ def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool)
     for ops, layouts in _BUDGETS:
         near = list(_fitting(tried, ops, layouts))
         if near:
-            return _answer(min(near, key=lambda each: _distance(each, training)), place, training=training)
+            return _nearest(min(near, key=lambda each: _distance(each, training)), place, training=training)
     return _answer("unlike", None, place.softmax[-1:])
 
 
@@ -62,7 +62,7 @@ def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
     return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
-def _answer(near: _Near, place: Place, *, training: bool) -> Answer:
+def _nearest(near: _Near, place: Place, *, training: bool) -> Answer:
     """Return the first obstacle, with the other ones under `also`."""
     name = pattern_name(near.entry)
     first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]

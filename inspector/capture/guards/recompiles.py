@@ -84,12 +84,12 @@ def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorde
     if not found:  # as torch does: in 2.11, the backends of an entry and a call are never the same object
         found = other_backend(entry.backend, backend)
     described["number"] = len(found)
-    described["unmet"] = [_described(each, stacks) for each in found[:_MOST]]
+    described["unmet"] = [_guard(each, stacks) for each in found[:_MOST]]
     described["following"] = [each.guard for each in following[:_MOST]]
     return described
 
 
-def _described(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
+def _guard(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
     hint = unmet.verbose.rpartition(" (HINT: ")
     return {
         "guard": unmet.guard,
