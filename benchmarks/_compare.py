@@ -1,4 +1,4 @@
-"""Hold the kernels of a run on a GPU against those that `--target` emitted for it, from the two saved runs."""
+"""Compare the kernels of a run on a GPU with those that `--target` emitted for it, from the two saved runs."""
 
 import difflib
 import re
@@ -14,30 +14,30 @@ Part = tuple[str, str]
 """Graph and stage."""
 
 _ASIDE = (
-    # Of Triton's own files and of the compiler below it (torch/utils/_triton.py: `triton_hash_with_backend`).
+    # A hash of Triton's own files and its compiler (torch/utils/_triton.py: `triton_hash_with_backend`).
     re.compile(r"(?<='backend_hash': ')[0-9A-F]*(?=')"),
-    # Inductor's cache, whose folders are named by user and hash.
+    # Inductor's cache, with folders named by user and hash.
     re.compile(r"/[^\s'\"]*/torchinductor[^\s'\"]*"),
 )
 _DEBUG_LINE = re.compile(r"\s*(\.loc\b|\.file\b|\$L__(tmp|func_begin|func_end|info)\w*:|//)")
 _FILE_OF_ASSERT = re.compile(r"(?<=\bassertFile_)(\d+)\[\d+\] = \{[^}]*\}")
-"""The path of the kernel's file, for the message of an assertion: a name in Inductor's cache."""
+"""The path of the kernel's file in Inductor's cache, used in the message of an assertion."""
 _DEBUG_SECTION = re.compile(r"\s*\.section\s+\.debug")
 _EMPTY = re.compile(r"\s*([{}]\s*)?$")
 _LONGEST_DIFF = 12
 _MOST_CHOICES = 3
 _OF_ONE_KERNEL = "configuration"
-"""Kind of an undecided choice between configurations of a kernel, whose source is the same in all."""
+"""Kind of an undecided choice between configurations of a kernel with the same source."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of what could be compared are equal."""
+    """How many of the compared items are equal."""
 
     equal: int = 0
     compared: int = 0
     missing: int = 0
-    """Those that one side has not."""
+    """Items that only one side has."""
 
     def __add__(self, other: "Share") -> "Share":
         return Share(self.equal + other.equal, self.compared + other.compared, self.missing + other.missing)
@@ -49,7 +49,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not equal, and why as far as the two runs tell."""
+    """A difference, and its cause if the two runs show it."""
 
     part: str
     kernel: str
@@ -60,21 +60,21 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of comparing two runs."""
+    """The result of comparing two runs."""
 
     parts: int = 0
     sources: Share = Share()
-    """Of the generated kernels of either side."""
+    """Sources of the generated kernels of either side."""
     hashes: int = 0
-    """Kernels that are equal only with hashes put aside."""
+    """Kernels that are equal only if hashes are ignored."""
     ptx: Share = Share()
-    """Of the configurations of kernels with equal sources."""
+    """PTX of the configurations of kernels with equal sources."""
     resources: Share = Share()
     differences: tuple[Difference, ...] = ()
 
 
 def compared(real: Session, virtual: Session) -> Comparison:
-    """Compare what a GPU was given (`real`, a run with `--build`) with what was emitted for it elsewhere."""
+    """Compare a run on the GPU (`real`, with `--build`) with the kernels emitted for it elsewhere."""
     theirs, ours = _by_part(real), _by_part(virtual)
     whole = Comparison()
     for part in dict.fromkeys((*theirs, *ours)):
@@ -139,7 +139,7 @@ class _Part:
             yield self._named(name, what, why, diff)
 
     def _undecided(self, virtual: Session) -> str:
-        """Say which choices could change the code of the part, and which ops only one side has."""
+        """List the choices that could change the part's code, and the ops that only one side has."""
         choices = [
             f"undecided {each.kind}: {each.subject}, taken {each.taken}"
             for each in virtual.undecided
@@ -153,21 +153,21 @@ class _Part:
     def _configurations(
         self, name: str, theirs: Iterable[Built], ours: Iterable[Built]
     ) -> tuple[Share, Share, list[Difference]]:
-        """Hold each configuration that was built on the GPU against the same one compiled elsewhere."""
+        """Compare each configuration that was built on the GPU with the same one compiled elsewhere."""
         ptx, resources, found = Share(), Share(), []
         compiled = {_configuration(each): each for each in self._of(name, ours)}
         for built in self._of(name, theirs):
             twin = compiled.pop(_configuration(built), None)
             if twin is None:
-                found.append(self._named(name, "configuration only on the GPU", _told(built)))
+                found.append(self._named(name, "configuration only on the GPU", _name(built)))
             at, diff = _ptx(built, twin)
             bt, told = _resources(built, twin)
             ptx, resources = ptx + at, resources + bt
             if at.compared > at.equal:
-                found.append(self._named(name, "other PTX", _told(built), diff))
+                found.append(self._named(name, "other PTX", _name(built), diff))
             if bt.compared > bt.equal:
-                found.append(self._named(name, "other resources", f"{_told(built)}: {told}"))
-        found += [self._named(name, "configuration only emitted", _told(each)) for each in compiled.values()]
+                found.append(self._named(name, "other resources", f"{_name(built)}: {told}"))
+        found += [self._named(name, "configuration only emitted", _name(each)) for each in compiled.values()]
         if not resources.compared and not resources.missing:
             return Share(missing=1), Share(missing=1), found
         return ptx, resources, found
@@ -177,7 +177,7 @@ class _Part:
 
 
 def _generated(kernels: list[Kernel]) -> dict[str, str]:
-    """Give the source of each kernel that torch generated, in the order of the calls."""
+    """Return the source of each kernel that torch generated, in call order."""
     return {each.name: each.source for each in kernels if each.language != "external"}
 
 
@@ -200,13 +200,13 @@ def _configuration(built: Built) -> tuple[object, ...]:
     return built.warps, built.stages, tuple(sorted(built.blocks.items()))
 
 
-def _told(built: Built) -> str:
+def _name(built: Built) -> str:
     blocks = ", ".join(f"{name}={size}" for name, size in built.blocks.items())
     return f"{blocks or 'no block'}, {built.warps} warps, {built.stages} stages"
 
 
 def _ptx(built: Built, twin: Built | None) -> tuple[Share, str]:
-    """Compare PTX, which a log keeps of configurations that are launched."""
+    """Compare PTX, which a log keeps only for launched configurations."""
     if "ptx" not in built.ir:
         return Share(), ""
     theirs = text_of(built.ir["ptx"])
@@ -218,7 +218,7 @@ def _ptx(built: Built, twin: Built | None) -> tuple[Share, str]:
 
 
 def without_debugging(ptx: str) -> list[str]:
-    """Give the lines of a kernel's PTX without those that tell of lines and files."""
+    """Return the lines of a kernel's PTX without debug information."""
     kept: list[str] = []
     inside = False
     for line in ptx.splitlines():

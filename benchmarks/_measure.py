@@ -1,4 +1,4 @@
-"""Run commands as whole processes, in turn, and compare what they cost."""
+"""Run commands alternately as whole processes, and compare their cost."""
 
 import os
 import resource
@@ -29,19 +29,19 @@ for _ in range(2):
     if train:
         output.sum().backward()
 """
-"""What `ctrace explain` explains, without ctrace: the model, compiled, called twice."""
+"""The work of `ctrace explain` without ctrace: compile the model and call it twice."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process (and its children) cost, in seconds."""
+    """The cost of one process and its children, in seconds."""
 
     wall: float
     cpu: float
 
 
 def run(command: Sequence[str], environment: dict[str, str]) -> Cost:
-    """Run a command to its end.
+    """Run a command until it ends.
 
     Raises:
         subprocess.CalledProcessError: it failed.
@@ -58,17 +58,17 @@ def run(command: Sequence[str], environment: dict[str, str]) -> Cost:
 
 
 def plain(model: Path, *options: str) -> list[str]:
-    """Give the command that compiles and calls a model without ctrace."""
+    """Return the command that compiles and calls a model without ctrace."""
     return [sys.executable, "-c", PLAIN, str(model), *options]
 
 
 def explain(model: Path, *options: str) -> list[str]:
-    """Give the command that explains a model."""
+    """Return the command that explains a model."""
     return [sys.executable, "-m", "ctrace", "explain", str(model), *options]
 
 
 def pairs(number: int, first: Callable[[Path], Cost], second: Callable[[Path], Cost]) -> list[tuple[Cost, Cost]]:
-    """Run two things in turn, each time in a fresh folder that is deleted afterwards."""
+    """Run two functions alternately, each time in a new folder that is deleted afterwards."""
     results = []
     for _ in range(number):
         costs = []
@@ -83,7 +83,7 @@ def pairs(number: int, first: Callable[[Path], Cost], second: Callable[[Path], C
 
 
 def report(name: str, values: Sequence[tuple[float, float]], most: float) -> bool:
-    """Print ratio pair by pair and its median; give whether the median is within what is promised."""
+    """Print the ratios of all pairs and their median; return whether the median is within the limit."""
     ratios = [first / second for first, second in values]
     middle = statistics.median(ratios)
     firsts, seconds = (statistics.median(column) for column in zip(*values, strict=True))

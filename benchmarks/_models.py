@@ -1,7 +1,7 @@
-"""The models of virtual_gpu.py, one at a time: CTRACE_BENCH_MODEL names it, CTRACE_BENCH_DEVICE where it lies.
+"""The models of virtual_gpu.py: CTRACE_BENCH_MODEL selects one, CTRACE_BENCH_DEVICE its device.
 
-CTRACE_BENCH_TRAIN=1 leaves parameters thawed, so that `ctrace --train` has something to train; otherwise they are
-frozen, as a graph that needs no gradient is compiled for inference. Nothing is downloaded: weights are random.
+CTRACE_BENCH_TRAIN=1 leaves parameters trainable for `ctrace --train`; otherwise they are frozen, because a graph
+without gradients is compiled for inference. Nothing is downloaded: weights are random.
 """
 
 import os
@@ -17,7 +17,7 @@ BATCH, SEQUENCE, WIDTH, HEADS = 4, 128, 256, 4
 
 
 class Attention(nn.Module):
-    """Causal self-attention, over SDPA or written out; takes (batch, sequence, width)."""
+    """Causal self-attention, with SDPA or written by hand; takes (batch, sequence, width)."""
 
     def __init__(self, *, sdpa: bool) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Two layers between norms; gives probabilities."""
+    """Two layers between norms; returns probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class ConvNet(nn.Module):
 
 
 class Classified(nn.Module):
-    """Embedding, one layer, and the cross-entropy of what it tells of the next token."""
+    """Embedding, one layer, and the cross-entropy of its prediction of the next token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,14 +153,14 @@ DTYPE = torch.bfloat16 if NAME.endswith("_bf16") else torch.float32
 
 
 def model() -> nn.Module:
-    """Make the model that is named, in place."""
+    """Make the selected model on its device."""
     torch.manual_seed(0)
     made = MODELS[NAME][0]().to(DEVICE, DTYPE).train(TRAIN)
     return made.requires_grad_(TRAIN)
 
 
 def inputs() -> Any:
-    """Make its inputs."""
+    """Make the selected model's inputs."""
     torch.manual_seed(1)
     return torch.utils._pytree.tree_map(_placed, MODELS[NAME][1]())
 

@@ -1,4 +1,4 @@
-"""The tables of virtual_gpu.py, as Markdown and as JSON, and whether its goals are met."""
+"""Write the tables of virtual_gpu.py as Markdown and JSON, and check its goals."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,23 +10,23 @@ from pathlib import Path
 from _compare import Comparison, Share
 
 LEAST_EQUAL = 0.95
-"""Of the generated kernels, in source."""
+"""Fraction of generated kernels whose sources must be equal."""
 
 
 SAME_CHOICES = "choices as timed"
-"""What a row holds against a GPU: what was emitted with the answers that the GPU gave where torch timed."""
+"""A row that compares the GPU with code emitted using the GPU's answers where torch times."""
 GPU_TWICE = "the GPU again"
-"""What a row holds against a GPU: itself, in another run."""
+"""A row that compares the GPU with another run on itself."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model in one mode: what was compared, or why it could not be."""
+    """One model in one mode: the comparison, or why there is none."""
 
     model: str
     mode: str
     what: str = ""
-    """What is held against the GPU, if not what `--target` emits on its own."""
+    """What the row compares with the GPU, if not the plain output of `--target`."""
     comparison: Comparison | None = None
     failure: str = ""
 
@@ -42,14 +42,14 @@ class Emitted:
     verdict: str = ""
     kernels: int = 0
     calls: int = 0
-    """Of functions of libraries."""
+    """Number of library calls."""
     undecided: int = 0
     problems: tuple[str, ...] = ()
     failure: str = ""
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Give the table of what was compared, its sums, and every difference below it."""
+    """Return the table of comparisons, its sums, and every difference below it."""
     heads = ("model", "mode", "graph parts", "kernels", "equal source", "equal PTX", "equal resources", "differences")
     lines = [_line(heads), _line(["---"] * len(heads)), *(_line(_cells(row)) for row in rows)]
     alone, told = on_its_own(rows), with_same_choices(rows)
@@ -60,12 +60,12 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def on_its_own(rows: Iterable[Row]) -> list[Row]:
-    """Give the rows of what `--target` emits without a word of the GPU."""
+    """Return the rows for the plain output of `--target`, without the GPU's answers."""
     return [row for row in rows if not row.what]
 
 
 def with_same_choices(rows: Sequence[Row]) -> list[Row]:
-    """Give a row for each model and mode, where there is one with the GPU's choices that."""
+    """Return a row for each model and mode, preferring the one with the GPU's choices."""
     told = {(row.model, row.mode): row for row in rows if row.what == SAME_CHOICES}
     return [told.get((row.model, row.mode), row) for row in on_its_own(rows)]
 
@@ -118,7 +118,7 @@ def _listed(rows: Iterable[Row]) -> Iterable[str]:
 
 
 def emitted_table(rows: Sequence[Emitted]) -> str:
-    """Give the table of what was only emitted."""
+    """Return the table of captures that were only emitted."""
     heads = ("model", "mode", "target", "verdict", "kernels", "library calls", "undecided", "seconds", "problems")
     lines = [_line(heads), _line(["---"] * len(heads))]
     for row in rows:

@@ -1,7 +1,7 @@
-"""What `ctrace check` costs: of one small model against what it cannot do without, and of ten models on two cores.
+"""Measure `ctrace check`: one small model compared with the minimal work, and ten models on two cores.
 
-What it cannot do without is one process that imports torch and the model's file, makes the same calls in eager, and has
-Dynamo trace and run the same graphs (`backend="eager"`). All are whole command lines, in turn.
+The minimal work is one process that imports torch and the model's file, makes the same calls in eager, and lets Dynamo
+trace and run the same graphs (`backend="eager"`). All are whole command lines, run alternately.
 usage: check_cost.py [PAIRS]
 """
 
@@ -14,10 +14,10 @@ from _measure import SAMPLES, Cost, pairs, report, run
 
 MODELS = ("mlp.py", "attention.py")
 MOST = 1.5
-"""Times what it cannot do without."""
+"""Limit, as a multiple of the minimal work."""
 MANY = 10
 SPEEDUP = 1.7
-"""Of two jobs at a time over one."""
+"""Least speedup of two jobs at a time over one."""
 
 TRACED = """
 import importlib.util, sys, torch
@@ -33,7 +33,7 @@ for _ in range(2):
 
 
 def main() -> int:
-    """Measure all; 1 when something is slower than promised."""
+    """Measure all; return 1 if a limit is exceeded."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     good = [_against_torch(number, SAMPLES / name) for name in MODELS]
     if hasattr(os, "sched_setaffinity"):

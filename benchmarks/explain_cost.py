@@ -1,7 +1,7 @@
-"""How long `ctrace explain` takes against the cold `torch.compile` run that it explains, and `--target` against it.
+"""Compare the time of `ctrace explain` with a cold `torch.compile` run, and of `--target` with `ctrace explain`.
 
-Each run is a fresh process with fresh caches; the two take turns. The C++ side of `--target` is built before: it is
-built once on a machine. usage: explain_cost.py [PAIRS] [--only-target]
+Each run is a new process with empty caches; the two alternate. The C++ side of `--target` is built before, because
+it is built once per machine. usage: explain_cost.py [PAIRS] [--only-target]
 """
 
 import shutil
@@ -22,7 +22,7 @@ TARGETS = (
 
 
 def main() -> int:
-    """Measure all cases; 1 when one is slower than promised."""
+    """Measure all cases; return 1 if one exceeds its limit."""
     words = [word for word in sys.argv[1:] if word != "--only-target"]
     number = int(words[0]) if words else 5
     good = True
@@ -48,10 +48,10 @@ def _against_torch(number: int, name: str, file: str, options: tuple[str, ...], 
 
 
 def _against_no_target(number: int, warm: Path, name: str, file: str, options: tuple[str, ...], most: float) -> bool:
-    """Compare the first run for a target, which compiles every kernel, and a second one, which finds them compiled."""
+    """Compare the first run for a target, which compiles every kernel, with a second one, which finds them cached."""
     model = SAMPLES / file
     warm.mkdir(exist_ok=True)
-    # Another GPU: what is built once is there afterwards, and no kernel for the one that is measured.
+    # Another GPU: this builds what is built once, and caches no kernel for the measured GPU.
     run(explain(model, *options, "--target", "t4"), {**_own(warm.parent), "CTRACE_CACHE_DIR": str(warm)})
 
     def targeted(folder: Path) -> Cost:

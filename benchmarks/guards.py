@@ -1,4 +1,4 @@
-"""What guards cost by part against what torch measures of the whole, and what finding the nearest entry costs.
+"""Compare the guards' cost by part with torch's measurement of the whole, and measure the search for the nearest entry.
 
 usage: guards.py
 """
@@ -20,7 +20,7 @@ from ctrace.inspector.model.guards import GuardCost
 from ctrace.inspector.runs.load import load_log
 
 OFF = 0.25
-"""How far the sum of the parts may be from the whole, of the whole."""
+"""How far the sum of the parts may be from the whole, as a fraction of the whole."""
 SHARE = 0.10
 """Share of a capture's time that finding the nearest entries may take."""
 COSTED = ("transformer_stack.py", "mlp.py", "conv_net.py", "attention.py")
@@ -29,7 +29,7 @@ VARIED = {"transformer_stack.py": ("--vary", "0=3,1", "--vary", "1=24,48", "--va
 
 
 def main() -> int:
-    """Measure; 1 when one of the two is worse than promised."""
+    """Measure; return 1 if one of the two exceeds its limit."""
     with tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder:
         good = [_sums(model, Path(folder) / f"cost-{model}") for model in COSTED]
         good += [_nearest(model, Path(folder) / f"nearest-{model}") for model in RECOMPILED]

@@ -1,6 +1,6 @@
-"""CPU time of `ctrace explain --build` over plain torch.compile, with the C++ objects of both already built.
+"""Compare the CPU time of `ctrace explain --build` with plain torch.compile, with C++ objects already built.
 
-Torch's graph caches are off on both sides, as they are in a capture; else the plain run would skip compiling.
+Torch's graph caches are off on both sides, as in a capture; otherwise the plain run would skip compiling.
 usage: overhead.py [PAIRS]
 """
 
@@ -17,7 +17,7 @@ OPTIONS = ("--train",)
 
 
 def main() -> int:
-    """Measure; 1 when ctrace costs more than promised."""
+    """Measure; return 1 if ctrace exceeds its limit."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     cache = Path(tempfile.mkdtemp(prefix="ctrace-bench-"))
     environment = {

@@ -1,4 +1,4 @@
-"""What of rewritten bytecode is understood: diffs that apply, inserted code that is explained, sources that are proven.
+"""Measure how much rewritten bytecode is understood: applicable diffs, explained insertions, proven sources.
 
 Captures each file as `ctrace bytecode FILE` does, or reads a log (*.log).
 usage: reconstruction.py [FILE_OR_FOLDER ...]
@@ -30,24 +30,24 @@ SECONDS = 300
 
 @dataclass(frozen=True)
 class Share:
-    """What of one run or of all is understood."""
+    """How much of one run, or of all, is understood."""
 
     functions: int = 0
     """Functions and resume functions; each may be compiled several times."""
     compilations: int = 0
     applied: int = 0
-    """Diffs that make the new code of the old one."""
+    """Diffs that turn the old code into the new one."""
     inserted: int = 0
-    """Instructions that only the new codes have."""
+    """Instructions that only the new code has."""
     other: int = 0
-    """Those of them that no rule explains."""
+    """Inserted instructions that no rule explains."""
     proven: int = 0
-    """New codes with a source that compiles to the same steps."""
+    """New code objects with a source that compiles to the same steps."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Why the others have none."""
+    """Why the others have no source."""
 
     def __add__(self, more: "Share") -> "Share":
-        """Take two together."""
+        """Add two shares."""
         return Share(
             self.functions + more.functions,
             self.compilations + more.compilations,
@@ -59,7 +59,7 @@ class Share:
         )
 
     def __str__(self) -> str:
-        """Write it on one line."""
+        """Return the share as one line."""
         return (
             f"{self.functions} functions, {self.applied} of {self.compilations} diffs apply, "
             f"{self.inserted} instructions inserted, {self.other} of them not explained, "
@@ -68,7 +68,7 @@ class Share:
 
 
 def main() -> int:
-    """Measure; 1 when a diff does not apply or a file gives no log."""
+    """Measure; return 1 if a diff does not apply or a file leaves no log."""
     files = list(_files(map(Path, sys.argv[1:] or [str(SAMPLES)])))
     shares = []
     with tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -90,12 +90,12 @@ def _files(given: Iterable[Path]) -> Iterator[Path]:
 
 
 def _log(file: Path, folder: Path) -> Path | None:
-    """Capture a file; None where nothing was recorded."""
+    """Capture a file; None if nothing was recorded."""
     if file.suffix == ".log":
         return file
     command = [sys.executable, "-m", "ctrace", "bytecode", str(file.resolve()), "-o", os.devnull]
     environment = {**os.environ, "CTRACE_DIR": str(folder)}
-    # What the program itself does wrong is its own matter: what it compiled before is measured.
+    # Ignore the program's own failures: what it compiled before is measured.
     subprocess.run(
         [*command, "--timeout", str(SECONDS)],
         env=environment,

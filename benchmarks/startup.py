@@ -1,4 +1,4 @@
-"""How long `ctrace --help` and a view of a saved run take; torch is imported by neither.
+"""Measure `ctrace --help` and a view of a saved run; neither imports torch.
 
 usage: startup.py [RUNS]
 """
@@ -19,7 +19,7 @@ COMMANDS = (
 
 
 def main() -> int:
-    """Measure all commands; 1 when one is slower than promised."""
+    """Measure all commands; return 1 if one exceeds its limit."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     good = True
     with tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder:

@@ -1,14 +1,14 @@
-"""Whether `--target` emits what a GPU gets: the same models compiled on the GPU at hand, and with it hidden.
+"""Check that `--target` emits the code that a GPU gets: compile the same models on the local GPU and with it hidden.
 
-Each model is captured twice, in processes of its own: on the CPU with the GPU hidden and `--target` (1), and on the GPU
-with `--build` (2). The kernels of both are to be equal in source to the letter, with hashes put aside; of those that
-are, PTX without records of lines and files, registers, spills and shared memory.
+Each model is captured twice, in separate processes: on the CPU with the GPU hidden and `--target` (1), and on the GPU
+with `--build` (2). The kernels of both must have equal sources, apart from hashes. Kernels with equal sources must have
+equal PTX without debug information, and equal registers, spills and shared memory.
 
-Torch decides on the GPU whether to pad a matrix product, by timing it, and the same product of the same model gets now
-one answer and now another. So these models have the GPU for themselves; and if their kernels differ, two more rows say
-what became of the same choice: (1) again, with the answers that torch kept of (2), and (2) against (2) once more.
+Torch decides by timing on the GPU whether to pad a matmul, and the answer for the same matmul varies between runs. So
+these models use the GPU alone; and if their kernels differ, two more rows compare equal choices: (1) again with the
+answers that torch cached in (2), and (2) with another run of (2).
 
-Without a GPU, or with --emit-only, only (1) is done, and must not fail.
+Without a GPU, or with --emit-only, only (1) runs, and must not fail.
 
 usage: virtual_gpu.py [--target h100[,a100]] [--emit-only] [--models a,b] [--modes inference,training] [--jobs N]
                       [--json FILE] [--keep FOLDER | --saved FOLDER]
@@ -40,40 +40,40 @@ from ctrace.inspector.runs.store import Store
 FILE = Path(__file__).resolve().parent / "_models.py"
 MODES = ("inference", "training")
 _GRACE = 60
-"""Seconds for ctrace to end a capture that ran out of time, and to read it."""
+"""Seconds for ctrace to end a capture after its timeout, and to read it."""
 _INDUCTOR = "torchinductor"
 """Folder of torch's caches."""
 R = TypeVar("R")
 
 
 class Failed(Exception):  # noqa: N818 - a row of the table
-    """A capture gave no session that can be compared."""
+    """A capture left no session to compare."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Captures models, each in a process and a folder of its own."""
+    """Captures models, each in a separate process and folder."""
 
     folder: Path
     timeout: float
     threads: int
-    """Of one process."""
+    """Threads of one process."""
     saved: bool = False
-    """Whether all runs were made before."""
+    """Whether all runs already exist."""
 
     def on_gpu(self, model: str, mode: str, again: str = "") -> Session:
-        """Capture on the GPU at hand."""
+        """Capture on the local GPU."""
         return self._captured(model, mode, f"built{again}", ["--build"], "cuda")
 
     def emitted(self, model: str, mode: str, target: str) -> Session:
-        """Capture on the CPU, without a GPU, and emit for one."""
+        """Capture on the CPU, with the GPU hidden, and emit for the target."""
         return self._captured(model, mode, target, ["--target", target], "cpu")
 
     def emitted_as_timed(self, model: str, mode: str, target: str) -> Session:
-        """Emit again, where torch finds what it chose by timing when it was `on_gpu`."""
+        """Emit again with the choices that torch made by timing in `on_gpu`."""
         side = f"{target}-timed"
         if not self.saved:
-            # Of all that torch keeps, only LocalCache (torch 2.11, _inductor/codecache.py): no code, no graphs.
+            # Of torch's caches, keep only LocalCache (torch 2.11, _inductor/codecache.py): no code, no graphs.
             kept = self._runs(model, mode, "built") / _INDUCTOR / "cache"
             shutil.copytree(kept, self._runs(model, mode, side) / _INDUCTOR / "cache")
         return self._captured(model, mode, side, ["--target", target], "cpu")
@@ -82,10 +82,10 @@ class Bench:
         return self.folder / f"{model}-{mode}-{side}"
 
     def _captured(self, model: str, mode: str, side: str, options: list[str], device: str) -> Session:
-        """Run `ctrace explain`, and read the run that it saved.
+        """Run `ctrace explain`, and read the saved run.
 
         Raises:
-            Failed: it kept none, or the model failed.
+            Failed: no run was saved, or the model failed.
         """
         runs = self._runs(model, mode, side)
         if self.saved:
@@ -115,7 +115,7 @@ class Bench:
             "CTRACE_DIR": str(runs),
             "TORCHINDUCTOR_CACHE_DIR": str(runs / _INDUCTOR),
             "OMP_NUM_THREADS": str(self.threads),
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # Inductor would start a worker a core for each of the models
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # Inductor would start one worker per core for each model
             "CTRACE_BENCH_MODEL": model,
             "CTRACE_BENCH_DEVICE": device,
             "CTRACE_BENCH_TRAIN": str(int(mode == "training")),
@@ -137,7 +137,7 @@ def _read(runs: Path) -> Session:
 
 
 def compare(model: str, mode: str, real: Session | Failed, virtual: Session | Failed, what: str = "") -> Row:
-    """Compare two captures of a model, if both are there."""
+    """Compare two captures of a model, if both exist."""
     for each in (real, virtual):
         if isinstance(each, Failed):
             return Row(model, mode, what, failure=str(each))
@@ -145,7 +145,7 @@ def compare(model: str, mode: str, real: Session | Failed, virtual: Session | Fa
 
 
 def rows_of(bench: Bench, virtual: Session | Failed, target: str, model: str, mode: str) -> list[Row]:
-    """Capture a model on the GPU, and compare; where torch's choices differ, with these out of the way as well."""
+    """Capture a model on the GPU and compare; if torch times choices, also compare with the same choices."""
     real = attempt(lambda: bench.on_gpu(model, mode))
     row = compare(model, mode, real, virtual)
     if not is_timed(virtual) or row.comparison is None or not row.comparison.differences:
@@ -160,7 +160,7 @@ def rows_of(bench: Bench, virtual: Session | Failed, target: str, model: str, mo
 
 
 def attempt(capture: Callable[[], Session]) -> Session | Failed:
-    """Capture, or say what happened."""
+    """Return a capture's session, or its failure."""
     try:
         return capture()
     except Failed as failed:
@@ -195,13 +195,13 @@ def emit(bench: Bench, model: str, mode: str, target: str) -> Emitted:
 
 
 def _nothing(session: Session) -> str:
-    """Say why there is no kernel, of ours or of a library."""
+    """Return why there are no kernels and no library calls."""
     return f"nothing was emitted: {'; '.join(each.what for each in session.problems) or 'it is not known why'}"
 
 
 def main() -> int:
-    """Measure, and print; 1 when a goal is missed."""
-    import torch  # here, so that reading saved runs needs none
+    """Measure and print; return 1 if a goal is missed."""
+    import torch  # here, because reading saved runs does not need torch
 
     asked = _asked()
     comparing = not asked.emit_only and (torch.cuda.is_available() or asked.saved)
@@ -243,18 +243,18 @@ def _emitted(bench: Bench, asked: argparse.Namespace) -> int:
 
 
 def _each(at_a_time: int, jobs: Sequence[tuple[str, ...]], work: Callable[..., R]) -> list[R]:
-    """Do the work for each job, several at a time, and give the results in their order.
+    """Run `work` for each job, several at a time, and return the results in order.
 
-    The last models take longest, so they begin.
+    The last models take longest, so they start first.
     """
 
-    def told(job: tuple[str, ...]) -> R:
+    def logged(job: tuple[str, ...]) -> R:
         result = work(*job)
         print(*job, "done", file=sys.stderr, flush=True)
         return result
 
     with ThreadPoolExecutor(at_a_time) as pool:
-        return list(pool.map(told, reversed(jobs)))[::-1]
+        return list(pool.map(logged, reversed(jobs)))[::-1]
 
 
 def _about() -> str:

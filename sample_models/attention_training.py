@@ -3,7 +3,7 @@
 Made for `--train`, which calls `.sum().backward()` over the outputs: here one scalar, the loss.
 
 ctrace finds: compiled. One Dynamo graph; AOTAutograd traces it and its gradient as one joint graph and splits that
-into a forward and a backward graph, each with kernels of its own. The softmax is one kernel forward and one backward.
+into a forward and a backward graph, each with its own kernels. The softmax is one kernel forward and one backward.
 """
 
 import math

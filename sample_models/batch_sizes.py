@@ -1,8 +1,8 @@
 """A classifier that is called with one batch size after another.
 
 ctrace finds: compiled, with two recompiles of `forward`. The batch of 8 does not fit the graph made for 4, so Dynamo
-makes the dimension symbolic, and 16 then reuses that graph. A single sample needs a graph of its own: unless told
-otherwise, Dynamo lets no symbol stand for 0 or 1. With `torch._dynamo.maybe_mark_dynamic(features, 0)` on every input
+makes the dimension symbolic, and 16 then reuses that graph. A single sample needs another graph: by default,
+Dynamo specializes on the sizes 0 and 1. With `torch._dynamo.maybe_mark_dynamic(features, 0)` on every input
 one recompile is left, the one for the single sample.
 """
 

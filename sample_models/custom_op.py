@@ -1,4 +1,4 @@
-"""A vector quantiser that looks its codes up with a custom operator, which has a fake implementation.
+"""A vector quantizer that looks up its codes with a custom operator, which has a fake implementation.
 
 ctrace finds: compiled. The operator is one opaque node of the one graph, and Inductor calls it between a matrix product
 and one generated kernel. The fake gives its result's shape while tracing, so nothing breaks.

@@ -1,8 +1,8 @@
 """An adapter that is blended in over its first calls, with the calls counted in `forward`.
 
-ctrace finds: partial. There is no break, but Dynamo holds an integer attribute of a module to be constant, so every
+ctrace finds: partial. There is no break, but Dynamo specializes on an integer attribute of a module, so every
 call recompiles `forward`: seven recompiles, all because of `self.steps`. The ninth call hits the limit of 8
-compilations and runs in eager, as do those after it. With two calls a scenario, the ones below make it ten. Counting in
+compilations and runs eagerly, like all later ones. With two calls a scenario, the ones below make it ten. Counting in
 a tensor instead compiles once: `self.register_buffer("steps", torch.tensor(0))`, and `torch.clamp` in place of `min`.
 """
 

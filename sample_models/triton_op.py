@@ -1,4 +1,4 @@
-"""A GELU layer as an operator of its own: torch.library.triton_op, with gradient and FLOP formula.
+"""A GELU layer as a custom operator: torch.library.triton_op, with a gradient and a FLOP formula.
 
 What ctrace finds: verdict compiled, one graph, no break. torch.compile looks into a `triton_op`, on every device. On a
 GPU its kernel is a node of the graph, shown as yours, with `out_ptr` as the one tensor that it writes, and with

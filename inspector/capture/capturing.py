@@ -1,4 +1,4 @@
-"""All sources together: what a capture consists of."""
+"""Install all sources of a capture."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -52,13 +52,16 @@ def capturing(
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
-    With `build`, kernels are compiled and run as ever; without it they are emitted, and graphs run eagerly.
-    `fast` is what the caller does: it says that graphs are not lowered, for the record alone.
-    With `cost`, the time that guards take is measured, some seconds for each compilation.
-    With `gpu`, code is emitted for that GPU, which need not be there, instead of for the device that the program uses.
-    What the disk does not take goes through the pipe `spare`, all of it where there is no `log`.
-    `ops` keeps graphs' ops out of its count, for a caller that calls the model itself. Code in `owned` is the user's.
-    Forks that emit code use no more than so many `cores`.
+    Args:
+        log: the file; None: write everything to `spare`.
+        spare: pipe for the records that the disk does not accept.
+        build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
+        fast: record that the caller does not lower graphs.
+        cost: measure the time that guards take, which adds some seconds to each compilation.
+        ops: excludes the graphs' ops from its count, for a caller that calls the model.
+        owned: paths of code that counts as the user's.
+        gpu: emit code for this GPU, which need not exist, instead of for the program's device.
+        cores: the most cores that forks may use to emit code.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -70,14 +73,14 @@ def capturing(
                 active.enter_context(source(recorder, when))
             yield recorder
             if getpid() != process:
-                recorder.log.close()  # a fork that came to its end: what its parent does is not over
+                recorder.log.close()  # this is a fork that has ended; its parent goes on
         recorder.record("end", {})
     finally:
         recorder.log.close()
 
 
 def _guarded(when: When, recorder: Recorder) -> When:
-    """Keep a hook that finds torch changed from breaking the import that it waited for."""
+    """Keep a hook that fails on a changed torch from breaking the import that it waits for."""
 
     def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
         def act(module: ModuleType) -> None:

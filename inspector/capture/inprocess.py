@@ -1,4 +1,4 @@
-"""A capture inside a running process, for notebooks and tests."""
+"""Capture inside a running process, for notebooks and tests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,15 +24,15 @@ def capturing_here(
 ) -> Iterator[Recorder]:
     """Record the block into `log`.
 
-    Without `build`, what is compiled in the block runs eagerly; it is dropped at the end, so that the process
-    compiles it for real when it comes by again.
+    Without `build`, graphs compiled in the block run eagerly. Their cache entries are dropped at the end, so that the
+    process compiles them for real when it needs them.
     """
     codes: list[CodeType] = []
     with capturing(log, build=build, ops=ops, owned=owned) as recorder, _seen_codes(codes):
         try:
             yield recorder
         except Exception:
-            recorder.record("end", {})  # the block is over, and this process goes on: nothing was cut off
+            recorder.record("end", {})  # the block is over but the process goes on: the log is complete
             raise
         finally:
             if not build:
@@ -43,7 +43,7 @@ def capturing_here(
 def call_compiled(
     log: Path, function: Callable[..., Any], call: Call, *, build: bool, owned: tuple[str, ...] = ()
 ) -> None:
-    """Compile a function or module and call it twice, recording into `log`.
+    """Compile a function or module, call it twice, and record both calls into `log`.
 
     Raises:
         Exception: whatever the function raises, compiled or not.
@@ -63,14 +63,14 @@ def call_afresh(
     calls: int = CALLS,
     owned: tuple[str, ...] = (),
 ) -> None:
-    """Compile a function or module as if nothing had been compiled yet, and call it so often in each way.
+    """Compile a function or module with an empty cache, and call it `calls` times in each scenario.
 
-    What Dynamo keeps of the process is dropped before and after; a module's modes and gradients are put back.
+    Reset Dynamo before and after; restore the modules' modes and the parameters' gradients.
 
     Raises:
-        TargetError: it is compiled already, or there is nothing to train.
+        TargetError: it is already compiled, or there is nothing to train.
         EagerError: it fails without torch.compile.
-        Exception: whatever it raises when it is compiled.
+        Exception: whatever it raises when compiled.
     """
     import torch
 
@@ -97,19 +97,19 @@ def _run(
 
 
 def _refuse_compiled(function: Any) -> None:
-    """Refuse what torch.compile gave: called in eager, to compare, it would compile too.
+    """Refuse a compiled function: the eager call for the comparison would compile, too.
 
-    Such a thing names what it was made of (2.11 to 2.13, _dynamo/eval_frame.py); `Module.compile` keeps the compiled
+    Such a function refers to the original (2.11 to 2.13, _dynamo/eval_frame.py); `Module.compile` keeps the compiled
     call in the module (nn/modules/module.py).
     """
     is_made = "_torchdynamo_orig_callable" in getattr(function, "__dict__", {})
     if is_made or getattr(function, "_compiled_call_impl", None) is not None:
-        raise TargetError("the model is compiled already", "give the model itself: it is compiled here")
+        raise TargetError("the model is already compiled", "pass the original model: ctrace compiles it")
 
 
 @contextmanager
 def _put_back(function: Any) -> Iterator[None]:
-    """Put the modes of modules and the gradients of parameters back as they were."""
+    """Restore the modes of modules and the gradients of parameters."""
     import torch
 
     modules = list(function.modules()) if isinstance(function, torch.nn.Module) else []
@@ -127,7 +127,7 @@ def _put_back(function: Any) -> Iterator[None]:
 
 @contextmanager
 def _seen_codes(codes: list[CodeType]) -> Iterator[None]:
-    """Collect the code objects that get a new cache entry in the block, once for each entry."""
+    """Collect the code objects that get a new cache entry in the block, once per entry."""
     from torch._dynamo.convert_frame import register_bytecode_hook
 
     handle = register_bytecode_hook(lambda code, _new: codes.append(code))
@@ -149,7 +149,7 @@ def _drop_entries(codes: list[CodeType]) -> None:
         by_age = sorted(_debug_get_cache_entry_list(code), key=_age, reverse=True)
         for entry in by_age[: codes.count(code)]:
             state = entry.guard_manager.extra_state
-            if state is not None:  # else it is invalid already
+            if state is not None:  # else it is already invalid
                 state.invalidate(entry, DeletedGuardManagerWrapper("ctrace only emitted this graph"))
 
 

@@ -1,4 +1,4 @@
-"""The child process of a capture: run what the order says, record how it ended."""
+"""The child process of a capture: run the requested model or program, and record how it ends."""
 
 import atexit
 import os
@@ -33,16 +33,16 @@ from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.runs.order import Order
 
 _TODO = {
-    "load": "Make the file import in plain Python first.",
-    "eager": "Make the model run without torch.compile first, with these inputs.",
+    "load": "First make the file importable in plain Python.",
+    "eager": "First make the model run without torch.compile, with these inputs.",
 }
 
 
 def main(loaded: frozenset[str]) -> None:
-    """Carry out the order whose file is the first argument, and end as the program ends.
+    """Carry out the order in the file named by the first argument, and exit as the program exits.
 
-    The second, where there is one, is the descriptor of a pipe for what the disk does not take of the log. `loaded`
-    are the modules that Python itself had imported at its start.
+    The optional second argument is the descriptor of a pipe for log records that the disk does not accept. `loaded` are
+    the modules that Python itself imported at startup.
     """
     preloaded = Preloaded(loaded)
     order = Order.from_file(Path(sys.argv[1]))
@@ -64,7 +64,7 @@ def main(loaded: frozenset[str]) -> None:
         exits(recorder),
     ):
         status = _run(order, recorder, ops, preloaded)
-    with suppress(Exception):  # the program may have closed it, or put something else in its place
+    with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
     sys.exit(status)
 
@@ -91,7 +91,7 @@ def _status(work: Callable[[], None], reporting: "_Reporting") -> Any:
 
 
 def _end_as_python_does() -> None:
-    """Wait for threads and call exit functions, in Python's order, while what they compile is still recorded."""
+    """Wait for threads and call exit functions, in Python's order, while compilations are still recorded."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -132,7 +132,7 @@ _STAY = "A model file may not end the process: leave that call out, or watch the
 
 
 class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
-    """The program has ended otherwise than by running through; it is in the log."""
+    """The program ended early; the log has the reason."""
 
     def __init__(self, status: Any) -> None:
         super().__init__()
@@ -140,9 +140,9 @@ class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
 
 
 class _Reporting:
-    """Records how the user's code failed, shows its traceback without our frames, and goes on to end the capture.
+    """Records how the user's code failed, shows its traceback without ctrace's frames, and ends the capture.
 
-    `model` is the file of a model, which may not end the process.
+    `model` is the model file, if there is one; it must not end the process.
     """
 
     def __init__(self, recorder: Recorder, phase: str, model: str | None = None) -> None:
@@ -151,23 +151,23 @@ class _Reporting:
         self._model = model
         self._process = getpid()
         self.noted = False
-        """Whether something was raised after which the run went on."""
+        """Whether a call raised an exception and the run continued."""
 
     def note(self, error: Exception) -> None:
-        """Report what one of several calls raised; only the first failure is the run's."""
+        """Report the exception of one of several calls; only the first one counts as the run's failure."""
         if not self.noted:
             cause = error.__cause__ or error if isinstance(error, EagerError) else error
             self._note("eager" if isinstance(error, EagerError) else self._phase, cause)
         self.noted = True
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Start watching."""
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """Report what was raised, if anything was.
+        """Report the exception, if any.
 
         Raises:
-            _Reported: something was.
+            _Reported: there was one.
         """
         end_if_forked()
         match error:
@@ -186,7 +186,7 @@ class _Reporting:
                 self._fail(self._phase, error)
 
     def _left(self, error: SystemExit) -> None:
-        """Report an exit; a program may end with 0, and a model file never."""
+        """Report an exit; a program may exit with 0, a model file must not exit at all."""
         code = error.code
         is_number = isinstance(code, int)
         how = f"exit code {int(code or 0)}" if code is None or is_number else text_of(code)
@@ -208,7 +208,7 @@ class _Reporting:
         _show(error)
 
     def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:
-        """Record a failure; that of a fork is no failure of the program, whose exit code does not show it."""
+        """Record a failure; one in a fork is only a problem, because the program's exit code does not show it."""
         if getpid() != self._process:
             self._recorder.problem(f"a process that the program forked ended with {kind}: {what}")
             return
@@ -223,14 +223,14 @@ def _trimmed(error: BaseException) -> TracebackType | None:
 
 
 def _show(error: BaseException) -> None:
-    """Print the traceback as Python would; one piece of it that has a million letters is cut."""
+    """Print the traceback as Python would, cutting pieces that are too long."""
     trimmed = _trimmed(error)
     try:
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
         else:
             print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
-    except BaseException as broken:  # a hook of the program's, or a stream that it closed; the log has the failure
+    except BaseException as broken:  # the program's hook failed, or it closed the stream; the log has the failure
         with suppress(Exception):
             os.write(
                 2, f"{kind_and_message(error)} ({kind_and_message(broken)} while its traceback was shown)\n".encode()

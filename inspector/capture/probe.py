@@ -1,4 +1,4 @@
-"""Probe every hook by compiling one small function under all of them, and say what each recorded."""
+"""Probe every hook by compiling one small function under all of them, and list what each recorded."""
 
 import json
 import os
@@ -35,7 +35,7 @@ _WANTED = {
 
 
 def main(_loaded: frozenset[str]) -> None:
-    """Print a JSON list of findings; what torch prints meanwhile goes to stderr."""
+    """Print a JSON list of findings; redirect torch's own output to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     findings = [_device(), *_probe(), _target()]
@@ -52,7 +52,7 @@ def _device() -> dict[str, Any]:
 
 
 def _target() -> dict[str, Any]:
-    """Differentiate on fake tensors of a GPU, as `--target` does: where that aborts, there is no answer at all."""
+    """Differentiate on fake GPU tensors, as `--target` does; if that aborts the process, it prints no answer."""
     import torch
     from torch._subclasses import FakeTensorMode
 
@@ -66,7 +66,7 @@ def _target() -> dict[str, Any]:
         "name": "code for a GPU that is not there",
         "ok": not refused,
         "found": refused or "of the forward and the backward",
-        "todo": "--target emits no code for the backward here; report it with your torch version",
+        "todo": "--target emits no code for the backward pass here; please report it with your torch version",
     }
 
 
@@ -86,13 +86,13 @@ def _finding(name: str, number: int) -> dict[str, Any]:
     return {
         "name": name,
         "ok": number > 0,
-        "found": f"{number} recorded" if number else "nothing recorded: this torch has moved it",
-        "todo": "what depends on it will be missing from reports; report it with your torch version",
+        "found": f"{number} recorded" if number else "nothing recorded: the hook does not match this version of torch",
+        "todo": "reports will lack this; please report it with your torch version",
     }
 
 
 def _exercise() -> None:
-    """Compile something that breaks, recompiles, fuses and runs backward, an attention, and what holds no op."""
+    """Compile code that breaks, recompiles, fuses and runs backward, an attention, and a function without ops."""
     import torch
 
     @torch.compile

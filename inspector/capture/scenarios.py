@@ -1,4 +1,4 @@
-"""Call a model in every scenario: compiled, twice, and each time in eager before, to hold the results together."""
+"""Call a model in every scenario: twice compiled, each time after an eager call to compare with."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.runs.order import Options
 
 CALLS = 2
-"""A second call shows what is compiled again although nothing changed."""
+"""The second call shows what recompiles although nothing changed."""
 _TIMED = 3
 
 
@@ -37,15 +37,15 @@ def run_scenarios(
     calls: int = CALLS,
     failed: Callable[[Exception], None] = _raised,
 ) -> None:
-    """Compile the model and call it in each scenario; each call in eager is made in a context of `around_eager`.
+    """Compile the model and call it in each scenario; each eager call runs inside the context `around_eager`.
 
-    A scenario that fails is recorded as such, and the next one is called. Where nobody asked for it, that is an answer;
-    of any other, `failed` hears: the EagerError where the model fails without torch.compile already, else what the
-    compiled model raised.
+    A scenario that fails is recorded, and the next one is called. In a provoked scenario, a failure is an answer; in
+    any other, `failed` is called with the exception: an EagerError if the model fails without torch.compile, else what
+    the compiled model raised.
 
     Raises:
-        TargetError: torch.compile knows no such backend or mode, or there is nothing to train.
-        BaseException: what `failed` raises; and whatever of the model's ends a process.
+        TargetError: torch.compile has no such backend or mode, or there is nothing to train.
+        BaseException: what `failed` raises, and any exception of the model that ends a process.
     """
     import torch
 
@@ -63,7 +63,7 @@ def run_scenarios(
 
 
 class _Runs:
-    """Calls a model, compiled and not."""
+    """Calls a model, compiled and in eager."""
 
     def __init__(
         self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around, calls: int
@@ -81,7 +81,7 @@ class _Runs:
         self._dangers = Dangers(model, eager, recorder, built=options.build)
 
     def try_out(self, name: str, way: Way) -> None:
-        """Call it in a scenario that nobody asked for: a failure is an answer."""
+        """Call the model in a provoked scenario, where a failure is an answer."""
         try:
             self.call(name, way)
         except EagerError as error:
@@ -92,7 +92,7 @@ class _Runs:
             self._done(name, way, 1, Outcome.COMPILE_FAILED, error)
 
     def call_or_fail(self, name: str, way: Way) -> Exception | None:
-        """Call it in a scenario that the user asked for; return what it raised, so that the next one gets its turn."""
+        """Call the model in a scenario of the user's; return the exception, so that the next scenario still runs."""
         try:
             self.call(name, way)
         except TargetError:
@@ -106,7 +106,7 @@ class _Runs:
         return None
 
     def call(self, name: str, way: Way) -> None:
-        """Call it in a scenario, and record its ops, in eager and outside of graphs."""
+        """Call the model in a scenario, and record its ops, in eager and outside of graphs."""
         in_eager = left = None
         for index in range(self._calls):
             last = index == self._calls - 1
@@ -122,14 +122,14 @@ class _Runs:
         before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})
         self._frames_before_last = _frames()
-        # Only where nothing is compiled any more: compiling dispatches ops of its own.
+        # Only once nothing compiles any more: compiling dispatches ops, too.
         outside = self._ops.outside_graphs() if last else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
         self._dangers.after(before, results)
         return before.counts, left
 
     def _timed(self, way: Way) -> float | None:
-        """Time calls in which nothing is compiled; None: the last one compiled anew, and so would these."""
+        """Time calls that compile nothing; None: the last call recompiled, and so would these."""
         times: list[float] = []
         while self._frames_before_last == _frames() and len(times) < _TIMED:
             call = way.make()
@@ -147,14 +147,14 @@ class _Runs:
         error: BaseException | None = None,
         seconds: float | None = None,
     ) -> None:
-        message = "" if error is None else _told(error)
+        message = "" if error is None else _kind_and_first_line(error)
         about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
         about |= {"call_seconds": seconds, **_modes(self._model, way, train=self._options.train)}
         self._recorder.record("scenario", {"name": name, "calls": calls, **about})
 
 
 def _modes(model: Any, way: Way, *, train: bool) -> dict[str, bool]:
-    """Say whether the model is in training mode, and whether calls record gradients that nobody asked for."""
+    """Return whether the model is in training mode, and whether calls record gradients that no one requested."""
     import torch
 
     is_module = isinstance(model, torch.nn.Module)
@@ -164,19 +164,19 @@ def _modes(model: Any, way: Way, *, train: bool) -> dict[str, bool]:
 
 
 def _frames() -> int:
-    """Count what Dynamo was asked to compile so far."""
+    """Return the number of frames that Dynamo has been asked to compile so far."""
     from torch._dynamo.utils import counters
 
     return int(counters["frames"]["total"])
 
 
-def _told(error: BaseException) -> str:
-    """Give an exception's kind and first line."""
+def _kind_and_first_line(error: BaseException) -> str:
+    """Return an exception's type and first line."""
     what = error.what if isinstance(error, TargetError) else message(error)
     first = next((line for line in what.splitlines() if line.strip()), "")
     told = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
-    # Dynamo's own error says little of the one that it met.
-    return f"{told} ({_told(error.__cause__)})" if error.__cause__ is not None else told
+    # Dynamo's error says little about the exception that caused it.
+    return f"{told} ({_kind_and_first_line(error.__cause__)})" if error.__cause__ is not None else told
 
 
 def _check_names(options: Options) -> None:
@@ -193,7 +193,7 @@ def _check_names(options: Options) -> None:
 def _check_name(option: str, name: str, known: list[str]) -> None:
     if name not in known:
         todo = did_you_mean(name, known, f"there are: {', '.join(sorted(known))}")
-        raise TargetError(f"{option} {name}: torch.compile knows no such one", todo)
+        raise TargetError(f"{option} {name}: not known to torch.compile", todo)
 
 
 def _compile_arguments(options: Options, recorder: Recorder) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""What goes wrong at the edges of a run, class by class: damaged logs, hostile files, misbehaving programs, kills.
+"""Studies of faults at the edges of a run: damaged logs, hostile files, misbehaving programs, kills.
 
-Each class of fault is a module that offers `FAULTS`, a `Study`. `python -m tests.faults` runs all of them in full and
-prints the table; the tests beside run a few tries of each.
+Each class of faults is a module with `FAULTS`, a `Study`. `python -m tests.faults` runs all of them in full and
+prints a table; the tests in this folder run a few tries of each.
 """

@@ -1,6 +1,6 @@
 """Run the studies of faults and print a table: `python -m tests.faults [--ctrace CMD] [--only NAME] [--tries N]`.
 
-Exits 1 where anything crashed, lied, was lost or was left running.
+Exit with 1 if anything crashed, lied, was lost or kept running.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from tests.faults.study import Bench, Result, Study
 
 
 def studies() -> list[Study]:
-    """Find every module here that offers `FAULTS`."""
+    """Find every module here with `FAULTS`."""
     names = sorted(module.name for module in pkgutil.iter_modules(tests.faults.__path__))
     modules = [importlib.import_module(f"tests.faults.{name}") for name in names if not name.startswith(("test_", "_"))]
     return [module.FAULTS for module in modules if hasattr(module, "FAULTS")]

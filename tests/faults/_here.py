@@ -1,4 +1,4 @@
-"""The bench of the checkout that the tests are in, which need not be installed."""
+"""Make a bench for the checkout of these tests, which need not be installed."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Models for the study of results against eager: small, one for each way to compute that rounds in its own manner.
+"""Small models for the study of results against eager, one for each kind of rounding.
 
-The worker imports this beside itself, in the interpreter of the ctrace under test: it must not import `tests`.
+The worker imports this file in the interpreter of the ctrace under test, so it must not import `tests`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Compile models with faults put into the compiler, or none, and print what ctrace says of their results.
+"""Compile models with or without faults in the compiler, and print ctrace's verdict on their results.
 
-Runs in the interpreter of the ctrace under test, all tries in one process: `python _results_worker.py ORDER.json`, where
-the order lists `{"model", "precision", "fault", "backend"}`. Prints one JSON line for each.
+Runs in the interpreter of the ctrace under test, all tries in one process: `python _results_worker.py ORDER.json`,
+where the order lists `{"model", "precision", "fault", "backend"}`. Prints one JSON line for each.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class Autocast(torch.nn.Module):
 
 
 def prepared(made: Made, precision: str) -> Made:
-    """Put a model and its inputs into a precision, on the GPU if there is one."""
+    """Convert a model and its inputs to a precision, on the GPU if there is one."""
     if isinstance(made.model, torch.nn.Module):
         made.model.to(DEVICE)
     made = Made(made.model, tuple(arg.to(DEVICE) for arg in made.args), made.train)
@@ -59,11 +59,11 @@ def prepared(made: Made, precision: str) -> Made:
 
 
 Edit = Callable[[Any, Any], bool]
-"""Changes a node of a graph, or leaves it; True: it did."""
+"""Changes a node of a graph and returns True, or returns False."""
 
 
 def replaced(node: Any, make: Callable[[Any], Any]) -> bool:
-    """Have the users of a node take what `make` makes of it."""
+    """Make the users of a node use the result of `make` instead."""
     with node.graph.inserting_after(node):
         other = make(node)
     other.meta = dict(node.meta)
@@ -78,7 +78,7 @@ def scaled(by: float, *targets: Any) -> Edit:
 
 
 def dropped_term(graph: Any, node: Any) -> bool:
-    """Forget the second summand of a sum of two tensors."""
+    """Drop the second summand of a sum of two tensors."""
     if node.target is not aten.add.Tensor or not all(isinstance(arg, torch.fx.Node) for arg in node.args):
         return False
     first = node.args[0]
@@ -102,7 +102,7 @@ def wrong_divisor(graph: Any, node: Any) -> bool:
     if node.target not in (aten.mean.dim, aten.mean.default):
         return False
     count = node.args[0].meta["val"].numel() / node.meta["val"].numel()
-    if count > 1000:  # one of a million is less than float32 rounds
+    if count > 1000:  # one in a million is less than float32 rounding
         return False
     return replaced(node, lambda node: graph.call_function(aten.mul.Tensor, (node, count / (count - 1))))
 
@@ -119,7 +119,7 @@ def wrong_dim(graph: Any, node: Any) -> bool:
 
 
 def off_by_one_mask(graph: Any, node: Any) -> bool:
-    """Leave the diagonal out of a mask, or take it in."""
+    """Exclude the diagonal from a mask, or include it."""
     others = {aten.gt.Tensor: aten.ge.Tensor, aten.ge.Tensor: aten.gt.Tensor, aten.le.Tensor: aten.lt.Tensor}
     if node.target not in others:
         return False
@@ -150,7 +150,7 @@ def one_value(graph: Any, node: Any) -> bool:
 
 
 def stale_buffer(graph: Any, node: Any) -> bool:
-    """Forget to write a buffer back."""
+    """Drop the write to a buffer."""
     if node.target is not aten.copy_.default:
         return False
     node.replace_all_uses_with(node.args[1])
@@ -173,7 +173,7 @@ EDITS: dict[str, Edit] = {
 
 @contextlib.contextmanager
 def fault(name: str) -> Iterator[list[str]]:
-    """Put a fault into the compiler; what it changed is listed."""
+    """Put a fault into the compiler, and list its changes."""
     done: list[str] = []
 
     def edit(graph: Any) -> None:
@@ -204,7 +204,7 @@ def precise(precision: str) -> Iterator[None]:
 
 
 def tried(model: str, precision: str, name: str, backend: str) -> dict[str, Any]:
-    """Compile one model, and say what ctrace says of it."""
+    """Compile one model, and return ctrace's verdict."""
     torch.manual_seed(0)
     made = prepared({**MODELS, **FROM_TRANSFORMERS}[model](), precision)
     options = Options(build=True, train=made.train, mode=MODES.get(precision), backend=backend or None)

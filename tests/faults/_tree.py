@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import IO
 
 MARK = "FAULTS_TREE"
-"""A variable of the environment: sessions, groups and parents change, it stays."""
+"""An environment variable: it survives changes of session, group and parent."""
 LIMIT_SECONDS = 2.0
-"""How long anything may outlive the command."""
+"""How long a process may outlive the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A command under way, with all that descends from it."""
+    """A running command with all its descendants."""
 
     process: "subprocess.Popen[bytes]"
     mark: str
@@ -27,25 +27,25 @@ class Tree:
     err: IO[bytes]
 
     def members(self) -> list[int]:
-        """Find all processes that bear the mark, however they were started."""
+        """Find all processes with the mark, however they were started."""
         wanted = f"{MARK}={self.mark}".encode()
         return [pid for pid in _pids() if wanted in _bytes(f"/proc/{pid}/environ").split(b"\0")]
 
     def left(self) -> list[str]:
-        """Wait as long as anything may live; name what still does."""
+        """Wait for the time limit, and list the processes that are still alive."""
         until = time.monotonic() + LIMIT_SECONDS
         while (found := self.members()) and time.monotonic() < until:
             time.sleep(0.05)
         return [_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace")[:80] for pid in found]
 
-    def said(self) -> tuple[str, str]:
-        """Read what it wrote so far to stdout and stderr."""
+    def output(self) -> tuple[str, str]:
+        """Return the command's stdout and stderr so far."""
         return tuple(Path(file.name).read_bytes().decode(errors="replace") for file in (self.out, self.err))  # type: ignore[return-value]
 
 
 @contextmanager
 def tree(command: list[str], folder: Path, **environment: str) -> Iterator[Tree]:
-    """Start a command in a session of its own, without a terminal; kill whatever is left at the end of the block."""
+    """Start a command in a new session without a terminal; at the end of the block, kill what is left."""
     mark = uuid.uuid4().hex
     with (folder / f"{mark}.out").open("wb") as out, (folder / f"{mark}.err").open("wb") as err:
         process = subprocess.Popen(
@@ -69,7 +69,7 @@ def tree(command: list[str], folder: Path, **environment: str) -> Iterator[Tree]
 
 
 def _hear_signals() -> None:
-    """Begin with the usual handlers: who runs this in the background of a script has SIGINT ignored, as nohup SIGHUP."""
+    """Restore the default handlers: a script's background jobs ignore SIGINT, and nohup ignores SIGHUP."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

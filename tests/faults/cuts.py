@@ -1,8 +1,8 @@
-"""Cuts at record boundaries of logs that torch alone wrote: which of them a reader can see, and which it cannot.
+"""Cut logs written by torch alone at record boundaries: which cuts can a reader detect?
 
-A log of TORCH_TRACE has no end mark, so that only what it leaves open shows a cut. An oracle of a few lines looks for
-that independently of the reader: a phase that was begun and not ended, a compilation without metrics. Where it finds
-any and the report is a healthy one, that is a lie; where it finds none, the cut is silent.
+A TORCH_TRACE log has no end mark, so only unfinished work shows a cut. A small oracle searches for that independently
+of the reader: a phase without an end, a compilation without metrics. If it finds any and the report looks healthy, the
+report lies; if it finds none, the cut is silent.
 """
 
 import json
@@ -63,7 +63,7 @@ with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager"))
 
 
 def run(bench: Bench) -> Iterator[Try]:
-    """Cut logs of several programs at random boundaries between records, and look at each whole log too."""
+    """Cut logs of several programs at random record boundaries, and also check each whole log."""
     logs = [_recorded(name, text, bench.scratch) for name, text in PROGRAMS.items()]
     yield from tried(logs, bench)
 
@@ -106,7 +106,7 @@ def _verdict(log: Path, bench: Bench, *, is_here: bool) -> str:
 
 
 def left_open(log: Path) -> str:
-    """Name what a log leaves open; empty: nothing."""
+    """Return what a log leaves open; empty: nothing."""
     spans: dict[bytes, list[str]] = defaultdict(list)
     started: dict[tuple[int, int], None] = {}
     header, payload = b"", b""

@@ -1,7 +1,7 @@
-"""Damaged logs: bytes flipped, ends cut off, pieces left out, put in twice or swapped, values of other types.
+"""Damaged logs: flipped bits, cut ends, pieces removed, duplicated or swapped, values of other types.
 
-Whatever a log holds, every view shows it, and no finding vanishes without a sign: where a damaged log shows other
-graphs, breaks or recompiles than the whole one, the report says that it is incomplete or doubtful.
+Every view must show every log, and no finding may vanish silently: if a damaged log shows other graphs, breaks or
+recompilations than the whole one, the report says that it is incomplete or doubtful.
 """
 
 import json
@@ -29,7 +29,7 @@ _HOSTILE: tuple[Any, ...] = (None, True, -1, 10**30, 1e999, "", "\x1b[31m", "\ud
 
 
 def run(bench: Bench) -> Iterator[Try]:
-    """Damage recorded logs, of ctrace and of torch alone, each try in another way."""
+    """Damage recorded logs of ctrace and of torch alone, differently in each try."""
     is_here = bench.ctrace[0] == sys.executable
     chance = random.Random(bench.seed)
     logs = sorted(DATA.glob("*.log"))
@@ -55,7 +55,7 @@ def _judged(name: str, look: Callable[[Path, Bench], tuple[Any, bool]], log: Pat
 
 
 def _facts(session: Session) -> list[Any]:
-    """Count what a report is about; a verdict alone may be right by chance."""
+    """Count the findings of a report; a verdict alone may be right by chance."""
     return [str(session.verdict), len(session.graphs), len(session.breaks), len(session.recompiles)]
 
 
@@ -94,12 +94,12 @@ def flipped(data: bytes, chance: random.Random) -> bytes:
 
 
 def cut(data: bytes, chance: random.Random) -> bytes:
-    """Leave out the end, from anywhere."""
+    """Cut the end at a random place."""
     return data[: chance.randrange(len(data))]
 
 
 def spliced(data: bytes, chance: random.Random) -> bytes:
-    """Leave a piece out, or put it in twice."""
+    """Remove a piece, or duplicate it."""
     begin, end = sorted(chance.randrange(len(data)) for _ in range(2))
     return data[:begin] + data[end:] if chance.random() < 0.5 else data[:end] + data[begin:]
 
@@ -113,7 +113,7 @@ def swapped(data: bytes, chance: random.Random) -> bytes:
 
 
 def retyped(data: bytes, chance: random.Random) -> bytes:
-    """Put a value of another type into what a record says of itself."""
+    """Put a value of another type into a record's metadata."""
     lines = data.splitlines(keepends=True)
     at = chance.choice([at for at, line in enumerate(lines) if b"] {" in line])
     prefix, _, text = lines[at].partition(b"] ")

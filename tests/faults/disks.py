@@ -1,7 +1,7 @@
-"""Full or forbidden disks: the run is shown and ends as it deserves; that it is not saved is said, and nothing is left.
+"""Full or read-only disks: the run is shown with its exit code, reported as not saved, and leaves no files.
 
-Each kind is a line of shell that spoils the working folder of a command, in a mount namespace of its own where it
-mounts something. As root, who may write everything, permissions are tried without the capability to pass over them.
+Each kind is a line of shell that spoils the working folder of a command, in a separate mount namespace if it mounts
+something. As root, permissions are tried without the capability to bypass them.
 """
 
 import os
@@ -19,7 +19,7 @@ MODEL = "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(3, 2)
 _SECONDS = 300
 _SMALL = 'mount -t tmpfs -o {} tmpfs . && cd "$PWD" && cp ../m.py .'
 _OBEYING = "setpriv --bounding-set -dac_override,-dac_read_search,-fowner --inh-caps -all -- "
-"""Before a command: root obeys permissions."""
+"""Prefix of a command that makes root obey permissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Kind:
 
     name: str
     before: str = ":"
-    """Shell, in the working folder, before the command."""
+    """Shell code to run in the working folder before the command."""
     program: str = ""
-    """Python that the model's file runs when it is imported."""
+    """Python code that the model's file runs when imported."""
     prefix: str = ""
-    """What stands before the command."""
+    """Prefix of the command."""
     more: str = ""
-    """What stands behind it."""
+    """Suffix of the command."""
     code: int = 0
     is_saved: bool = False
     is_shown: bool = True
@@ -71,7 +71,7 @@ COMMANDS = {"explain": ("explain", "COMPILED"), "check": ("check", "HOLDS")}
 
 
 def possible(kind: Kind) -> bool:
-    """Whether this machine can spoil a disk so; permissions and mounts need root, and Linux."""
+    """Whether this machine can spoil a disk like that; permissions and mounts need root on Linux."""
     if sys.platform != "linux" or shutil.which("prlimit") is None:
         return False
     if kind.mounts:
@@ -80,14 +80,14 @@ def possible(kind: Kind) -> bool:
 
 
 def attempt(bench: Bench, kind: Kind, command: str, folder: Path) -> Try:
-    """Run a command in a folder that is spoiled, and judge what came of it."""
+    """Run a command in a spoiled folder, and judge the result."""
     work = folder / "work"
     work.mkdir(parents=True)
     for each in (folder, work):
         (each / "m.py").write_text(kind.program + MODEL)
     verb, shown = COMMANDS[command]
     line = f"{kind.prefix}{shlex.join([*bench.ctrace, verb, 'm.py'])}{kind.more}"
-    # What the command leaves is listed inside, where the mounts are.
+    # List the command's files inside the namespace, where the mounts are.
     script = f"cd work; {kind.before}; {line}; code=$?; ls -A > ../left 2>&1; ls -A .ctrace > ../runs 2>&1; exit $code"
     shell = ["bash", "-c", script]
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}

@@ -1,7 +1,7 @@
-"""Hostile run files: values that no run.json or order.json should hold, and files that are no files.
+"""Hostile run files: values that no run.json or order.json should contain, and folders or pipes in place of files.
 
-A good run lies beside. Many hostile ones are tried at once, with the commands that look at all runs; where these fail,
-each is tried by itself. Besides, one view is asked for each hostile run by its name.
+A good run exists beside them. Commands that read all runs see many hostile ones at once; if a command fails, each run
+is tried alone. In addition, one view opens each hostile run by name.
 """
 
 import json
@@ -31,7 +31,7 @@ RUN_FILE, ORDER_FILE = "run.json", "order.json"
 _SECONDS = 20
 _AT_ONCE = 50
 RAW = "raw:"
-"""Begins a value that is written into the file as it is; JSON cannot say it otherwise."""
+"""Prefix of a value that is written to the file literally, because JSON cannot express it."""
 RUN: dict[str, Any] = {
     "schema": 1, "created": 1_767_225_600.0, "pid": 4_000_000, "status": "done", "seconds": 1.5,
     "target": {"path": "model.py", "name": "model", "args": ["--x"]},
@@ -66,7 +66,7 @@ class Fault:
 
 
 def faults(seed: int) -> Iterator[Fault]:
-    """Yield every value in every field, then files that are none, then pairs of values without end."""
+    """Yield every value in every field, then files that are none, then endless pairs of values."""
     draw = random.Random(seed)
     for file in ("run.json", "order.json", "trace.log"):
         yield from (Fault(f"{file} {name}", _whole(file, spoil)) for name, spoil in _FILES.items())
@@ -141,7 +141,7 @@ _FILES: dict[str, Callable[[Path], None]] = {
 
 
 def run(bench: Bench) -> Iterator[Try]:
-    """Try so many hostile runs."""
+    """Try `bench.tries` hostile runs."""
     left = islice(faults(bench.seed), bench.tries)
     if bench.tries < 1000:  # a few tries are of all kinds, not the first ones
         left = iter(random.Random(bench.seed).sample(list(islice(faults(bench.seed), 3_000)), bench.tries))
@@ -194,7 +194,7 @@ def _one_of_all(bench: Bench, fault: Fault, place: Path) -> _Wrong:
 
 
 def _again(bench: Bench, fault: Fault, place: Path) -> _Wrong:
-    """Ask for what the order says once more, for a GPU; there is no model.py, so nothing can run."""
+    """Rerun the order for a GPU; there is no model.py, so nothing can run."""
     alone = place / "alone"
     _saved(alone / ".ctrace" / GOOD)
     fault.spoil(alone / ".ctrace" / GOOD)
@@ -206,7 +206,7 @@ def _again(bench: Bench, fault: Fault, place: Path) -> _Wrong:
 
 
 def _of_all(bench: Bench, place: Path) -> _Wrong:
-    """Run what looks at all runs: it goes on with the good one, whatever the others hold."""
+    """Run the commands that read all runs: they show the good one, whatever the others contain."""
     for words in (["runs"], ["runs", "--json"], ["runs", "--prune", "1000"]):
         code, out, err = _ctrace(bench, place, words)
         if wrong := _wrong(words, code, out, err, (0,)):
@@ -215,7 +215,7 @@ def _of_all(bench: Bench, place: Path) -> _Wrong:
             return Result.LOSS, "runs lists the good run no more"
         if words == ["runs", "--json"] and GOOD not in [each["name"] for each in json.loads(out)]:
             return Result.LOSS, "runs --json lists the good run no more"
-    # The last run is whichever says so; one that is not what it says is refused, but no bug of ours.
+    # Any run may claim to be the last one; refusing one with a false claim is not a bug.
     words = ["explain", "--json"]
     return _wrong(words, *_ctrace(bench, place, words), (0, 2))
 
@@ -246,7 +246,7 @@ def _no_constant(name: str) -> None:
 
 
 def _ctrace(bench: Bench, place: Path, words: list[str]) -> tuple[int, str, str]:
-    """Run a command; in this process where it is this Python's ctrace, since 2,500 processes take an hour."""
+    """Run a command; if it is this Python's ctrace, in this process, because 2,500 processes take an hour."""
     if bench.ctrace == (sys.executable, "-m", "ctrace"):
         with _within(place), _at_most(_SECONDS):
             ran = ctrace(*words)
@@ -270,7 +270,7 @@ def _within(place: Path) -> Iterator[None]:
 
 @contextmanager
 def _at_most(seconds: int) -> Iterator[None]:
-    """Have what takes longer raise, which counts as a crash."""
+    """Raise if the block takes longer, which counts as a crash."""
 
     def hang(_number: int, _frame: object) -> None:
         msg = "hangs"

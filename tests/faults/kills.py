@@ -1,6 +1,6 @@
 """Signals at random moments of `explain`, `run` and `check`, to the command alone or to its whole process group.
 
-Nothing that was started may be alive 2 s later; what was on disk before is still whole.
+No started process may be alive 2 s later; files from before must still be intact.
 """
 
 import os
@@ -83,7 +83,7 @@ class Kill:
 
 
 def kills(seed: int) -> Iterator[Kill]:
-    """Choose kills, every command and signal equally often."""
+    """Yield kills with every command and signal equally often."""
     chance = random.Random(seed)
     number = 0
     while True:
@@ -93,7 +93,7 @@ def kills(seed: int) -> Iterator[Kill]:
 
 
 def tried(kill: Kill, ctrace: tuple[str, ...], folder: Path) -> Try:
-    """Run a command, end it, and look at what is left."""
+    """Run a command, kill it, and check what is left."""
     folder.mkdir()
     before = _prepared(folder, kill.program)
     words = {
@@ -114,7 +114,7 @@ def tried(kill: Kill, ctrace: tuple[str, ...], folder: Path) -> Try:
             code = running.process.wait(_HANG_SECONDS)
         except subprocess.TimeoutExpired:
             return Try(str(kill), Result.CRASH, f"still runs after {_HANG_SECONDS} s")
-        _, err = running.said()
+        _, err = running.output()
     return _judged(
         kill, code, err, {name: (folder / name).read_bytes() for name in before if (folder / name).exists()}, before
     )

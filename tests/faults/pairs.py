@@ -1,4 +1,4 @@
-"""Two at once: what one process writes, another does not undo, and both end as they would alone."""
+"""Two processes at once: neither undoes what the other writes, and both end as they would alone."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def update(bench: Bench, folder: Path) -> tuple[Result, str]:
 
 
 def init(bench: Bench, folder: Path) -> tuple[Result, str]:
-    """Two `check --init`: one begins the policy, the other says that it is there."""
+    """Two `check --init`: one creates the policy, the other reports that it exists."""
     for name, size in (("a", 2), ("b", 3)):
         (folder / f"{name}.py").write_text(_MODEL.format(size, size))
     done = _together(bench, folder, ("check", "--init", "a.py"), ("check", "--init", "b.py"))
@@ -64,7 +64,7 @@ def init(bench: Bench, folder: Path) -> tuple[Result, str]:
 
 
 def prune(bench: Bench, folder: Path) -> tuple[Result, str]:
-    """`explain` beside `runs --prune 0`, again and again: the new run stays."""
+    """`explain` beside repeated `runs --prune 0`: the new run stays."""
     (folder / "m.py").write_text(_MODEL.format(2, 2))
     done = _together(bench, folder, ("explain", "m.py"), *[("runs", "--prune", "0")] * 4)
     if why := _crashed(done):

@@ -1,7 +1,7 @@
-"""Programs that misbehave: they must neither crash ctrace, nor be reported better than they are, nor outlive it.
+"""Misbehaving programs: they must not crash ctrace, be reported better than they are, or outlive it.
 
-Each is run as a program by `run` and `explain`, and as a model file by `explain` and `check`; what the exit code has to
-be follows from how it ends in plain Python.
+`run` and `explain` run each as a program, `explain` and `check` as a model file; the expected exit code follows from
+how it ends in plain Python.
 """
 
 import itertools
@@ -24,9 +24,9 @@ class Program:
 
     code: str
     fails: bool = False
-    """Whether it ends with an error, a signal or an exit code that is not zero."""
+    """Whether it ends with an error, a signal or a nonzero exit code."""
     exits: bool = False
-    """Whether it ends the process itself; a model file may not."""
+    """Whether it ends the process itself, which a model file must not."""
     damages: bool = False
     """Whether it damages what ctrace writes, so that the run may be reported as cut off or failed."""
 
@@ -207,14 +207,14 @@ _WAYS = ("run", "explain", "check")
 
 
 def cases(seed: int) -> list[tuple[str, str]]:
-    """List every program once in a shuffled order, each with one of the commands in turn; then with the others."""
+    """Yield every program once in random order with the commands in rotation, then with the other commands."""
     names = sorted(PROGRAMS)
     random.Random(seed).shuffle(names)
     return [(name, _WAYS[(at + turn) % 3]) for turn in range(3) for at, name in enumerate(names)]
 
 
 def tried(name: str, way: str, ctrace: tuple[str, ...], folder: Path) -> Try:
-    """Run a program by one command, and judge what came of it."""
+    """Run a program with one command, and judge the result."""
     folder.mkdir()
     what = f"{way}: {name}"
     program = PROGRAMS[name]
@@ -232,7 +232,7 @@ def tried(name: str, way: str, ctrace: tuple[str, ...], folder: Path) -> Try:
             return Try(what, Result.CRASH, f"still runs after {_HANG_SECONDS} s")
         if left := running.left():
             return Try(what, Result.LEFT, str(left))
-        _, err = running.said()
+        _, err = running.output()
     return _judged(what, way, program, code, err, folder)
 
 

@@ -1,4 +1,4 @@
-"""Results against eager: models that compile right must raise no alarm, and a compiler with a fault must raise one.
+"""Results against eager: a correct compilation must raise no alarm, and a faulty compiler must raise one.
 
 A try compiles one model in one precision with real kernels, in one process for all of them (`_results_worker.py`), with
 or without a fault in the compiler. Run by hand, the module prints the table by kind of try:
@@ -27,12 +27,12 @@ _MATMULS = (
 _FASTER = ("high", "medium", "max-autotune", "cudagraphs")
 _DECOMPOSED = "aot_eager_decomp_partition"
 _TIMES = 5
-"""A fault whose error is less than so many times eager's is one that rounding could have made."""
+"""Rounding could explain a fault with an error below this multiple of eager's."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """One try: a model, how it computes, and what is wrong with the compiler; empty: nothing."""
+    """One try: a model, its precision, and the compiler's fault; empty: none."""
 
     model: str
     precision: str
@@ -56,7 +56,7 @@ _FAULTS = {
 
 
 def orders() -> list[Order]:
-    """List all tries, in an order in which a part of them is a fair sample."""
+    """Return all tries, in an order that makes any prefix a fair sample."""
     models = _names("MODELS") + _names("FROM_TRANSFORMERS")
     right = [Order(model, precision) for precision in _PRECISIONS for model in models]
     right += [Order(model, precision, backend=_DECOMPOSED) for precision in _PRECISIONS for model in models]
@@ -81,8 +81,8 @@ def _names(table: str) -> list[str]:
     return [line.split('"')[1] for line in body.splitlines() if line.startswith('    "')]
 
 
-def said_of(said: dict[str, Any]) -> Try | None:
-    """Judge what ctrace said of one try; None: there was nothing to judge, as where eager itself refuses."""
+def judged(said: dict[str, Any]) -> Try | None:
+    """Judge ctrace's verdict on one try; None: nothing to judge, for example because eager raises."""
     name = " ".join(filter(None, (said["fault"], said["model"], said["precision"], said["backend"])))
     if "error" in said:
         refused = said["error"].startswith(("EagerError", "TargetError"))
@@ -113,7 +113,7 @@ def run(bench: Bench, chosen: list[Order] | None = None) -> Iterator[Try]:
     command = [_python(bench), str(_HERE / "_results_worker.py"), str(order)]
     with subprocess.Popen(command, cwd=bench.scratch, stdout=subprocess.PIPE, stderr=sys.stderr, text=True) as worker:
         for line in worker.stdout or ():
-            each = said_of(json.loads(line)) if line.startswith("{") else None
+            each = judged(json.loads(line)) if line.startswith("{") else None
             if each is not None:
                 yield each
     if worker.returncode:

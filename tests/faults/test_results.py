@@ -57,6 +57,6 @@ def test_what_counts(said: dict[str, object], result: Result):
         "not_compared": "",
         "rule": None,
     }
-    judged = results.said_of({**blank, "put_in": ["x"], "problems": [], **said})
+    judged = results.judged({**blank, "put_in": ["x"], "problems": [], **said})
     assert judged is not None
     assert judged.result is result

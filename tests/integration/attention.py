@@ -25,7 +25,7 @@ class Spelling:
     call: Callable[..., Any]
     matched: bool
     code: str = ""
-    """What is said to be in the way."""
+    """The reported obstacle."""
     instead: str = ""
     """The spelling without it."""
     shapes: tuple[tuple[int, ...], ...] = ((2, 4, 8, WIDTH),) * 3
@@ -41,7 +41,7 @@ class Spelling:
     exact: bool = False
     """Whether TF32 is off."""
     wrong: bool = False
-    """Whether what torch puts in its place computes something else."""
+    """Whether torch's replacement computes something else."""
 
     def inputs(self, device: str) -> list[Tensor]:
         made = [torch.rand(shape, device=device, dtype=self.dtype, requires_grad=self.train) for shape in self.shapes]

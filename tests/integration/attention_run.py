@@ -18,7 +18,7 @@ from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 
 
 def counted(spelling: Spelling | Called, device: str) -> int:
-    """Compile one, and give how often torch counted an attention."""
+    """Compile one, and return how often torch counted an attention."""
     torch._dynamo.reset()
     counters.clear()
     # Torch's patterns take no float32 on CUDA without TF32.
@@ -28,12 +28,12 @@ def counted(spelling: Spelling | Called, device: str) -> int:
 
 
 def no_code(_codegen: Codegen, graph: Any) -> None:
-    """Leave out the code, of which nothing is asked here."""
+    """Skip code generation, which this run does not need."""
     graph.scheduler = SimpleNamespace(nodes=[])
 
 
 def main(log: str, device: str, *names: str) -> None:
-    """Run some, each after a reset; prints what torch counted for each."""
+    """Run some, each after a reset, and print torch's count for each."""
     with patched(Codegen, "generate", no_code), capturing(Path(log), build=False):
         seen = {name: counted(ALL[name], device) for name in names}
     print(json.dumps(seen))

@@ -1,4 +1,4 @@
-"""Run the `ctrace` command for real, in a folder of its own."""
+"""Run the real `ctrace` command in a separate folder."""
 
 import json
 import os

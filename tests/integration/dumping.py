@@ -1,4 +1,4 @@
-"""Dump a run and run every file of it, each in a process of its own."""
+"""Dump a run, and run every file in a separate process."""
 
 import os
 import subprocess

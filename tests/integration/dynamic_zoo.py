@@ -2,7 +2,7 @@
 
     python dynamic_zoo.py OUTPUT.json NAME...
 
-Run by test_inductor_guards.py, in a process of its own. Each model does something else to symbolic sizes.
+Run by test_inductor_guards.py, in a separate process. Each model does something else to symbolic sizes.
 """
 
 import json

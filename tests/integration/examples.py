@@ -1,4 +1,4 @@
-"""Many small programs in one process: each is compiled in the quick way, and what it changes is undone."""
+"""Compile many small programs in one process without building code, and undo what each changes."""
 
 import functools
 import importlib.util
@@ -47,6 +47,6 @@ def run(code: str, file: Path) -> None:
 
 
 def recompiles_of(session: Session, number: int) -> list[Recompile]:
-    """Give the recompiles of a program by its number in one trace: after each reset, `0/1` becomes `2.0/1`."""
+    """Return the recompiles of a program by its number in one trace: after each reset, `0/1` becomes `2.0/1`."""
     frames = [(each, each.compilation.partition("/")[0]) for each in session.recompiles]
     return [each for each, frame in frames if (int(frame.partition(".")[0]) if "." in frame else 1) == number + 1]

@@ -2,7 +2,7 @@
 
     python graph_zoo.py OUTPUT.json
 
-Run by test_graphs.py, in a process of its own.
+Run by test_graphs.py, in a separate process.
 """
 
 import json
@@ -27,7 +27,7 @@ _original = graph_module._print_readable
 
 
 def noted(module: Any, name: str, *args: Any, **options: Any) -> str:
-    """Print a graph as torch does, and keep what it holds."""
+    """Print a graph as torch does, and keep its content."""
     _printing.append(name)
     try:
         text: str = _original(module, name, *args, **options)
@@ -159,7 +159,7 @@ def gathered(x: torch.Tensor) -> Any:
 
 
 def models() -> Iterator[tuple[str, Callable[..., Any], list[tuple[Any, ...]], bool]]:
-    """Give models with calls, and whether they train."""
+    """Return models with calls, and whether they train."""
     mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 4))
     yield "mlp", mlp, [(torch.rand(3, 8),)], True
     yield "mlp inference", mlp.eval(), [(torch.rand(3, 8),)], False

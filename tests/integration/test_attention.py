@@ -1,4 +1,4 @@
-"""What is said of attention is what torch did: each spelling against torch's own counter, each reason by an experiment."""
+"""Reports on attention match torch: each spelling by torch's own counter, each reason by an experiment."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ class Run:
         self.session: Session = build(read(log))
 
     def of(self, name: str) -> Attention:
-        """Give the one attention of a spelling; each was compiled after a reset."""
+        """Return the one attention of a spelling; each was compiled after a reset."""
         number = self.names.index(name) + 1
         graph = "0/0" if number == 1 else f"{number}.0/0"
         (found,) = (each for each in self.session.attention if each.graph == graph)
@@ -46,7 +46,7 @@ class Run:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("names", [QUICK, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["some", "all"])
-def test_what_is_said_is_what_torch_did(names: tuple[str, ...], device: str, tmp_path: Path) -> None:
+def test_the_report_matches_torchs_counter(names: tuple[str, ...], device: str, tmp_path: Path) -> None:
     """One test, since all spellings are compiled in one process."""
     log = tmp_path / "trace.log"
     command = [sys.executable, str(Path(__file__).with_name("attention_run.py")), str(log), device, *names]
@@ -103,4 +103,4 @@ def _check_call(run: Run, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
 def test_without_what_is_in_the_way_it_matches(name: str) -> None:
-    assert SPELLINGS[SPELLINGS[name].instead].matched  # and the test above holds that against torch's counter
+    assert SPELLINGS[SPELLINGS[name].instead].matched  # which the test above compares with torch's counter

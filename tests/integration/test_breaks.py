@@ -1,4 +1,4 @@
-"""`ctrace breaks` on real models: what a break costs, and whose it is."""
+"""`ctrace breaks` on real models: the cost of a break, and whose code causes it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`--build`: what was compiled and how long launches take, and a program that sees nothing of its being measured."""
+"""`--build`: compiled kernels and times of launches, without any effect on the measured program."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What really changed is told of real recompiles: kind, subject, values, the line that made it matter, expected or not."""
+"""Causes of real recompilations: kind, subject, values, the line that made it matter, expected or not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`ctrace check` on real models: a first gate, what it says of an edit, and models that cannot be judged."""
+"""`ctrace check` on real models: a first gate, the report after an edit, and models that cannot be judged."""
 
 import os
 import re
@@ -112,7 +112,7 @@ def test_who_ends_a_check_ends_all_that_it_started(ctrace: Command) -> None:
 
 
 def is_running(file: Path) -> bool:
-    """Whether a process is there, by the file that holds its number; one that has ended may wait to be asked how."""
+    """Whether the process whose id is in a file is running; a zombie counts as ended."""
     try:
         status = Path(f"/proc/{file.read_text()}/status").read_text()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Dumped files of real runs on the CPU: each runs, and each wrapper gives what the graph gives in eager."""
+"""Dumped files of real runs on the CPU: each runs, and each wrapper returns the graph's eager results."""
 
 import re
 import subprocess

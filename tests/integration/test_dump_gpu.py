@@ -1,4 +1,4 @@
-"""Dumped files of real runs on a GPU: every Triton kernel runs, and every wrapper gives what eager gives."""
+"""Dumped files of real runs on a GPU: every Triton kernel runs, and every wrapper returns the eager results."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Every reason that the installed torch can give not to fuse two nodes has words of ours."""
+"""ctrace has a text for every reason of the installed torch not to fuse two nodes."""
 
 import ast
 import importlib.util

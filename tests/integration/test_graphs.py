@@ -1,4 +1,4 @@
-"""Graphs as ctrace reads them, held against the live graphs that torch printed."""
+"""Graphs as ctrace reads them, compared with the live graphs that torch printed."""
 
 import json
 import shutil

@@ -31,7 +31,7 @@ def _anew() -> None:
 
 
 def _program() -> tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]:
-    """Give a function with guards of many kinds, and its arguments: of call 0, and of others that differ."""
+    """Return a function with guards of many kinds, and its arguments: of call 0, and of others that differ."""
     import torch
 
     class Net(torch.nn.Module):
@@ -68,7 +68,7 @@ def _program() -> tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]:
 
 
 def _walked(node: Any, seen: set[Any]) -> Iterator[Any]:
-    """Give all leaf guards, those on several values once."""
+    """Return all leaf guards, those on several values once."""
     from torch._C._dynamo.guards import RelationalGuard
 
     for guard in node.get_leaf_guards():
@@ -92,7 +92,7 @@ def _checks(guard: Any) -> list[str]:
 
 
 def _entries(function: Callable[..., Any]) -> dict[str, Any]:
-    """Give the cache entries of a function by compile id."""
+    """Return the cache entries of a function by compile id."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     return {str(entry.compile_id): entry for entry in _debug_get_cache_entry_list(function.__code__)}

@@ -1,4 +1,4 @@
-"""Torch's C++ side sees a GPU that is not there, without a compiler, and only while it is shown."""
+"""Torch's C++ side sees the target GPU only while it is presented, and no compiler is needed."""
 
 import os
 import subprocess

@@ -27,7 +27,7 @@ SLOW = (
     "softmax_both", "ordered", "windows", "spectrum", "rolled", "scaled", "taken", "static",
 )  # fmt: skip
 HIDDEN = {"sum": "graphs", "half_sum": "graphs", "gated": "recompiles", "unet": "recompiles"}
-"""Models of which a capture without Inductor shows something else, and what."""
+"""Models for which a capture without Inductor shows a difference, and what differs."""
 
 
 def _compared(folder: Path, *names: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def generated(session: Session) -> list[Kernel]:
 
 
 def check(session: Session) -> None:
-    """What holds for the kernels of any model."""
+    """Check the invariants of any model's kernels."""
     assert [problem.what for problem in session.problems if "kernel" in problem.what or "code of" in problem.what] == []
     for kernel in session.kernels:
         for launch in kernel.launches:
@@ -125,7 +125,7 @@ def test_code_is_the_same_without_the_hooks(ctrace: Command) -> None:
 
 
 def _codes(log: Path) -> list[str]:
-    """Give the emitted code of a log, without the number that torch gives each graph."""
+    """Return the emitted code of a log, without torch's graph numbers."""
     entries = (entry for entry in read(log) if isinstance(entry, Entry) and entry.kind == "inductor_output_code")
     return sorted(re.sub(r"# AOT ID: .*", "", entry.payload) for entry in entries)
 

@@ -1,4 +1,4 @@
-"""Every line that `ctrace shapes` offers does what it is offered for, on the torch that is installed."""
+"""Every line that `ctrace shapes` suggests has the promised effect on the installed torch."""
 
 import pytest
 
@@ -127,7 +127,7 @@ def _together(cases: dict[str, str], lines: dict[str, tuple[str, ...]] | None = 
 
 
 def _run(ctrace: Command, script: str, **environment: str) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Run all cases, and give compilations and offered lines of each."""
+    """Run all cases, and return the compilations and suggested lines of each."""
     ctrace.write("script.py", script)
     result = ctrace("shapes", "script.py", "--json", **environment)
     assert result.code == 0, result.err

@@ -1,4 +1,4 @@
-"""`--target`: every kernel is compiled for a GPU that is not there, once; what fails costs only its kernel."""
+"""`--target`: every kernel is compiled once for the target GPU; a failure costs only its kernel."""
 
 import json
 from pathlib import Path

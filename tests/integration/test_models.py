@@ -103,7 +103,11 @@ WRONG = {
     "nothing to explain": (("explain", "empty.py"), "empty.py defines no `model`", "add `model"),
     "no such name": (("explain", "model.py:nett"), "there is no nett in model.py", "did you mean net?"),
     "no inputs": (("explain", "bare.py"), "bare.py defines no `inputs`", "--input"),
-    "inputs do not fit": (("explain", "model.py:net.linear", "--input", "1", "--input", "2"), "do not fit", "it takes"),
+    "inputs do not match": (
+        ("explain", "model.py:net.linear", "--input", "1", "--input", "2"),
+        "do not match",
+        "it takes",
+    ),
     "unreadable input": (("explain", "model.py", "--input", "float32[2,"), "cannot be read", "write a tensor"),
     "no such dtype": (("explain", "model.py", "--input", "float23[2]"), "no dtype 'float23'", "did you mean float32?"),
     "unreadable vary": (("explain", "model.py", "--vary", "0"), "cannot be read", "--vary"),
@@ -111,18 +115,18 @@ WRONG = {
     "no such thing to vary": (("explain", "model.py", "--vary", "dytpe=float64"), "no 'dytpe'", "did you mean dtype?"),
     "no such strides": (
         ("explain", "model.py", "--vary", "stride=channels_last", "--backend", "eager"),
-        "no input changes by that",
-        "leave it out",
+        "this changes no input",
+        "drop it",
     ),
     "no modes": (
         ("explain", "flat.py", "--vary", "mode=eval", "--backend", "eager"),
-        "the model is no nn.Module",
+        "the model is not an nn.Module",
         "a function",
     ),
     "no gradient": (
         ("explain", "flat.py", "--train"),
         "no output of the model requires a gradient",
-        "leave --train out",
+        "drop --train",
     ),
     "no such backend": (("explain", "model.py", "--backend", "egaer"), "--backend egaer", "did you mean eager?"),
     "no such mode": (

@@ -19,7 +19,7 @@ COUNTED = ROOT / "tests" / "scripts" / "counted.py"
 
 @pytest.fixture(scope="module")
 def fusions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fusion]:
-    """Give each function's fusion."""
+    """Return each function's fusion."""
     ctrace = Command(tmp_path_factory.mktemp("counted"))
     result = ctrace("run", str(COUNTED))
     assert result.code == 0, result.err
@@ -31,13 +31,13 @@ def fusions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fusion]:
 
 
 def only(fusion: Fusion, kind: NodeKind) -> Node:
-    """Give the only node of a kind after fusion."""
+    """Return the only node of a kind after fusion."""
     (node,) = (node for node in fusion.result if node.kind is kind)
     return node
 
 
 def moved(node: Node) -> list[tuple[int, int]]:
-    """Give bytes read and written of each buffer, in the order of their names."""
+    """Return bytes read and written of each buffer, in the order of their names."""
     return [(each.read, each.written) for each in sorted(node.accesses, key=lambda each: each.buffer)]
 
 

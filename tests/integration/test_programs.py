@@ -1,4 +1,4 @@
-"""Programs run under ctrace as they run without it, and what was seen survives however they end."""
+"""Programs run under ctrace as without it, and the log survives however they end."""
 
 import os
 import signal

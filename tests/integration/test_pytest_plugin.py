@@ -103,8 +103,8 @@ def test_numbers(tests: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["E       RuntimeError: mat1 and mat2*"])
     result.stdout.fnmatch_lines(["models.py:20: *"])
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
-    result.stdout.fnmatch_lines(["the model is compiled already", "→ give the model itself*"])
-    result.stdout.fnmatch_lines(["inputs: a int", "→ give a tuple of arguments*"])
+    result.stdout.fnmatch_lines(["the model is already compiled", "→ pass the original model*"])
+    result.stdout.fnmatch_lines(["inputs: a int", "→ pass a tuple of arguments*"])
     result.stdout.no_fnmatch_line("*torch.__trace*")  # pytest's own handler of logs got nothing of ours
     assert not (tests.path / "ctrace.lock").exists()
 

@@ -1,4 +1,4 @@
-"""Compiled results held against eager in real runs: no false alarm, no fault that is missed."""
+"""Compiled results compared with eager in real runs: no false alarms, no missed faults."""
 
 import json
 import textwrap

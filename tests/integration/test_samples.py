@@ -1,4 +1,4 @@
-"""Every sample model shows what its docstring says, and its fusion is that of torch's own log of the same run."""
+"""Every sample model's report matches its docstring, and its fusion matches torch's log of the same run."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What torch asks of a device while it lowers, answered for one that is not there."""
+"""Answers to torch's questions about the device during lowering, for a target GPU."""
 
 from contextlib import contextmanager
 
@@ -16,7 +16,7 @@ LAST = torch.channels_last
 
 
 class Records:
-    """What a recorder was told."""
+    """Collects what hooks record."""
 
     def __init__(self) -> None:
         self.undecided = []
@@ -36,7 +36,7 @@ class Records:
 
 @contextmanager
 def on(name):
-    FakeTensorMode.cache_clear()  # it keeps what an op gave on another target
+    FakeTensorMode.cache_clear()  # it caches results from another target
     with VirtualGpu(gpu_named(name), Records()).present(), FakeTensorMode(), enable_python_dispatcher():
         yield
 
@@ -71,7 +71,7 @@ def test_without_cudnn_the_result_is_contiguous():
 
 
 def attention(width=64, mask=None, dtype=torch.float32):
-    """Trace a call; give the ops that it became."""
+    """Trace a call, and return the resulting ops."""
     query = torch.empty(2, 4, 100, width, dtype=dtype, device="cuda")
     graph = make_fx(lambda q: scaled_dot_product_attention(q, q, q, mask))(query).graph
     return [str(node.target) for node in graph.nodes if node.op == "call_function"]

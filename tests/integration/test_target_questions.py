@@ -1,4 +1,4 @@
-"""`--target`: what a program asks about the device, and Triton kernels of its own, on a machine without a GPU."""
+"""`--target`: a program's questions about the device, and its Triton kernels, on a machine without a GPU."""
 
 import importlib
 from contextlib import nullcontext
@@ -135,17 +135,17 @@ def last(folder: Path) -> Session:
     return load_log(max(folder.glob(".ctrace/*/trace.log")))
 
 
-def told(session: Session) -> dict[str, tuple[str, bool]]:
-    """Give what was asked, each with its answer, and whether that is the target's."""
+def questions(session: Session) -> dict[str, tuple[str, bool]]:
+    """Return each question with its answer, and whether the answer is the target's."""
     return {each.asked: (each.answer, each.as_target) for each in session.asked}
 
 
-def test_compiled_code_is_told_of_the_target(ctrace: Command, tmp_path: Path) -> None:
+def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
     """The GPU's branch is traced, in eager as in compiled code, and the device does its work across a break."""
     session = explained(ctrace, tmp_path, ASKING)
     assert session.verdict is Verdict.PARTIAL
     assert session.dangers == ()
-    asked = told(session)
+    asked = questions(session)
     assert asked.pop('torch.ones(8, device="cpu")') == ("on the CPU", True)
     assert asked == {
         "torch.cuda.is_available()": ("True", True),
@@ -164,10 +164,10 @@ def test_compiled_code_is_told_of_the_target(ctrace: Command, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> None:
-    """What is put on the GPU while it loads is on the CPU, and named; so is what only a GPU knows."""
+    """What the model puts on the GPU while loading is on the CPU and recorded; so are questions only a GPU answers."""
     session = explained(ctrace, tmp_path, WRITTEN_FOR_A_GPU)
     assert session.verdict is Verdict.COMPILED
-    asked = told(session)
+    asked = questions(session)
     assert asked.pop("torch.cuda.get_device_capability()") == ("(9, 0)", True)
     assert set(asked) == {
         'torch.set_default_device("cuda")',

@@ -39,7 +39,7 @@ def test_a_file_is_a_target(tmp_path: Path) -> None:
 
 
 def _open(logs: list[str]) -> set[tuple[str, str, str]]:
-    """Give what torch would have timed."""
+    """Return the choices that torch would have timed."""
     records = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_undecided"' in line]
     return {(each["kind"], each["subject"], each["taken"]) for each in records}
 

@@ -1,4 +1,4 @@
-"""A capture without Inductor's code, or without Inductor, shows what one with all of it shows."""
+"""A capture without Inductor's code, or without Inductor, shows the same as a complete one."""
 
 import json
 from dataclasses import fields

@@ -1,7 +1,7 @@
 """User-written Triton kernels in a compiled region, held against torch's own analysis.
 
-With a GPU everything runs. Without one, Triton gets a driver that says there is an H100 and launches nothing: torch then
-traces, analyses and emits as for a GPU, and results mean nothing.
+With a GPU everything runs. Without one, Triton gets a driver that says there is an H100 and launches nothing: torch
+then traces, analyses and emits as for a GPU, and results mean nothing.
 """
 
 import importlib
@@ -94,7 +94,7 @@ def torchs_answer(kernel: Any, arguments: dict[str, Any], caplog: pytest.LogCapt
 
 
 def arguments_of(kind: str) -> tuple[str, dict[str, Any]]:
-    """Name the kernel of a kind, and give arguments as its call has them."""
+    """Return the kernel of a kind, with the arguments of its call."""
     x, out = example(), example()
     both = {"x_ptr": x, "out_ptr": out, "size": SIZE}
     return {
@@ -214,7 +214,7 @@ def test_the_code_is_the_same_with_and_without_us(zoo: Any, monkeypatch: pytest.
 
 
 def emitted_code(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> str:
-    """Give what Inductor writes for a function, and stop there."""
+    """Return the code that Inductor writes for a function, without running it."""
     from torch._inductor.graph import GraphLowering
 
     codes: list[str] = []

@@ -1,4 +1,4 @@
-"""`--target`: Triton code for a GPU that is not there, and a program that goes the same way as without."""
+"""`--target`: Triton code for the target GPU, and a program that behaves as it does without ctrace."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Edits of models with a break that the lock knows; its statement is marked by a comment."""
+"""Edits of models with a break that is in the lock; a comment marks its statement."""
 
 import ast
 import io
@@ -55,7 +55,7 @@ def _known_over_lines(shape: Shape) -> str:
 
 
 def _rename_around_known(shape: Shape) -> str:
-    """Give new names to all arguments and variables of the function around the known statement."""
+    """Rename all arguments and variables of the function around the known statement."""
     function = _within(shape, _known(shape))
     names = {each.arg for each in function.args.args} | {
         each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
@@ -85,13 +85,13 @@ PARTIAL_HARMFUL = (
     Edit("known-twice", _below_known("{}"), _AGAIN),
     Edit("other-below", _below_known('print("again")'), _AGAIN),
 )
-"""More breaks where there is one."""
+"""Edits that add breaks beside a known one."""
 PARTIAL_HARMLESS = (
     Edit("known-over-lines", of_text(_known_over_lines)),
     Edit("rename-around-known", of_text(_rename_around_known)),
     Edit("move-layers", _move_layers),
 )
-"""The break that is known stays the only one."""
+"""Edits after which the known break is still the only one."""
 ELSEWHERE = (
     "print",
     "print-in-helper",
@@ -104,4 +104,4 @@ ELSEWHERE = (
 )
 """Harmful edits that are not at the known break."""
 BEYOND_AGAIN = tuple(name for name in ELSEWHERE if name != "counter")
-"""Those that hurt a model that is compiled anew at each call; a counter more makes no compilation more."""
+"""Edits that hurt a model that recompiles at each call; another counter adds no compilation."""

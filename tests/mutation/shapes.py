@@ -21,7 +21,7 @@ class Edit:
 
     name: str
     of: Callable[[str, str], Files]
-    """Gives the files that take the place of one, by its name and its source."""
+    """Returns the files that replace one, given its name and source."""
     shows: frozenset[str] = frozenset()
     """Kinds of sites of which a check has to show one; empty: the edit is harmless."""
 

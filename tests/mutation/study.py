@@ -1,4 +1,4 @@
-"""Projects of edited models, and what `ctrace check` says of them."""
+"""Run `ctrace check` on projects of edited models."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ WRITTEN = ("residual_mlp", "masked_attention", "conv_training", "recurrent", "ba
 MADE = ("gpt2_head", "llama_head", "bert_pooled", "t5_encoder", "vit_features")
 """Models of `transformers`, made from small configurations."""
 PARTIAL = ("partial_print", "partial_item", "partial_branch")
-"""Models with breaks that the lock knows."""
+"""Models with breaks that are in the lock."""
 AGAIN = ("partial_again",)
-"""Models with recompiles that the lock knows."""
+"""Models with recompilations that are in the lock."""
 TRAINED = ("conv_training",)
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 HEALTHY = (*WRITTEN, *(MADE if HAS_TRANSFORMERS else ()))
@@ -30,7 +30,7 @@ def source_of(model: str) -> str:
 
 
 def files_of(model: str, edit: Edit | None) -> Files:
-    """Give the files of a model after an edit, the model's own first."""
+    """Return the files of a model after an edit, the model's own first."""
     name, source = f"{model}.py", source_of(model)
     return edit.of(name, source) if edit else {name: source}
 
@@ -51,7 +51,7 @@ def check(folder: Path, edits: Mapping[str, Edit | None], *words: str) -> Result
 
 @cache
 def lock_of(models: tuple[str, ...]) -> str:
-    """Give the lock that the models make before they are edited."""
+    """Return the lock of the unedited models."""
     with TemporaryDirectory() as folder:
         result = check(Path(folder), dict.fromkeys(models), "--update")
         assert result.code == 0, result.out + result.err
@@ -60,7 +60,7 @@ def lock_of(models: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a check said of one model."""
+    """A check's result for one model."""
 
     exit: int
     findings: list[dict[str, Any]]
@@ -71,14 +71,14 @@ class Judged:
         return {each["site"]["kind"] if each["site"] else each["kind"] for each in self.findings}
 
     @property
-    def said(self) -> list[str]:
+    def problems(self) -> list[str]:
         return [each["what"] for each in self.findings]
 
 
 def judged(folder: Path, edits: Mapping[str, Edit | None], lock: str) -> dict[str, Judged]:
-    """Check edited models against the lock of those that were not, and give what was said of each.
+    """Check edited models against the lock of the unedited ones, and return the result of each.
 
-    What is said of no model, such as one that vanished, is that of the empty name.
+    Results for no model, such as one that vanished, have the empty name.
     """
     (folder / "ctrace.lock").write_text(lock, encoding="utf-8")
     result = check(folder, edits, "--json")
@@ -89,13 +89,13 @@ def judged(folder: Path, edits: Mapping[str, Edit | None], lock: str) -> dict[st
 
 
 def complaints(edits: Mapping[str, Edit | None], found: Mapping[str, Judged]) -> list[str]:
-    """Say where a check missed a harmful edit, or minded a harmless one."""
-    wrong = [f"of no model: {said}" for said in found[""].said]
+    """List where a check missed a harmful edit, or reported a harmless one."""
+    wrong = [f"of no model: {text}" for text in found[""].problems]
     for model, edit in edits.items():
         one = found[model]
         if edit is not None and edit.shows:
             if one.exit != 1 or not one.shown & edit.shows:
-                wrong.append(f"{edit.name} in {model} shows {sorted(edit.shows)}, said: {one.exit} {one.said}")
+                wrong.append(f"{edit.name} in {model} shows {sorted(edit.shows)}, got: {one.exit} {one.problems}")
         elif one.findings or one.exit:
-            wrong.append(f"{edit.name if edit else 'nothing'} in {model} is harmless, said: {one.exit} {one.said}")
+            wrong.append(f"{edit.name if edit else 'nothing'} in {model} is harmless, got: {one.exit} {one.problems}")
     return wrong

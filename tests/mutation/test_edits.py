@@ -1,4 +1,4 @@
-"""The edits are what they say: torch itself is the judge, and ctrace is not asked."""
+"""The edits do what they claim, judged by torch without ctrace."""
 
 import ast
 import json
@@ -32,7 +32,7 @@ EDITS = (
     | dict.fromkeys(PARTIAL, OF_PARTIAL)
     | dict.fromkeys(AGAIN, OF_AGAIN)
 )
-"""What each model is put through."""
+"""The edits of each model."""
 
 
 def test_there_are_enough_of_all() -> None:
@@ -63,8 +63,8 @@ def test_a_renamed_file_keeps_its_text() -> None:
     assert list(files_of("recurrent", RENAME_FILE).values()) == [source_of("recurrent")]
 
 
-def told(folder: Path, edited: list[tuple[str, Edit]]) -> list[tuple[str, Edit, dict[str, Any], dict[str, Any]]]:
-    """Ask torch about models before and after edits."""
+def measured(folder: Path, edited: list[tuple[str, Edit]]) -> list[tuple[str, Edit, dict[str, Any], dict[str, Any]]]:
+    """Measure models with torch before and after edits."""
     before = {model: write(folder / "before" / model, model, None) for model, _ in edited}
     after = [write(folder / edit.name / model, model, edit) for model, edit in edited]
     words = [*before.values(), *after]
@@ -84,13 +84,13 @@ def write(folder: Path, model: str, edit: Edit | None) -> str:
 
 
 def lies(folder: Path, edited: list[tuple[str, Edit]]) -> list[str]:
-    """Say which edits are not what they say.
+    """List the edits that do not do what they claim.
 
     A harmless one changes no result. Torch counts a break once for each function that was being inlined around it, so
     that a decorator makes known breaks more, and no graph.
     """
     wrong = []
-    for model, edit, was, now in told(folder, edited):
+    for model, edit, was, now in measured(folder, edited):
         facts = f"{edit.name} in {model}: {was}, then {now}"
         if "error" in was or "error" in now:
             wrong.append(facts)

@@ -1,7 +1,7 @@
-"""What torch itself says of model files, without ctrace: `python truth.py FILE...`, one JSON line for each.
+"""Measure model files with torch, without ctrace: `python truth.py FILE...`, one JSON line for each.
 
-Every scenario is called twice, with a backend that counts graphs; breaks and frames are those of torch's own counters.
-A file is run as a program of its own folder, so that it can import what lies beside it.
+Every scenario is called twice, with a backend that counts graphs; breaks and frames come from torch's own counters.
+A file runs as a program in its own folder, so that it can import its neighbors.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from torch._dynamo.utils import counters
 
 
 def truth_of(file: Path) -> dict[str, Any]:
-    """Compile a model and count; `results` is a digest of what it gives in eager."""
+    """Compile a model and count; `results` is a digest of its eager results."""
     sys.path.insert(0, str(file.parent))
     try:
         module, model = _loaded(file)
@@ -72,7 +72,7 @@ def _bytes(result: torch.Tensor) -> bytes:
 
 
 def main(files: list[str]) -> None:
-    """Print one line for each file; what the models print themselves is left out."""
+    """Print one line for each file; suppress the models' own output."""
     for file in files:
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():

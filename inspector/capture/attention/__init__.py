@@ -1,1 +1,1 @@
-"""Hooks on attention: which pattern matched, which did not and why, which kernel was chosen. Start in `record.py`."""
+"""Hooks on attention: the pattern that matched, why others did not, the chosen kernel. Start in `record.py`."""

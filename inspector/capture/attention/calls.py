@@ -1,7 +1,7 @@
-"""Calls of `torch.nn.functional.scaled_dot_product_attention`, and what AOTAutograd made of each.
+"""Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that AOTAutograd makes of each.
 
-Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op where torch
-has a fused kernel for it, and products and a softmax where it has none (`_scaled_dot_product_attention_math`).
+Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if torch
+has a fused kernel for it, else matmuls and a softmax (`_scaled_dot_product_attention_math`).
 """
 
 from collections.abc import Container, Iterator
@@ -12,21 +12,21 @@ from ctrace.inspector.capture.attention.places import is_backward, op_of
 
 _FUNCTION = "scaled_dot_product_attention"
 _MODULE = "multi_head_attention_forward"
-"""What `nn.MultiheadAttention` calls, which Dynamo keeps whole (2.11 to 2.13)."""
+"""The function that `nn.MultiheadAttention` calls; Dynamo keeps it as one node (2.11 to 2.13)."""
 FUSED = "_scaled_dot_product_"
-"""Begins the names of torch's fused attention ops."""
+"""Prefix of the names of torch's fused attention ops."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of one graph, by what Dynamo calls them."""
+    """The calls of one graph, by their names in Dynamo's graph."""
 
     nodes: dict[str, list[Any]]
     names: dict[Any, str]
 
     @classmethod
     def of(cls, graph: Any, modules: Container[str]) -> "Calls":
-        """Find the nodes of each call; `modules` names the calls whose nodes have a module's class for function."""
+        """Find the nodes of each call; in the calls named `modules`, nodes have a module's class as function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
             name, function = _source(node)
@@ -36,43 +36,43 @@ class Calls:
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
 
     def without(self, names: Container[str]) -> "Calls":
-        """Leave some out."""
+        """Return the calls without `names`."""
         nodes = {name: own for name, own in self.nodes.items() if name not in names}
         return Calls(nodes, {node: name for node, name in self.names.items() if name in nodes})
 
     def name_of(self, node: Any) -> str | None:
-        """Name the call that a node comes from."""
+        """Return the name of the call that a node comes from."""
         return self.names.get(node)
 
     def fused(self) -> Iterator[tuple[str, Any]]:
-        """List the calls that became one op, and the node of it."""
+        """Return the calls that became one op, each with its node."""
         for name, nodes in self.nodes.items():
             yield from ((name, node) for node in nodes if FUSED in op_of(node))
 
 
 def is_attention(function: Any) -> bool:
-    """Whether a function is `scaled_dot_product_attention`, or calls it within one node of Dynamo's graph."""
+    """Whether a function is `scaled_dot_product_attention`, or calls it inside one node of Dynamo's graph."""
     return getattr(function, "__name__", None) in (_FUNCTION, _MODULE)
 
 
 def is_module(function: Any) -> bool:
-    """Whether a function is what `nn.MultiheadAttention` calls."""
+    """Whether a function is the one that `nn.MultiheadAttention` calls."""
     return getattr(function, "__name__", None) == _MODULE
 
 
 def wants_weights(node: Any) -> bool:
-    """Whether `nn.MultiheadAttention` is asked for its weights: it then calls no `scaled_dot_product_attention`."""
+    """Whether `nn.MultiheadAttention` must return weights, and so does not call `scaled_dot_product_attention`."""
     return is_module(node.target) and bool(node.kwargs.get("need_weights", True))
 
 
 def fused_ops(replacement: Any) -> list[str]:
-    """Name the fused attention ops of a replacement, each once."""
+    """Return the names of a replacement's fused attention ops, each once."""
     nodes = [node for node in replacement.graph.nodes if node.op == "call_function"]
     return list(dict.fromkeys(op_of(node) for node in nodes if FUSED in op_of(node)))
 
 
 def source_name(node: Any) -> str:
-    """Name the call that a node is of or comes from; its own name may be that of the user's variable."""
+    """Return the name of the call that a node comes from; the node may be named after the user's variable."""
     return str(_source(node)[0])
 
 

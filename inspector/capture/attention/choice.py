@@ -1,7 +1,7 @@
-"""Why torch has no fused kernel for a call of `scaled_dot_product_attention`: torch itself is asked again.
+"""Find out why torch has no fused kernel for a call of `scaled_dot_product_attention`, by asking torch.
 
-`torch._fused_sdp_choice` (2.11 to 2.13) says which kernel a call would take: 0 is the one made of products and a
-softmax. It is asked about tensors of the same sizes, strides and dtypes, each time with one thing changed.
+`torch._fused_sdp_choice` (2.11 to 2.13) returns the kernel that a call would take: 0 is the one of matmuls and a
+softmax. Ask it about tensors of the same sizes, strides and dtypes, each time with one thing changed.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,13 @@ from typing import Any
 
 _MATH = 0
 _LARGEST = 1 << 28
-"""Bytes that asking may take at once."""
+"""The most bytes that one question may allocate."""
 _ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, tensors as torch's fake ones."""
+    """The arguments of one call, with fake tensors."""
 
     query: Any
     key: Any
@@ -35,9 +35,9 @@ class Call:
 
     @classmethod
     def within(cls, node: Any) -> "Call":
-        """Work out the call that `multi_head_attention_forward` makes, from its node; without masks.
+        """Derive the call inside `multi_head_attention_forward` from its node, without masks.
 
-        Its inputs are of shape (length, batch, width), and its fifth argument is the number of heads (2.11 to 2.13,
+        Its inputs have the shape (length, batch, width), and its fifth argument is the number of heads (2.11 to 2.13,
         nn/functional.py).
         """
         tensors = [_value(each) for each in node.args[:3]]
@@ -50,7 +50,7 @@ class Call:
 
 
 def why_math(call: Call) -> tuple[str, ...]:
-    """Give the codes of what stands in the way of a fused kernel, the first first; `math` where torch does not say."""
+    """Return the codes of the obstacles to a fused kernel, the first one first; `math` if torch names none."""
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -67,7 +67,7 @@ def why_math(call: Call) -> tuple[str, ...]:
 
 
 def _together(call: Call) -> tuple[str, ...]:
-    """Change one thing after the other until torch takes a fused kernel."""
+    """Apply one change after the other until torch chooses a fused kernel."""
     codes = []
     for code, change in _CHANGES.items():
         changed = change(call)
@@ -121,7 +121,7 @@ def _with_one_width(call: Call) -> Call:
 
 
 def _with_one_batch(call: Call) -> Call:
-    """Repeat what is broadcast over batches or heads."""
+    """Expand what is broadcast over batches or heads."""
     import torch
 
     tensors = (call.query, call.key, call.value)
@@ -150,11 +150,11 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
     "math_batch": _with_one_batch,
     "math_dtype": _in_half,
 }
-"""What is tried, by the code that says it; a change that changes nothing gives the call itself."""
+"""The changes to try, by code; one that does not apply returns the same call."""
 
 
 def chosen_kernel(call: Call) -> int:
-    """Ask torch; a target answers for itself (`virtual/sdpa.py`)."""
+    """Ask torch for its choice; for a target GPU, `virtual/choices/sdpa.py` answers."""
     import torch
 
     return int(
@@ -177,7 +177,7 @@ def _value(argument: Any) -> Any:
 
 
 def _real(tensor: Any) -> Any:
-    """Make a tensor of the same geometry; its values are of no account."""
+    """Make a real tensor with the same sizes and strides; its values do not matter."""
     import torch
 
     sizes, strides = [whole(size) for size in tensor.shape], [whole(stride) for stride in tensor.stride()]
@@ -191,5 +191,5 @@ def _bytes(call: Call) -> int:
 
 
 def whole(size: Any) -> int:
-    """Give a size as a number; of a symbolic one the size of the example."""
+    """Return a size as a number; for a symbolic one, the size in the example."""
     return size if type(size) is int else int(size.node.hint)

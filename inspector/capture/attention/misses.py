@@ -1,7 +1,7 @@
-"""The first thing that keeps an attention from matching one of Inductor's patterns, found by asking the patterns.
+"""Find the first thing that keeps an attention from matching Inductor's patterns, by asking each pattern.
 
-An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` the one of torch's that came nearest,
-`found` and `wanted` are ops, `stacks` say where in the user's code.
+An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` is torch's nearest pattern, `found` and
+`wanted` are ops, `stacks` are the places in the user's code.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,12 +14,12 @@ from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_n
 
 Answer = dict[str, Any]
 _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
-"""Edits of ops and of layout ops that are tried, the fewest first."""
+"""How many edits of ops and of layout ops to try, the fewest first."""
 
 
 @dataclass(frozen=True)
 class _Near:
-    """A pattern that matches with a few edits, at one node."""
+    """A pattern that matches at one node after a few edits."""
 
     entry: Any
     root: Any
@@ -32,7 +32,7 @@ class _Near:
 
 
 def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
-    """Say why none of the patterns (with the nodes that they could begin at) matches; `training`: a joint graph."""
+    """Return why none of the patterns (with the nodes where they could start) matches; `training`: a joint graph."""
     if place.late:
         return _answer("late_division", None, [place.output])
     tried = list(entries)
@@ -41,7 +41,7 @@ def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool)
     for ops, layouts in _BUDGETS:
         near = list(_fitting(tried, ops, layouts))
         if near:
-            return _told(min(near, key=lambda each: _distance(each, training)), place, training=training)
+            return _nearest(min(near, key=lambda each: _distance(each, training)), place, training=training)
     return _answer("unlike", None, place.softmax[-1:])
 
 
@@ -57,13 +57,13 @@ def _is_for_training(entry: Any) -> bool:
 
 
 def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
-    """Prefer few edits, then few other uses, then a pattern made for such a graph, then one op for another."""
+    """Prefer few edits, then few other uses, then a pattern for this kind of graph, then a replaced op."""
     swaps = any(edit.kind == "other" for edit in near.fit.edits)
     return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
-def _told(near: _Near, place: Place, *, training: bool) -> Answer:
-    """Give the first thing in the way, and what else is as `also`."""
+def _nearest(near: _Near, place: Place, *, training: bool) -> Answer:
+    """Return the first obstacle, with the other ones under `also`."""
     name = pattern_name(near.entry)
     first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
     return {**first, "pattern": name, "also": list(dict.fromkeys(other["code"] for other in others))}
@@ -73,7 +73,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
         found.append(_of_layout(place, layouts))
-    # Of one place where a value is used, the others mostly come from the same: a returned value, say.
+    # Other uses of a value mostly have the same reason as the first, such as a returned value.
     found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
     if found:
         return found
@@ -83,7 +83,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
 
 
 def _of_layout(place: Place, edits: list[Edit]) -> Answer:
-    """Word a difference in layout: inputs of another rank lack what torch does to put many batches into one."""
+    """Describe a difference in layout: inputs of another rank lack the ops that merge batch dimensions."""
     rank = _rank(place)
     lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
     code = "rank" if lacks and rank not in (None, 4) else "layout"
@@ -94,7 +94,7 @@ _BATCHING = ("aten.view", "aten.expand")
 
 
 def _of_edit(edit: Edit, place: Place) -> Answer:
-    """Word a difference in ops."""
+    """Describe a difference in ops."""
     wanted = pattern_op(edit.pattern)
     if wanted == "aten.sub" and edit.kind == "missing" and place.maximum is None:
         return _answer("no_maximum", None, place.softmax[:1])
@@ -117,14 +117,14 @@ def _of_other_use(node: Any, user: Any, name: str) -> Answer:
 
 
 def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
-    """List the uses, by the forward, of what the pattern would make away with."""
+    """List the forward's uses of values that the pattern would remove."""
     inside = {*near.fit.match.nodes, *(edit.node for edit in near.fit.edits)}
     inner = [node for node in near.fit.match.nodes if node is not near.root and node not in near.fit.outputs]
     return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """Say what is not as the pattern's backward: mostly another gradient is asked for, as the forward is its."""
+    """Describe a mismatch with the pattern's backward; the forward matches, so usually another gradient is needed."""
     wanted = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
         if argument in wanted and _is_constant(wanted[argument]):
@@ -136,7 +136,7 @@ def _of_backward(near: _Near, name: str) -> Answer:
 
 
 def _is_constant(node: Any) -> bool:
-    """Whether a tensor comes from inputs alone that no gradient is asked for."""
+    """Whether a tensor depends only on inputs that need no gradient."""
     inputs = _inputs_behind(node)
     return bool(inputs) and not any(_gradients(node.graph).get(each, True) for each in inputs)
 
@@ -155,10 +155,10 @@ def _inputs_behind(node: Any) -> list[Any]:
 
 
 def _gradients(graph: Any) -> dict[Any, bool]:
-    """Tell of each input of a joint graph whether a gradient for it is computed.
+    """Return which inputs of a joint graph get a gradient.
 
-    Its outputs are those of the forward, then one for each `primals_` input, None where there is no gradient (2.11 to
-    2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
+    The graph returns the forward's outputs, then one value for each `primals_` input, None if it has no gradient (2.11
+    to 2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder" and str(node.target).startswith("primals_")]
     outputs = next(node for node in reversed(graph.nodes) if node.op == "output").args[0]
@@ -166,13 +166,13 @@ def _gradients(graph: Any) -> dict[Any, bool]:
 
 
 def _rank(place: Place) -> int | None:
-    """Give the dimensions of the scores, which have those of queries and keys; these may be views of something else."""
+    """Return the number of dimensions of the scores; queries and keys have as many, but may be views."""
     scores = getattr(place.softmax[0], "meta", {}).get("val")
     return None if scores is None else int(scores.dim())
 
 
 def refused(entry: Any, match: Any, extra_check: Any) -> Answer:
-    """Say which of torch's own conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
+    """Return which of torch's conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
     check, name = closed_over(extra_check, "extra_check"), pattern_name(entry)
     root = match.output_nodes()[0]
     values = {key: getattr(node, "meta", {}).get("val") for key, node in match.kwargs.items()}
@@ -229,7 +229,7 @@ def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) 
 
 
 def untried(place: Place, match: Any, name: str) -> Answer:
-    """Say why torch let a pattern go that matches."""
+    """Return why torch did not apply a pattern that matches."""
     from torch._inductor import pattern_matcher as torchs
 
     graph = place.output.graph

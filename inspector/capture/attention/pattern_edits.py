@@ -1,8 +1,8 @@
-"""How little would have to change for one of Inductor's patterns to match, found by its own matcher.
+"""Find the fewest edits that make one of Inductor's patterns match.
 
-The patterns are trees (`PatternExpr`, 2.11 to 2.13, _inductor/pattern_matcher.py). We let them match while a few nodes
-may differ: an op that the graph has and the pattern has not is passed over (`extra`), one that only the pattern has is
-left out (`missing`), and one may stand for another (`other`). Who else uses a node is not asked meanwhile.
+The patterns are trees (`PatternExpr`, 2.11 to 2.13, _inductor/pattern_matcher.py). Match them with a few edits: skip an
+op that only the graph has (`extra`), leave out an op that only the pattern has (`missing`), or let one op stand for
+another (`other`). Other users of a node are ignored here.
 """
 
 import threading
@@ -15,9 +15,9 @@ from ctrace.inspector.capture.attention.places import LAYOUT, op_of
 from ctrace.inspector.capture.core.patch import patched
 
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
-"""What makes an attention one; it is neither left out nor passed over."""
+"""The ops that define an attention: never left out or skipped."""
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
-"""Ops of which one may stand for the other."""
+"""Ops that may stand for each other."""
 _ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
 _PASSED = LAYOUT | {"getitem"}
 
@@ -29,9 +29,9 @@ class Edit:
     kind: str
     """`extra`, `missing` or `other`."""
     node: Any
-    """The graph's node; for a missing op, the one that stands where it should."""
+    """The graph's node; for a missing op, the node in its place."""
     pattern: Any
-    """The pattern's; for an extra op, the one that should stand there."""
+    """The pattern's node; for an extra op, the node expected in its place."""
 
     @property
     def is_layout(self) -> bool:
@@ -48,7 +48,7 @@ class Fit:
     match: Any
     edits: tuple[Edit, ...]
     outputs: frozenset[Any]
-    """Nodes whose values the replacement gives too, so that others may use them."""
+    """Nodes whose values the replacement also computes, so that other nodes may use them."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class _Trial:
         del self.edits[edits:]
 
     def spend(self, edit: Edit) -> bool:
-        """Make an edit, if there is one left of its sort."""
+        """Use up an edit, if one of its kind is left."""
         left = self.layouts if edit.is_layout else self.ops
         if left <= 0:
             return False
@@ -83,9 +83,9 @@ class _Trial:
 
 
 def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
-    """Match a pattern (of a training one, its forward) with at most so many edits of ops and of layout ops.
+    """Match a pattern (the forward of a training pattern) with at most `ops` edits of ops and `layouts` of layout ops.
 
-    None: it takes more.
+    Return None if it needs more.
     """
     from torch._inductor import pattern_matcher as torchs
 
@@ -103,12 +103,12 @@ def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
 
 
 def _forward_of(pattern: Any) -> Any:
-    """Give the part of a training pattern that is of the forward; any other pattern is whole."""
+    """Return the forward part of a training pattern; return any other pattern unchanged."""
     return pattern.outputs[0] if hasattr(pattern, "outputs") else pattern
 
 
 def pattern_op(pattern: Any) -> str:
-    """Name the op that a pattern asks for, without its overload."""
+    """Return the op that a pattern node matches, without its overload."""
     first = pattern.fns[0]
     packet = getattr(first, "overloadpacket", first)
     return str(packet) if packet is not first else getattr(first, "__name__", str(first))
@@ -162,7 +162,7 @@ def _attempts(pattern: Any, node: Any, ctx: Any, trial: _Trial, exact: Any) -> I
         return
     if pattern._match_fns(node) and len(node.args) == len(pattern.args):
         yield lambda: exact(pattern, node, ctx)
-        if op_of(node) in _ARITHMETIC:  # the same op, but perhaps not at the same place
+        if op_of(node) in _ARITHMETIC:  # the same op, but perhaps in another place
             yield lambda: _extra(pattern, node, ctx, trial)
         return
     if node.op != "call_function" or op_of(node) in _FIXED:
@@ -214,7 +214,7 @@ def _missing(pattern: Any, node: Any, ctx: Any, trial: _Trial) -> Any:
 
 
 def _tensors(pattern: Any) -> list[Any]:
-    """List what a pattern computes with; of one that only lays out, what is laid out, which may be an argument."""
+    """List the operands of a pattern; for a layout op, its input, which may be an argument."""
     if pattern_op(pattern) in LAYOUT:
         return list(pattern.args[:1])
     return [each for each in pattern.flat_args_kwargs[0] if hasattr(each, "fns")]

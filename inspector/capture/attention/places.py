@@ -1,7 +1,7 @@
-"""Find attention in a graph of aten ops: a product, something like a softmax of it, and a product with that.
+"""Find attention in a graph of aten ops: a matmul, something like a softmax of it, and a matmul with the result.
 
-Structure alone decides, at the time when Inductor looks for its attention patterns: `_softmax` is decomposed into
-amax, sub, exp, sum and div by then (2.11 to 2.13, _inductor/decomposition.py), exactly as one written by hand.
+Only structure decides, at the time when Inductor searches for its attention patterns. By then, `_softmax` is
+decomposed into amax, sub, exp, sum and div (2.11 to 2.13, _inductor/decomposition.py), like one written by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ _SCORES = _PRODUCTS | {"aten.baddbmm"}
 _SOFTMAX = frozenset(("aten._softmax", "aten._safe_softmax", "aten.softmax"))
 _MAXIMA = frozenset(("aten.amax", "aten.max"))
 _FAR = 40
-"""Nodes that are looked at between two parts of an attention; a mask and dropout are a dozen."""
+"""The most nodes to search between two parts of an attention; a mask and dropout take a dozen."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,19 @@ class Place:
     """One attention, by its nodes."""
 
     scores: Any
-    """The product of queries and keys."""
+    """The matmul of queries and keys."""
     output: Any
-    """The product of weights and values."""
+    """The matmul of weights and values."""
     softmax: tuple[Any, ...]
-    """The nodes of the softmax, the exponential first; `_softmax` alone where it is not decomposed."""
+    """The nodes of the softmax, the exponential first; only `_softmax` if it is not decomposed."""
     maximum: str | None
-    """The op that gives the maximum that is subtracted; None: none is."""
+    """The op that computes the subtracted maximum; None: no maximum is subtracted."""
     late: bool = False
-    """Whether the division by the sum comes after the product with the values."""
+    """Whether the division by the sum comes after the matmul with the values."""
 
     @property
     def roots(self) -> tuple[Any, ...]:
-        """Nodes that a pattern could begin at: the last product, and what only lays its result out anew."""
+        """Nodes where a pattern could start: the last matmul, and layout ops on its result."""
         found, node = [self.output], self.output
         while len(node.users) == 1 and op_of(user := next(iter(node.users))) in LAYOUT and len(found) < 4:
             found.append(user)
@@ -59,18 +59,18 @@ class Place:
 
 
 def op_of(node: Any) -> str:
-    """Name a node's op without its overload, such as `aten.bmm`."""
+    """Return a node's op without its overload, such as `aten.bmm`."""
     packet = getattr(node.target, "overloadpacket", None) if node.op == "call_function" else None
     return str(packet) if packet is not None else getattr(node.target, "__name__", str(node.target))
 
 
 def is_backward(node: Any) -> bool:
-    """Whether a node of a joint graph is of the backward (2.11 to 2.13, `partitioner_tag`)."""
+    """Whether a node of a joint graph belongs to the backward (2.11 to 2.13, `partitioner_tag`)."""
     return bool(node.meta.get("partitioner_tag") == "is_backward")
 
 
 def places_in(graph: Any) -> tuple[Place, ...]:
-    """Find every attention of a graph's forward, in its order."""
+    """Find every attention in a graph's forward, in order."""
     found = (
         _place(node) for node in graph.nodes if node.op == "call_function" and op_of(node) in _PRODUCTS
         if not is_backward(node)
@@ -79,7 +79,7 @@ def places_in(graph: Any) -> tuple[Place, ...]:
 
 
 def axis_of(place: Place) -> int | None:
-    """Give the dimension that the softmax runs over, from the end: -1 is the last; None: not known."""
+    """Return the softmax's dimension, counted from the end (-1 is the last); None: unknown."""
     for node in place.softmax[-1].all_input_nodes:
         dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
         value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
@@ -98,7 +98,7 @@ def _place(output: Any) -> Place | None:
 
 
 def _softmax_at(weights: Any, output: Any) -> Place | None:
-    """Take a node for the end of a softmax, if it is one, and look for the product behind it."""
+    """Return the attention whose softmax ends at a node, if there is one: search for the matmul that feeds it."""
     if op_of(weights) in _SOFTMAX:
         scores = _scores_behind(weights.args[0])
         return scores and Place(scores, output, (weights,), "aten.amax")
@@ -113,7 +113,7 @@ def _softmax_at(weights: Any, output: Any) -> Place | None:
 
 
 def _normalised(node: Any) -> Any:
-    """Give the exponential of `exp / sum(exp)`, or of `exp * (1 / sum(exp))`; None: the node is neither."""
+    """Return the exponential in `exp / sum(exp)` or `exp * (1 / sum(exp))`; None: the node is neither."""
     if op_of(node) not in ("aten.div", "aten.mul") or len(node.all_input_nodes) != 2:
         return None
     above, below = node.args[:2]
@@ -124,7 +124,7 @@ def _normalised(node: Any) -> Any:
 
 
 def _is_sum_of(node: Any, exponential: Any) -> bool:
-    """Whether a node is the sum of an exponential, perhaps with a little added, or its reciprocal."""
+    """Whether a node is the sum of an exponential, perhaps plus an epsilon, or the sum's reciprocal."""
     return any(
         op_of(total) == "aten.sum" and exponential in set(_behind(total.args[0], _lays_out))
         for total in _behind(node, lambda each: op_of(each) in BETWEEN | {"aten.reciprocal"})
@@ -146,7 +146,7 @@ def _is_divided_later(exponential: Any, output: Any) -> bool:
 
 
 def _without_maximum(node: Any) -> tuple[Any, str | None]:
-    """Take the subtraction of a maximum off the exponential's argument."""
+    """Strip the subtraction of a maximum from the exponential's argument."""
     if op_of(node) == "aten.sub" and len(node.all_input_nodes) == 2:
         for other in _behind(node.args[1], lambda each: _lays_out(each) or op_of(each) == "getitem"):
             if op_of(other) in _MAXIMA:
@@ -163,7 +163,7 @@ def _lays_out(node: Any) -> bool:
 
 
 def _behind(node: Any, through: Callable[[Any], bool]) -> Iterator[Any]:
-    """Walk back from a node, itself first, going on only behind nodes that `through` lets pass; nearest first."""
+    """Yield a node and its inputs, nearest first; continue only through nodes that `through` accepts."""
     queue, seen = [node], {node}
     while queue and len(seen) < _FAR:
         at = queue.pop(0)

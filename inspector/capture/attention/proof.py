@@ -1,8 +1,7 @@
-"""Whether what torch puts in the place of an attention computes the same: both are run on random tensors.
+"""Check that torch's replacement of an attention computes the same: run both on random tensors.
 
-Torch's patterns come traced in advance, with every number in them left open (2.11 to 2.13,
-_inductor/pattern_matcher.py, `gen_register_replacement`): they take a softmax over any dimension and a permutation of
-any dimensions for their own.
+Torch's patterns are traced in advance and match any number (2.11 to 2.13, _inductor/pattern_matcher.py,
+`gen_register_replacement`), so they accept a softmax over any dimension and a permutation of any dimensions.
 """
 
 from collections.abc import Iterator
@@ -12,25 +11,25 @@ from ctrace.inspector.capture.attention.choice import whole
 from ctrace.inspector.capture.attention.places import op_of
 
 SAME, VALUES, SHAPE, UNTRIED = "same", "values", "shape", "untried"
-"""What the trial showed; `untried` where it is too large or has dropout."""
+"""The result of a trial; `untried` if it is too large or has dropout."""
 _LARGEST = 1 << 26
 """Bytes of all values of one trial."""
 _APART = 0.05
-"""Share of the values' norm by which they must differ; bfloat16 is good to 0.01."""
+"""Fraction of the values' norm by which they must differ; bfloat16 is accurate to 0.01."""
 _RANDOM = ("rand", "dropout", "bernoulli", "philox", "seed")
 
 
 def likeness(match: Any) -> tuple[Any, ...]:
-    """Tell matches apart that differ in ops, numbers or sizes; layers of a model are mostly alike."""
+    """Return a key that distinguishes matches by ops, numbers and sizes; layers of a model are mostly alike."""
     nodes = [(node.target, repr([each for each in node.args if not hasattr(each, "users")])) for node in match.nodes]
     given = [(name, str(getattr(node, "meta", {}).get("val", node))) for name, node in match.kwargs.items()]
     return (*nodes, *given)
 
 
 def compared(entry: Any, match: Any) -> str:
-    """Compare what a pattern matched with its replacement, which torch is about to put there.
+    """Compare the nodes that a pattern matched with the replacement that torch is about to insert.
 
-    Reads `match.replacement_graph` and asks `entry.normalize_args` for its arguments, as torch does to apply it.
+    Read `match.replacement_graph` and get its arguments from `entry.normalize_args`, as torch does to apply it.
     """
     root, arguments = match.output_nodes()[0], entry.normalize_args(**match.kwargs)
     replacement = match.replacement_graph.graph
@@ -74,7 +73,7 @@ def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any], tensor
         before = _evaluated(root, random)
         known = {place: random.get(each, each) if hasattr(each, "users") else each for place, each in arguments.items()}
         after = _evaluated(new, known)
-        known_to_both = before.isfinite() & after.isfinite()  # a row that is masked as a whole has no softmax
+        known_to_both = before.isfinite() & after.isfinite()  # a fully masked row has no softmax
         one, other = before[known_to_both].double(), after[known_to_both].double()
         if not one.numel():
             return UNTRIED
@@ -82,9 +81,9 @@ def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any], tensor
 
 
 def _random(like: Any, *, mask: bool = True) -> Any:
-    """Fill a tensor of the same sizes, without the user's generator of random numbers; a size is itself.
+    """Make a random tensor of the same sizes without using the user's random generator; return a size unchanged.
 
-    A mask is of zeros and ones: one of torch's patterns takes `mask == 0` for the opposite of `mask == 1`.
+    A mask has zeros and ones: one of torch's patterns assumes that `mask == 0` is the opposite of `mask == 1`.
     """
     import torch
 
@@ -98,7 +97,7 @@ def _random(like: Any, *, mask: bool = True) -> Any:
 
 
 def _behind(root: Any, given: set[Any]) -> Iterator[Any]:
-    """List a node and all that it is computed from, arguments last."""
+    """List a node and everything that it is computed from, arguments last."""
     queue, seen = [root], {root}
     while queue:
         node = queue.pop()
@@ -109,7 +108,7 @@ def _behind(root: Any, given: set[Any]) -> Iterator[Any]:
 
 
 def _evaluated(root: Any, known: dict[Any, Any]) -> Any:
-    """Compute a node, each value that it needs once."""
+    """Compute a node; compute each value that it needs once."""
     from torch.fx import map_arg
 
     needed = set(_behind(root, set(known)))

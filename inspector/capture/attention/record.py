@@ -1,8 +1,8 @@
-"""Every attention of a graph: one call of `scaled_dot_product_attention`, or products and a softmax written by hand.
+"""Record every attention of a graph: a call of `scaled_dot_product_attention`, or matmuls and a softmax by hand.
 
-Inductor looks for the second kind in its joint graph passes (2.11 to 2.13, _inductor/fx_passes/joint_graph.py:649) with
-some sixty patterns of fuse_attention.py. We look at the same graph just before, ask each pattern, and hear torch's own
-answer through `extra_check`, which torch calls last of all before it replaces a match.
+Inductor searches for the second kind in its joint graph passes (2.11 to 2.13, _inductor/fx_passes/joint_graph.py:649)
+with some sixty patterns of fuse_attention.py. The hook searches the same graph just before and asks each pattern.
+It gets torch's own answer from `extra_check`, torch's last call before it replaces a match.
 """
 
 import threading
@@ -32,22 +32,22 @@ from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, 
 
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
-"""A softmax between products of matrices alone may be a router, or the loss of a classifier."""
+"""A softmax between plain matrix products may be a router, or the loss of a classifier."""
 
 
 @dataclass
-class _Asked:
-    """A place, and what became of it."""
+class _Candidate:
+    """An attention and the patterns' answer to it."""
 
     place: Place
     axis: int | None
     answer: Answer | None = None
-    """Why not; None: nothing is known, or it matched."""
+    """Why no pattern matched; None: unknown, or one matched."""
     matched: str | None = None
     counted: int = 0
     became: list[str] = field(default_factory=list)
     trial: str | None = None
-    """What came of running both, if it matched."""
+    """Result of running both versions, if a pattern matched."""
 
 
 class _Attention:
@@ -58,7 +58,7 @@ class _Attention:
         self._current = threading.local()
 
     def pre_grad(self, graph: Any) -> None:
-        """Keep the arguments of the calls in Dynamo's graph, for those that become no fused op."""
+        """Keep the arguments of the calls in Dynamo's graph, for calls that do not become a fused op."""
         found = [node for node in graph.nodes if node.op == "call_function" and is_attention(node.target)]
         self._current.modules = {source_name(node) for node in found if is_module(node.target)}
         self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
@@ -69,7 +69,7 @@ class _Attention:
         }
 
     def joint(self, original: Callable[..., Any], graph: Any, *args: Any, **kwargs: Any) -> Any:
-        """Stand in for `joint_graph_passes`: record the graph's attentions when the passes are through."""
+        """Replace `joint_graph_passes`: record the graph's attentions after the passes."""
         if not self._recorder.keeps("attention"):
             return original(graph, *args, **kwargs)
         calls: list[Calls] = []
@@ -80,25 +80,25 @@ class _Attention:
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
-            if (asked := self._current.asked) is None:  # the patterns were not looked for
+            if (asked := self._current.asked) is None:  # torch did not search for the patterns
                 why: Answer = {"code": _off(), "stacks": []}
-                asked = [_Asked(place, axis_of(place), why) for place in places_in(done.graph)]
+                asked = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
             self._record(done.graph, calls[0], calls[1], asked)
         return done
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
-        """Stand in for `PatternMatcherPass.apply`."""
+        """Replace `PatternMatcherPass.apply`."""
         entries = _attention_entries(patterns)
         if not (entries and hasattr(self._current, "asked") and self._recorder.keeps("attention")):
             return original(patterns, gm)
-        asked: list[_Asked] = []
+        asked: list[_Candidate] = []
         with self._recorder.watching("attention"):
             asked += _ask(getattr(gm, "graph", gm), entries, self._current.called)
             self._current.asked = asked
         with _listening(entries, asked, self._recorder):
             return original(patterns, gm)
 
-    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Asked]) -> None:
+    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Candidate]) -> None:
         places = [_fused(name, node) for name, node in calls.fused()]
         for each in asked:
             call = calls.name_of(each.place.output)
@@ -116,18 +116,18 @@ class _Attention:
         return {"code": first, "stacks": [], "also": others}
 
 
-def _ask(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Asked]:
+def _ask(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Candidate]:
     training = any(map(is_backward, graph.nodes))
     known: dict[tuple[Any, ...], Answer] = {}
     asked = []
     for place in places_in(graph):
         tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
-        asked.append(_Asked(place, axis_of(place), _first_answer(place, tried, training, known, called)))
+        asked.append(_Candidate(place, axis_of(place), _first_answer(place, tried, training, known, called)))
     return asked
 
 
 def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
-    """Give the node that a pattern could begin at; the product itself where none is of its op."""
+    """Return the node where a pattern could start; the matmul if no node has the pattern's op."""
     return next((root for root in reversed(roots) if root.target in entry.pattern.fns), roots[0])
 
 
@@ -141,7 +141,7 @@ def _first_answer(
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
-    if place.output in called:  # why torch took that call apart is another question
+    if place.output in called:  # a call that torch decomposed is handled elsewhere
         return None
     shape = _shape(place)
     if shape not in known:
@@ -150,7 +150,7 @@ def _first_answer(
 
 
 def _shape(place: Place) -> tuple[Any, ...]:
-    """Tell attentions apart that differ in ops, uses or lines; layers of a model are mostly alike."""
+    """Return a key that distinguishes attentions by ops, uses and lines; layers of a model are mostly alike."""
     found, queue, seen = [], [place.roots[-1]], set()
     while queue:
         node = queue.pop(0)
@@ -165,8 +165,8 @@ def _shape(place: Place) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> Iterator[None]:
-    """Hear what torch's last check says of each match."""
+def _listening(entries: list[Any], asked: list[_Candidate], recorder: Recorder) -> Iterator[None]:
+    """Record the answer of torch's last check for each match."""
     by_root = {root: each for each in asked for root in each.place.roots}
     originals = [(entry, entry.extra_check) for entry in entries]
     trials: dict[tuple[Any, ...], str] = {}
@@ -182,9 +182,9 @@ def _listening(entries: list[Any], asked: list[_Asked], recorder: Recorder) -> I
 @dataclass(frozen=True)
 class _Hearing:
     name: str
-    by_root: dict[Any, _Asked]
+    by_root: dict[Any, _Candidate]
     trials: dict[tuple[Any, ...], str]
-    """What came of running matches, by their likeness."""
+    """Results of running matches, by their likeness."""
     recorder: Recorder
 
     def trial(self, entry: Any, match: Any) -> str:
@@ -212,7 +212,7 @@ def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
     return extra_check
 
 
-def _was_refused(each: _Asked) -> bool:
+def _was_refused(each: _Candidate) -> bool:
     return bool(each.answer and each.answer.get("refused"))
 
 
@@ -237,7 +237,7 @@ def _fused(name: str, node: Any) -> dict[str, Any]:
     return {**_facts(name, [node], node.args[0]), "fused": [op_of(node)]}
 
 
-def _described(each: _Asked, call: str | None) -> dict[str, Any]:
+def _described(each: _Candidate, call: str | None) -> dict[str, Any]:
     place = each.place
     return {
         **_facts(call, [place.scores, *place.softmax, place.output], place.output),
@@ -268,7 +268,7 @@ def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
 
 @contextmanager
 def attention(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each attention of each graph that Inductor is given."""
+    """Record each attention of each graph that Inductor receives."""
     following = _Attention(recorder)
     with ExitStack() as patches:
 

@@ -1,4 +1,4 @@
-"""Read a compiled GPU kernel with the tools that the triton wheel brings; no GPU is needed."""
+"""Read a compiled GPU kernel with the tools in the triton wheel, without a GPU."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ _SHARED = re.compile(r"\bSHARED:(\d+)")
 
 
 def disassembled(cubin: bytes) -> str:
-    """Give the instructions of a binary (SASS).
+    """Return the instructions of a binary (SASS).
 
     Raises:
         OSError, subprocess.SubprocessError: there is no nvdisasm, or it failed.
@@ -21,7 +21,7 @@ def disassembled(cubin: bytes) -> str:
 
 
 def resources(cubin: bytes) -> dict[str, int]:
-    """Give `registers` of a thread, `spills` (32-bit words of its stack) and static `shared` bytes, as far as told.
+    """Return `registers` per thread, `spills` (32-bit words on its stack) and static `shared` bytes, if known.
 
     Raises:
         OSError, subprocess.SubprocessError: there is no cuobjdump, or it failed.
@@ -41,7 +41,7 @@ def _run(name: str, arguments: list[str], cubin: bytes) -> str:
 
 
 def _tool(name: str) -> str:
-    """Find a tool as Triton does: by the user's environment, or beside Triton (triton/knobs.py, 3.4 to 3.7)."""
+    """Find a tool as Triton does: from the environment, or beside Triton (triton/knobs.py, 3.4 to 3.7)."""
     from triton import knobs
 
     return str(getattr(knobs.nvidia, name).path)

@@ -1,4 +1,4 @@
-"""Copies of a call's arguments, so that a kernel can be launched many times and the program sees nothing of it."""
+"""Copy a call's arguments, so that a kernel can be launched many times without affecting the program."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +9,7 @@ class CannotCopyError(Exception):
 
 
 class Fresh:
-    """Copies that alias each other as the arguments do: each storage is copied once, and whole."""
+    """Copies that alias each other as the arguments do: each storage is copied once, as a whole."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         from torch.utils import _pytree
@@ -22,7 +22,7 @@ class Fresh:
         self.args, self.kwargs = _pytree.tree_unflatten(self._leaves, self._spec)
 
     def restoring(self, tensors: Iterable[Any]) -> Callable[[], None]:
-        """Give a function that writes into the copies of `tensors` what the originals hold."""
+        """Return a function that resets the copies of `tensors` to the originals' values."""
         pairs = [self._pairs[_key(tensor)] for tensor in tensors if _is_tensor(tensor)]
 
         def restore() -> None:
@@ -61,14 +61,14 @@ def _check_memory(leaves: list[Any]) -> None:
     for tensor in tensors:
         plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
         if not plain or tensor.is_conj() or tensor.is_neg():
-            raise CannotCopyError("an argument is no plain tensor")
+            raise CannotCopyError("an argument is not a plain tensor")
     size = sum({_key(tensor): tensor.untyped_storage().nbytes() for tensor in tensors}.values())
     if any(tensor.is_cuda for tensor in tensors) and size > free_memory() // 2:
-        raise CannotCopyError("there is no room for a second copy of its arguments")
+        raise CannotCopyError("not enough memory for a second copy of its arguments")
 
 
 def free_memory() -> int:
-    """Give the bytes that can still be allocated on the current GPU, those that torch keeps for later among them."""
+    """Return the bytes that can still be allocated on the current GPU, including those that torch has cached."""
     import torch
 
     free, _ = torch.cuda.mem_get_info()

@@ -1,4 +1,4 @@
-"""What the GPU is that kernels run on, as torch tells, and what cannot be told and is measured."""
+"""Record the GPU that kernels run on: facts from torch, and measurements of what torch does not know."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from ctrace.inspector.capture.building.stopwatch import timed
 from ctrace.inspector.capture.core.recorder import Recorder
 
 _COPY = 1 << 30
-"""Bytes of a copy that no cache holds a part of that matters."""
+"""Bytes of a copy that is too large for caches to matter."""
 
 
 def record_gpu(recorder: Recorder, *, measure: bool) -> None:
     """Record the current GPU: names as in `inspector/model/built.py`, memory in bytes, times in seconds."""
     import torch
 
-    # Torch's stubs do not know all of them.
+    # Torch's stubs lack some of these.
     properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
     recorder.record(
         "gpu",
@@ -36,7 +36,7 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
 
 
 def _bandwidth(properties: Any) -> float | None:
-    """Give bytes a second: two transfers a clock over the width of the bus (torch gives kHz and bits)."""
+    """Return bytes per second: two transfers per clock over the width of the bus (torch has kHz and bits)."""
     clock, width = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
     return 2 * clock * 1e3 * width / 8 if clock and width else None
 
@@ -57,7 +57,7 @@ def _empty() -> float:
 
 
 def tf32_allowed() -> list[str]:
-    """Give the libraries that may compute products of float32 with fewer bits, as the program has set it so far."""
+    """Return the libraries that may compute float32 matmuls with TF32, by the program's current settings."""
     import torch
 
     allowed = {

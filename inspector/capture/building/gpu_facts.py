@@ -1,4 +1,4 @@
-"""Read the facts of the GPU at hand, as torch and the driver tell them; runs in a child process of its own."""
+"""Read the facts of the local GPU from torch and the driver; runs in a separate child process."""
 
 import ctypes
 import json
@@ -21,7 +21,7 @@ _OF_TORCH = {
     "memory_clock": "memory_clock_rate",
     "bus": "memory_bus_width",
 }
-"""Facts by their names in `torch.cuda.get_device_properties`; torch 2.11 has all of them, others may not."""
+"""Facts by their names in `torch.cuda.get_device_properties`; torch 2.11 has all of them, other versions may not."""
 _OF_DRIVER = {
     "registers": 82, "threads": 39, "threads_per_block": 1, "warp": 10, "shared": 81, "shared_per_block": 8,
     "shared_per_block_optin": 97, "l2": 38, "clock": 13, "memory_clock": 36, "bus": 37,
@@ -30,7 +30,7 @@ _OF_DRIVER = {
 
 
 def main(_loaded: frozenset[str]) -> None:
-    """Print the facts as JSON: rates in kHz, a bus in bits; or why there are none. What torch prints goes to stderr."""
+    """Print the facts as JSON (rates in kHz, bus width in bits), or an error; torch's own output goes to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answer.write(json.dumps(_found()))
@@ -43,10 +43,10 @@ def _found() -> dict[str, Any]:
     if torch.version.hip is not None:
         return {"why": f"torch {torch.__version__} is built for AMD GPUs", "todo": "only NVIDIA GPUs can be targets"}
     if torch.version.cuda is None:
-        todo = "read it on a machine with a GPU and a torch built for CUDA"
+        todo = "run this on a machine with a GPU and a torch built for CUDA"
         return {"why": f"torch {torch.__version__} is built without CUDA", "todo": todo}
     if not torch.cuda.is_available():
-        return {"why": "torch finds no GPU on this machine", "todo": "read it on a machine with a GPU; see nvidia-smi"}
+        return {"why": "torch finds no GPU on this machine", "todo": "run this on a machine with a GPU; see nvidia-smi"}
     properties: Any = torch.cuda.get_device_properties(0)
     facts = {fact: getattr(properties, name, None) for fact, name in _OF_TORCH.items()}
     by_driver = _of_driver([fact for fact, value in facts.items() if value is None])
@@ -56,7 +56,7 @@ def _found() -> dict[str, Any]:
 
 
 def _of_driver(wanted: list[str]) -> dict[str, int]:
-    """Ask the driver for what this torch does not tell; nothing where the driver cannot be asked."""
+    """Ask the driver for the facts that this torch lacks; empty if there is no driver."""
     known = [fact for fact in wanted if fact in _OF_DRIVER]
     try:
         cuda = ctypes.CDLL("libcuda.so.1")

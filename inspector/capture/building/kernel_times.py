@@ -1,8 +1,8 @@
-"""Time each kernel of a graph part while the part runs for the first time, on copies of the arguments it has then.
+"""Time each kernel of a graph part during the part's first run, on copies of its arguments.
 
-Why here: the arguments are real (a gather is as fast as its indices let it be), every kind of kernel passes by
-(generated, the user's, a library's), and their order is that of the wrapper. A profiler would give one launch each,
-with warm caches. What the program computes is computed by its own call, on its own arguments, after the measurement.
+During the first run, the arguments are real (a gather is as fast as its indices allow), every kind of kernel appears
+(generated, user-written, library), and the order is the wrapper's. A profiler would see one launch each, with warm
+caches. After the measurement, the program's own call computes its results on its own arguments.
 """
 
 import threading
@@ -30,14 +30,14 @@ class KernelTimes:
         self._now = threading.local()
         self._is_over = False
         self._is_told: str | None = None
-        """How the GPU was recorded: alone, or with what had to be measured of it."""
+        """How the GPU was recorded: only its facts, or with measurements."""
 
     def end(self) -> None:
-        """Leave alone what runs from now on: a compiled module outlives the capture where it is one of a block."""
+        """Stop timing: a compiled module may outlive the capture of a block."""
         self._is_over = True
 
     def attach(self, module: Any, part: Part) -> None:
-        """Have the first call of a compiled module timed."""
+        """Time the first call of a compiled module."""
         first, original = threading.Lock(), module.call
         in_cuda_graph = _uses_cuda_graphs()
 
@@ -55,7 +55,7 @@ class KernelTimes:
         module.call = call
 
     def of_triton(self, kernel: Any, launch: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Time a launch of an autotuner's kernel; `launch` is its `run`, which also chooses its configuration."""
+        """Time a launch of an autotuner's kernel; `launch` is its `run`, which also chooses the configuration."""
         run = getattr(self._now, "run", None)
         if run is None or run.is_measuring:
             return
@@ -67,7 +67,7 @@ class KernelTimes:
 
         changed = {*kernel.mutated_arg_names, *kernel.reset_to_zero_arg_names}
         named = zip(kernel.fn.arg_names, args, strict=False)
-        # Workspaces and semaphores of some reductions must be as the wrapper left them, too.
+        # Workspaces and semaphores of some reductions must also be restored.
         written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
         run.time(name_of(kernel), launcher_of, args, kwargs, written)
 
@@ -91,7 +91,7 @@ class KernelTimes:
 
 
 class Run:
-    """The first run of a graph part; `why` says why nothing in it can be timed."""
+    """The first run of a graph part; `why` is the reason why nothing in it can be timed."""
 
     def __init__(self, recorder: Recorder, part: Part, why: str) -> None:
         self._recorder = recorder
@@ -103,7 +103,7 @@ class Run:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Keep what is launched in here from being timed itself, and from being seen by modes such as counters."""
+        """Hide launches in this block from timing, and from modes such as counters."""
         from torch.utils._python_dispatch import _disable_current_modes
 
         outer, self.is_measuring = self.is_measuring, True
@@ -121,7 +121,7 @@ class Run:
         kwargs: dict[str, Any],
         written: Iterable[Any],
     ) -> None:
-        """Record the median time of a launch, or why there is none; of the same launch again, the time it had."""
+        """Record the median time of a launch, or why there is none; repeat the recorded time for an equal launch."""
         told = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
         self._launches[name] += 1
         if not self.why:
@@ -150,13 +150,13 @@ class Run:
             except CannotCopyError as error:
                 return {"why": str(error)}
             except torch.OutOfMemoryError:
-                return {"why": "there is no room in memory to launch it again"}
+                return {"why": "not enough memory to launch it again"}
         seconds, launches = self._known[key]
         return {"seconds": seconds, "launches": launches}
 
 
 def _kind(arguments: Any) -> tuple[Any, ...]:
-    """Tell launches apart whose time may differ: by sizes, strides and numbers."""
+    """Return a key that distinguishes launches whose times may differ: sizes, strides and numbers."""
     import torch
     from torch.utils import _pytree
 
@@ -171,7 +171,7 @@ def _uses_cuda_graphs() -> bool:
 
 
 def _unable() -> str:
-    """Say why nothing can be timed at the moment; empty: it can."""
+    """Return why nothing can be timed now; empty: timing is possible."""
     import torch
 
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():

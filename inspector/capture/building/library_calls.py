@@ -1,7 +1,7 @@
-"""Calls that a wrapper makes of libraries and of C++ kernels, while a graph part runs for the first time.
+"""Time a wrapper's calls of libraries and C++ kernels during the first run of a graph part.
 
-Source: the wrappers that Inductor writes (2.11 to 2.13, _inductor/codegen/wrapper.py): libraries are called through
-`extern_kernels.mm(...)` or `torch.ops.aten.mm.default(...)`, C++ kernels by names that begin with `cpp_fused`.
+Source: the wrappers that Inductor writes (2.11 to 2.13, _inductor/codegen/wrapper.py). They call libraries through
+`extern_kernels.mm(...)` or `torch.ops.aten.mm.default(...)`, and C++ kernels by names that start with `cpp_fused`.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _CPP = "cpp_fused"
 
 
 class Timing(Protocol):
-    """What times a call before it is made."""
+    """Times a call before the wrapper makes it."""
 
     is_measuring: bool
 
@@ -28,7 +28,7 @@ class Timing(Protocol):
 
 @contextmanager
 def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
-    """Have the calls that `module` makes in this block timed by `run`, one after the other."""
+    """Time the calls that `module` makes in this block with `run`."""
     calls, names = _Calls(run), vars(module)
     kept = {name: value for name, value in names.items() if name == _EXTERNAL or name.startswith(_CPP)}
     for name, value in kept.items():
@@ -41,7 +41,7 @@ def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
 
 
 class _Calls:
-    """Times calls; the ops that a named call consists of are not timed again, one by one."""
+    """Times calls, but not the individual ops inside a named call."""
 
     def __init__(self, run: Timing) -> None:
         self._run = run
@@ -62,9 +62,9 @@ class _Calls:
 
     @contextmanager
     def of_aten(self) -> Iterator[None]:
-        """Time ops of aten that the wrapper calls itself.
+        """Time aten ops that the wrapper calls directly.
 
-        Other ops may do more than compute, such as talk to other processes; they are not called a second time.
+        Other ops may have side effects, such as communication between processes; they are not called a second time.
         """
         import torch
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -90,7 +90,7 @@ class _Calls:
 
 
 class _Namespace:
-    """Stands in for `extern_kernels` of a wrapper."""
+    """Replaces `extern_kernels` of a wrapper."""
 
     def __init__(self, calls: _Calls, kernels: Any) -> None:
         self._calls = calls
@@ -110,7 +110,7 @@ def _computes(func: Any, args: Any, kwargs: Any) -> bool:
 
 
 def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """Give the arguments that an op writes to, by its schema."""
+    """Return the arguments that an op writes to, by its schema."""
     arguments = func._schema.arguments
     given = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
     return [

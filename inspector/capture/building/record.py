@@ -1,8 +1,9 @@
-"""What a run with `--build` learns of its kernels: how Triton compiled them, and how long their launches take.
+"""Record the kernels of a run with `--build`: how Triton compiles them, and how long their launches take.
 
-A kernel is compiled in this process, since Triton's times by stage are told to whom it runs in: Inductor's compile
-workers (2.11 to 2.13, _inductor/async_compile.py) are not used for the kernels of a graph. Candidates that are only
-compared, before, still are. Triton's cache is one of this run's own (`caches.py`), so that every compile is measured.
+Kernels are compiled in this process instead of Inductor's compile workers (2.11 to 2.13,
+_inductor/async_compile.py), because Triton reports its times by stage only in the process where it runs. Autotuning
+candidates still use the workers. The run has its own Triton cache (`torch_log/caches.py`), so that every compilation
+is measured.
 """
 
 import threading
@@ -35,7 +36,7 @@ def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 class _Hooks:
-    """Where torch and Triton are listened to, and what is done then."""
+    """The hooks on torch and Triton."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

@@ -1,8 +1,8 @@
-"""Time one launch of a kernel: the median of many, each on its own, with cold caches.
+"""Time one launch of a kernel: the median of many separate launches with cold caches.
 
-On a GPU by events: what restores the arguments and empties the cache comes before the first event of each launch, and
-takes long enough for the processor to have queued the launch by then. The time between two events that have an empty
-kernel in between is recorded too (`capture/gpu.py`): nothing can be measured below it.
+On a GPU, use events. Restoring the arguments and flushing the cache comes before the first event of each launch and
+takes long enough for the CPU to queue the launch meanwhile. The time between two events around an empty kernel is
+recorded, too (`building/gpu.py`): it is the lower limit of what can be measured.
 """
 
 import statistics
@@ -13,17 +13,17 @@ from typing import Any
 _WARM_UP = 3
 _MOST, _LEAST = 50, 5
 _BUDGET = 0.05
-"""Seconds of launches that one kernel is given; long kernels are launched fewer times."""
+"""Seconds of launches for one kernel; long kernels are launched fewer times."""
 _ON_CPU = 3
-"""Launches; there emptying the caches costs more than most kernels, and would be felt in a run."""
+"""Launches on a CPU, where flushing the caches costs more than most kernels and would slow down the run."""
 _CPU_CACHE = 64 << 20
 """Bytes: more than the caches of common processors."""
 _HEAD_START = 2_000_000
-"""Cycles, about a millisecond, for the processor to queue the first launches."""
+"""GPU cycles, about a millisecond, in which the CPU queues the first launches."""
 
 
 def timed(launch: Callable[[], Any], restore: Callable[[], None], *, on_gpu: bool) -> tuple[float, int]:
-    """Give the median seconds of a launch and how many were measured; `restore` runs before each, out of the time."""
+    """Return the median seconds of a launch and the number of launches; `restore` runs untimed before each."""
     return _on_gpu(launch, restore) if on_gpu else _on_cpu(launch, restore)
 
 

@@ -1,8 +1,8 @@
-"""Every Triton kernel that Inductor compiles: its configurations, resources, code and compile times by stage.
+"""Record every Triton kernel that Inductor compiles: configurations, resources, code and compile times by stage.
 
-Triton tells a listener of each compile (triton/knobs.py, 3.6 and 3.7: `CompilationListener`); Inductor's
-`CachingAutotuner` holds what it compiled (torch/_inductor/runtime/triton_heuristics.py, 2.11 to 2.13). The two are
-joined by Triton's hash.
+Triton notifies a listener of each compilation (triton/knobs.py, 3.6 and 3.7: `CompilationListener`). Inductor's
+`CachingAutotuner` holds the compiled kernels (torch/_inductor/runtime/triton_heuristics.py, 2.11 to 2.13). Triton's
+hash joins the two.
 """
 
 import base64
@@ -20,12 +20,12 @@ from ctrace.inspector.capture.core.recorder import Recorder
 _TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _BINARY = "cubin"
 _PACKED_FROM = 4096
-"""Characters: shorter code stays readable in the log, longer code is packed to about an eighth."""
+"""Characters: shorter code stays readable in the log, longer code is compressed to about an eighth."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """What Triton said of one compile: seconds by stage, empty for a hit in its cache, and where the code is."""
+class _Compilation:
+    """Triton's report of one compilation: seconds by stage (empty for a cache hit), and where the code is."""
 
     metadata: dict[str, Any]
     seconds: list[dict[str, Any]]
@@ -33,33 +33,33 @@ class _Heard:
 
 
 class TritonBuilds:
-    """Collects what was compiled, and records it when it belongs to a graph part."""
+    """Collects compiled kernels, and records those that belong to a graph part."""
 
     def __init__(self, recorder: Recorder, *, on_device: bool = True) -> None:
-        """Without a device nobody will say which of several configurations is launched: the code of all is kept."""
+        """Without `on_device`, no launch chooses among several configurations: keep the code of all."""
         self._recorder = recorder
         self._on_device = on_device
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[str, _Compilation] = {}
         self._results: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
         self._parts: WeakKeyDictionary[Any, list[Part]] = WeakKeyDictionary()
         self._recorded: set[tuple[str, ...]] = set()
         self._kept: set[str] = set()
 
     def listen(self, *, metadata: dict[str, Any], metadata_group: dict[str, str], times: Any, cache_hit: bool) -> None:
-        """Take in what Triton compiled; read its code now, since nobody promises that its files stay."""
+        """Store Triton's report; read the code now, because its files may disappear."""
         hash_ = str(metadata["hash"])
-        if cache_hit and hash_ in self._heard:  # from this run's own cache: it was measured before
+        if cache_hit and hash_ in self._heard:  # from this run's cache: already measured
             return
         stages = [] if cache_hit else [("source", times.ir_initialization), *times.lowering_stages]
         seconds = [{"stage": str(stage), "seconds": micro / 1e6} for stage, micro in stages]
-        self._heard[hash_] = _Heard(dict(metadata), seconds, _code(metadata_group))
+        self._heard[hash_] = _Compilation(dict(metadata), seconds, _code(metadata_group))
 
     def compiled(self, kernel: Any, result: Any) -> None:
-        """Take in what an autotuner compiled for one configuration."""
+        """Store what an autotuner compiled for one configuration."""
         self._results.setdefault(kernel, []).append(result)
 
     def belongs(self, kernel: Any, part: Part) -> None:
-        """Record what was compiled of a kernel that a graph part calls."""
+        """Record the compiled versions of a kernel that a graph part calls."""
         parts = self._parts.setdefault(kernel, [])
         if part not in parts:
             parts.append(part)
@@ -94,7 +94,7 @@ class TritonBuilds:
         heard = self._heard.get(_hash(result))
         metadata = heard.metadata if heard else {}
         told = {"registers": getattr(compiled, "n_regs", None), "spills": getattr(compiled, "n_spills", None)}
-        if told["registers"] is None and heard is not None and _BINARY in heard.code:  # it was never loaded
+        if told["registers"] is None and heard is not None and _BINARY in heard.code:  # not loaded yet
             told.update(resources(heard.code[_BINARY]))
         told["shared"] = metadata.get("shared", getattr(compiled, "shared", None))
         return {
@@ -120,13 +120,13 @@ class TritonBuilds:
                 texts["sass"] = disassembled(binary)
         packed = {stage: _packed(text.encode()) for stage, text in texts.items() if len(text) >= _PACKED_FROM}
         plain = {stage: text for stage, text in texts.items() if stage not in packed}
-        if binary is not None and not self._on_device:  # reading it takes longer than compiling, for each of them
+        if binary is not None and not self._on_device:  # reading each binary takes longer than compiling it
             packed[_BINARY] = _packed(binary)
         self._recorder.record("built_code", {"hash": hash_, "texts": plain, "packed": packed})
 
 
 def name_of(kernel: Any) -> str:
-    """Name an autotuner's kernel as the wrapper does."""
+    """Return the wrapper's name of an autotuner's kernel."""
     return str(kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__)
 
 

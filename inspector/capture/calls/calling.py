@@ -1,4 +1,4 @@
-"""Call a model, run backward where that is asked for, and keep what came of it."""
+"""Call a model, optionally run backward, and collect the results."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +14,7 @@ from ctrace.inspector.errors import TargetError
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a call gave: outputs, inputs and buffers as they are afterwards, gradients of parameters and inputs."""
+    """Results of a call: outputs, inputs and buffers after the call, gradients of parameters and inputs."""
 
     outputs: Any
     inputs: list[Any]
@@ -25,10 +25,10 @@ class Results:
 def called(
     model: Any, call: Call, way: Way, *, train: bool, counting: AbstractContextManager[OpCounts | None] | None = None
 ) -> tuple[Results, OpCounts | None]:
-    """Call a model, and count the ops of its forward in `counting`.
+    """Call a model and count the ops of its forward pass in `counting`.
 
     Raises:
-        TargetError: there is nothing to run backward.
+        TargetError: no output requires a gradient.
         BaseException: whatever the model raises.
     """
     given = tensors(call)
@@ -52,7 +52,7 @@ def _parameters(model: Any) -> Iterable[Any]:
 
 
 def _buffers(model: Any) -> dict[str, Any]:
-    """Name the buffers of a model as it does itself: torch.compile puts it in a module of its own."""
+    """Return the buffers under the names that the model uses: torch.compile wraps the model in another module."""
     import torch
 
     if not isinstance(model, torch.nn.Module):
@@ -67,7 +67,7 @@ def _backward(outputs: Any) -> None:
     leaves = [leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not leaves:
         raise TargetError(
-            "--train: no output of the model requires a gradient", "leave --train out, or thaw a parameter"
+            "--train: no output of the model requires a gradient", "drop --train, or unfreeze a parameter"
         )
     total = sum(leaf.sum() for leaf in leaves)
     total.backward()  # type: ignore[union-attr]

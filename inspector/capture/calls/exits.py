@@ -1,7 +1,7 @@
-"""How the user's code ends its own process, noted before it does: `os._exit`, another program, a signal to itself.
+"""Record how the user's code ends its own process before it does: `os._exit`, `exec`, a signal to itself.
 
-Nothing of ours runs after these, so they are replaced while the program runs. What ends the process from C leaves no
-note; `launch.py` then knows the exit status only.
+ctrace's code cannot run after these calls, so they are patched while the program runs. An exit from C code leaves no
+record; `launch.py` then knows only the exit status.
 """
 
 import os
@@ -27,7 +27,7 @@ _HARMLESS = {
 
 @contextmanager
 def exits(recorder: Recorder) -> Iterator[None]:
-    """Record `exited` where the process that captures ends itself; forks of it may end as they like."""
+    """Record `exited` when the capturing process ends itself. Exits of its forks are not recorded."""
     process = getpid()
 
     def noting(name: str, original: Callable[..., Any], ends: Callable[..., bool]) -> Callable[..., Any]:
@@ -50,7 +50,7 @@ def exits(recorder: Recorder) -> Iterator[None]:
 
 
 def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
-    """List functions that can end this process, and which calls of them do."""
+    """List the functions that can end this process, each with a test of which calls do."""
     for name in ("_exit", "execv", "execve", "abort"):
         yield os, name, lambda *_args, **_kwargs: True
     yield os, "kill", lambda pid, number: pid in (process, 0, -os.getpgrp()) and _is_deadly(number)
@@ -60,7 +60,7 @@ def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
 
 
 def _is_deadly(number: int) -> bool:
-    """Whether a signal ends a process, and the program does not handle or ignore it."""
+    """Whether a signal ends the process because the program neither handles nor ignores it."""
     return number not in _HARMLESS and signal.getsignal(number) in (signal.SIG_DFL, None)
 
 

@@ -1,4 +1,4 @@
-"""Find the line that a failure is about: torch compiles the user's code, so the traceback itself may not pass there."""
+"""Find the line where a failure occurred; torch compiles the user's code, so the traceback may not contain it."""
 
 import re
 import sys
@@ -14,15 +14,15 @@ from ctrace.inspector.source.owners import owner_of
 
 Place = tuple[str, int | None]
 _BEGINS = re.compile(r"^\s*(?:from user code|Original traceback|User stack):", re.MULTILINE)
-"""How torch introduces the stack of the code that was being compiled: Dynamo (2.13, _dynamo/exc.py), an interpreter of
-a graph (fx/interpreter.py), and a violated mark (fx/experimental/symbolic_shapes.py)."""
+"""How torch introduces the stack of the code that it was compiling: Dynamo (2.13, _dynamo/exc.py), an FX interpreter
+(fx/interpreter.py), and a violated `mark_dynamic` (fx/experimental/symbolic_shapes.py)."""
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in ', re.MULTILINE)
 
 
 def place_of_failure(error: BaseException) -> Place | None:
-    """Return the innermost line of the user's, else of the library that the failure is in; None: torch's alone.
+    """Return the innermost line in user code, else in a library; None: the failure is in torch alone.
 
-    The code that torch names as what it was compiling goes before that which called the compiled function.
+    The code that torch was compiling takes precedence over the code that called the compiled function.
     """
     owners = _owners()
     quoted = [place for each in _chain(error) for place in _quoted(message(each))]
@@ -37,7 +37,7 @@ def place_of_failure(error: BaseException) -> Place | None:
 
 
 def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None:
-    """Return the innermost line of an installed package, but not of what runs within torch."""
+    """Return the innermost line of an installed package, ignoring what torch calls."""
     outside: list[Place] = []
     for file, line in walked:
         if owner_of(file, owners) is Owner.TORCH and outside:
@@ -48,7 +48,7 @@ def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None
 
 
 def _owners() -> dict[str, str]:
-    """Return who owns which folder; torch is not there where the file that failed does not import it."""
+    """Return the owner of each folder; without torch if the failed file does not import it."""
     file = getattr(sys.modules.get("torch"), "__file__", None)
     return library_prefixes() | ({} if file is None else {str(Path(file).resolve().parent): "torch"})
 
@@ -63,7 +63,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _quoted(text: str) -> Iterator[Place]:
-    """Yield the frames that torch quotes, outermost first."""
+    """Yield the frames quoted in torch's message, outermost first."""
     for begin in list(_BEGINS.finditer(text))[:1]:
         for match in _FRAME.finditer(text, begin.end()):
             yield match["file"], int(match["line"])

@@ -1,4 +1,4 @@
-"""A model file that forks: its child must not go on to call the other scenarios, as its parent does."""
+"""Handle a model file that forks: the child must not call the remaining scenarios as its parent does."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 
 @dataclass
 class _Owner:
-    """The process that calls the model, while it does."""
+    """The process that is calling the model."""
 
     process: int
     recorder: Recorder
@@ -32,10 +32,10 @@ def in_this_process(recorder: Recorder) -> Iterator[None]:
 
 
 def end_if_forked() -> None:
-    """End this process if the user's code forked it and came back; only the failure is recorded."""
+    """Record a failure and end this process if it is a fork that returned from the user's code."""
     for owner in _owners:
         if getpid() != owner.process:
-            what = "the model file forked, and the new process came back from its call"
-            todo = "End the new process where its work is done, with os._exit, or use multiprocessing."
+            what = "the model file forked, and the child process returned from the call"
+            todo = "End the child process with os._exit when its work is done, or use multiprocessing."
             owner.recorder.record("failure", {"phase": "crash", "type": "Fork", "message": what, "todo": todo})
             os._exit(1)

@@ -1,4 +1,4 @@
-"""Inputs that a caller in the same process gives: one call, or several with different inputs."""
+"""Turn the inputs of an in-process capture into scenarios: one call, or several with different inputs."""
 
 import functools
 from collections.abc import Mapping
@@ -10,14 +10,16 @@ from ctrace.inspector.model.scenarios import ScenarioKind
 
 
 def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
-    """Make ways to call a model: of a tuple of arguments, one tensor, a dict of keywords, or a list of these.
+    """Make scenarios from a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these.
 
     Raises:
-        TargetError: they are something else, or none.
+        TargetError: the inputs have another type, or the list is empty.
     """
     several = inputs if isinstance(inputs, list) else [inputs]
     if not several:
-        raise TargetError("the list of inputs is empty", "give a tuple of arguments, or a list with one for each call")
+        raise TargetError(
+            "the list of inputs is empty", "pass a tuple of arguments, or a list with one tuple for each call"
+        )
     calls = [_call(each, kwargs) for each in several]
     kinds = [ScenarioKind.BASE] + [ScenarioKind.GIVEN] * len(calls)
     names = ["base"] + [f"inputs {number}" for number in range(2, len(calls) + 1)]
@@ -39,5 +41,5 @@ def _call(given: Any, kwargs: Mapping[str, Any]) -> Call:
         return Call(given, {**kwargs})
     if isinstance(given, Mapping):
         return Call((), {**given, **kwargs})
-    todo = "give a tuple of arguments, one tensor, a dict of keywords, or a list of these for several calls"
+    todo = "pass a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these for several calls"
     raise TargetError(f"inputs: a {type(given).__name__}", todo)

@@ -36,10 +36,10 @@ def load(
 ) -> Loaded:
     """Import the target's module and find the model, its inputs and scenarios.
 
-    `planned` hears of the scenarios that are promised before the first of the inputs is made.
+    `planned` receives the scenarios before any inputs are made.
 
     Raises:
-        TargetError: what the order names is not there, or no model.
+        TargetError: the target does not exist, or is not a model.
         BaseException: whatever the user's file raises.
     """
     module = _import(order, preloaded)
@@ -67,7 +67,7 @@ def _import(order: Order, preloaded: Preloaded) -> ModuleType:
     first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
     if spec is None or spec.loader is None:
-        raise TargetError(f"{path} is no Python file", "name a file that ends in .py")
+        raise TargetError(f"{path} is not a Python file", "pass a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
@@ -79,7 +79,7 @@ def _import_by_name(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise TargetError(f"there is no module {error.name}", "check the name, and the folder you are in") from None
+            raise TargetError(f"there is no module {error.name}", "check the name and the current directory") from None
         raise
 
 
@@ -91,7 +91,7 @@ def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., An
         found = _made(found, name or "model", where)
     if not callable(found):
         raise TargetError(
-            f"{name or 'model'} in {where} is a {type(found).__name__}", "name an nn.Module or a function"
+            f"{name or 'model'} in {where} is a {type(found).__name__}", "pass the name of an nn.Module or a function"
         )
     model: Callable[..., Any] = found
     return model
@@ -115,7 +115,7 @@ def _made(factory: Callable[[], Any], name: str, where: str) -> Any:
         inspect.signature(factory).bind()
     except TypeError:
         if isinstance(factory, type):
-            todo = "make one at the top of the file, `model = ...`, and name that"
+            todo = "create an instance at the top of the file, `model = ...`, and pass its name"
             raise TargetError(f"{name} in {where} is a class that needs arguments", todo) from None
         return factory  # a function with parameters is the model itself
     return factory()
@@ -133,15 +133,15 @@ def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
     if order.options.inputs:
         return lambda: make_inputs(order.options.inputs)
     if not hasattr(module, "inputs"):
-        todo = 'add `def inputs(): return (...)`, or say --input "float32[8,128]"'
+        todo = 'add `def inputs(): return (...)`, or pass --input "float32[8,128]"'
         raise TargetError(f"{where} defines no `inputs`", todo)
     return lambda: _call(module.inputs, f"inputs of {where}")
 
 
 def _call(given: Any, what: str) -> Call:
-    """Turn what a model file says of its inputs into arguments.
+    """Turn a model file's inputs into arguments.
 
-    It says a tuple, a dict of keywords, one tensor, or a function that returns one of these.
+    They are a tuple, a dict of keyword arguments, one tensor, or a function that returns one of these.
     """
     value = given() if callable(given) and not _is_tensor(given) else given
     if isinstance(value, Mapping):
@@ -150,7 +150,7 @@ def _call(given: Any, what: str) -> Call:
         return Call(tuple(value), {})
     if _is_tensor(value):
         return Call((value,), {})
-    raise TargetError(f"{what}: a {type(value).__name__}", "give a tuple of arguments, or a dict of keywords")
+    raise TargetError(f"{what}: a {type(value).__name__}", "use a tuple of arguments, or a dict of keyword arguments")
 
 
 def _is_tensor(value: Any) -> bool:
@@ -162,10 +162,10 @@ def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
     function = getattr(model, "forward", model)
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built in, without a signature
+    except (TypeError, ValueError):  # a builtin without a signature
         return
     try:
         signature.bind(*call.args, **call.kwargs)
     except TypeError as error:
         names = ", ".join(str(parameter) for parameter in signature.parameters.values())
-        raise TargetError(f"the inputs of {where} do not fit: {error}", f"it takes ({names})") from None
+        raise TargetError(f"the inputs of {where} do not match the model: {error}", f"it takes ({names})") from None

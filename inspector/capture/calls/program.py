@@ -1,4 +1,4 @@
-"""Run the user's program as Python would have: its own argv, `__main__`, import path, and nothing of ours in sight."""
+"""Run the user's program as Python would: its own argv, `__main__` and import path, with ctrace out of sight."""
 
 import builtins
 import os
@@ -16,7 +16,7 @@ from ctrace.inspector.runs.order import Order
 
 
 def run_program(order: Order, preloaded: Preloaded) -> None:
-    """Run a file, a folder with a `__main__.py`, or a module as `python -m` does, until it ends with its threads.
+    """Run a file, a folder with a `__main__.py`, or a module like `python -m`, until it and its threads end.
 
     Raises:
         BaseException: whatever the program raises.
@@ -32,19 +32,19 @@ def run_program(order: Order, preloaded: Preloaded) -> None:
         else:
             _run_folder(typed, order.args, preloaded)
     finally:
-        # What Python does next, before exit functions: threads that are no daemons are part of the program.
+        # Python does this next, before exit functions: non-daemon threads are part of the program.
         threading._shutdown()  # type: ignore[attr-defined]
 
 
 def _is_file_of_code(path: str) -> bool:
-    """Whether Python reads a path as a file, and not as a folder or an archive with a `__main__.py`."""
+    """Whether Python runs a path as a file, not as a folder or an archive with a `__main__.py`."""
     import zipfile
 
     return not Path(path).is_dir() and not zipfile.is_zipfile(path)
 
 
 def _run_file(typed: str, args: tuple[str, ...], preloaded: Preloaded) -> None:
-    # Not runpy.run_path: it takes the module away when the program ends, before exit functions are done with it.
+    # Not runpy.run_path: it removes the module when the program ends, before exit functions have run.
     path = os.path.join(Path.cwd(), typed)  # noqa: PTH118 - as Python makes it absolute: `./` and `..` stay
     sys.argv = [typed, *args]
     first_on_path(Path(os.path.realpath(typed)).parent, preloaded)
@@ -68,24 +68,24 @@ def _code(path: str) -> CodeType:
 
 
 def _run_module(name: str, args: tuple[str, ...], preloaded: Preloaded) -> None:
-    sys.argv = ["-m", *args]  # runpy replaces the first by the module's file
+    sys.argv = ["-m", *args]  # runpy replaces "-m" with the module's file
     first_on_path(Path.cwd(), preloaded)
     _fresh_main()
-    # What Python itself calls for -m (Modules/main.c, 3.11 to 3.13). Unlike run_module it leaves `__main__` in place.
+    # Python calls this for -m (Modules/main.c, 3.11 to 3.13). Unlike run_module, it leaves `__main__` in place.
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
 def _run_folder(typed: str, args: tuple[str, ...], preloaded: Preloaded) -> None:
     sys.argv = [typed, *args]
     path = os.path.join(Path.cwd(), typed)  # noqa: PTH118 - as above
-    sys.path.insert(0, path)  # also where the path is a safe one
+    sys.path.insert(0, path)  # even with a safe path (python -P)
     preloaded.uncover(path)
     _fresh_main()
     runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
 
 
 def _fresh_main() -> ModuleType:
-    """Put a `__main__` in place like the one that Python makes at its start."""
+    """Install a `__main__` like the one that Python creates at startup."""
     main = ModuleType("__main__")
     main.__dict__.update(__loader__=BuiltinImporter, __annotations__={}, __builtins__=builtins)
     sys.modules["__main__"] = main
@@ -93,7 +93,7 @@ def _fresh_main() -> ModuleType:
 
 
 def first_on_path(folder: Path, preloaded: Preloaded) -> None:
-    """Put `folder` where Python puts a program's."""
+    """Put `folder` first on the import path, where Python puts a program's folder."""
     if not sys.flags.safe_path:
         sys.path.insert(0, str(folder))
         preloaded.uncover(str(folder))

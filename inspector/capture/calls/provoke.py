@@ -1,4 +1,4 @@
-"""The usual suspects: calls that commonly make torch compile again, as far as the target's inputs allow them."""
+"""Calls that commonly cause recompilations, as far as the target's inputs allow them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,11 +11,11 @@ from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import Choice, Vary
 
 _SEQUENCE_DIMENSIONS = {True: 3, False: 2}
-"""Whether it floats -> dimensions of a batch of sequences: features of each token, or the tokens' numbers."""
+"""Number of dimensions of a batch of sequences, by whether the tensor is floating point: features or token ids."""
 
 
 def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:
-    """Make a way to call the model for each suspect that changes something about `call`."""
+    """Make a scenario for each suspect that changes `call`."""
     found: dict[str, Way] = {}
     for vary in _suspects(model, tensors(call)):
         for name, way in varied(base, vary, ScenarioKind.PROVOKED).items():
@@ -49,7 +49,7 @@ def _suspects(model: Any, given: list[Any]) -> Iterator[Vary | Choice]:
 
 
 def _sizes(given: list[Any]) -> Iterator[Vary]:
-    """Try a batch of one, an odd batch, and sequences of double length."""
+    """Make scenarios with batch size 1, an odd batch size, and sequences of double length."""
     batch = next((tensor.shape[0] for tensor in given if tensor.dim()), 0)
     if batch:
         odd = batch + 1 + batch % 2

@@ -1,4 +1,4 @@
-"""Make tensors from what the command line says of them."""
+"""Make tensors from their descriptions on the command line."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,8 +8,8 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.inputs import LiteralInput, TensorInput, parse_input
 
 _DYNAMIC_SIZES = (8, 12, 16, 20, 24, 28)
-"""Sizes for dimensions given by a letter: one each, so that no two are equal by chance; never 0 or 1, which torch
-takes as constants."""
+"""Sizes for dimensions named by a letter: distinct, so that no two are equal by chance; never 0 or 1, which torch
+specializes on."""
 _HIGHEST_INTEGER = 10
 """Random integers are small, so that they are valid as indices into most tables."""
 
@@ -51,7 +51,7 @@ def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
 
 
 def resized(call: Call, dimension: int, size: int) -> Call:
-    """Change a dimension of every tensor that shares the first tensor's size there; values are repeated or cut.
+    """Resize a dimension of every tensor that has the first tensor's size there; values are repeated or cut.
 
     Raises:
         TargetError: no tensor has such a dimension.
@@ -61,9 +61,9 @@ def resized(call: Call, dimension: int, size: int) -> Call:
         raise TargetError(f"--vary {dimension}=...: no input has a dimension {dimension}", "count dimensions from 0")
     old = having[0].shape[dimension]
     if old == 0 < size:
-        raise TargetError(f"--vary {dimension}=...: that dimension has size 0", "give inputs with at least one row")
+        raise TargetError(f"--vary {dimension}=...: that dimension has size 0", "use inputs with at least one row")
     chosen = {id(leaf) for leaf in having if leaf.shape[dimension] == old}
-    return mapped(call, lambda leaf: _taken(leaf, dimension, size) if id(leaf) in chosen else leaf)
+    return mapped(call, lambda leaf: _repeated_rows(leaf, dimension, size) if id(leaf) in chosen else leaf)
 
 
 def tensors(call: Call) -> list[Any]:
@@ -83,7 +83,7 @@ def mapped(call: Call, change: Callable[[Any], Any]) -> Call:
     return Call(args, kwargs)
 
 
-def _taken(tensor: Any, dimension: int, size: int) -> Any:
+def _repeated_rows(tensor: Any, dimension: int, size: int) -> Any:
     import torch
 
     rows = torch.arange(size, device=tensor.device) % max(tensor.shape[dimension], 1)
@@ -92,7 +92,7 @@ def _taken(tensor: Any, dimension: int, size: int) -> Any:
 
 
 def recast(tensor: Any, dtype: str) -> Any:
-    """Give a floating tensor another dtype; any other tensor stays what it is."""
+    """Cast a floating tensor to another dtype; return any other tensor unchanged."""
     import torch
 
     wanted = getattr(torch, dtype)
@@ -102,7 +102,7 @@ def recast(tensor: Any, dtype: str) -> Any:
 
 
 def restrided(tensor: Any, stride: str) -> Any:
-    """Lay a tensor's values out otherwise in memory, same sizes; what cannot have such strides stays what it is."""
+    """Change a tensor's strides but not its sizes; return a tensor that cannot have such strides unchanged."""
     import torch
 
     if tensor.layout is not torch.strided or not tensor.numel():
@@ -137,7 +137,7 @@ _LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 
 def requiring(tensor: Any, *, grad: bool) -> Any:
-    """Have a floating tensor require a gradient, or not; any other tensor stays what it is."""
+    """Set `requires_grad` of a floating tensor; return any other tensor unchanged."""
     if not tensor.is_floating_point() or tensor.requires_grad is grad:
         return tensor
     return tensor.detach().clone().requires_grad_(grad)

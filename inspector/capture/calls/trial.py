@@ -1,7 +1,7 @@
-"""Carry out a trial: settings, edited source lines, marked dimensions and modes, in the process that captures.
+"""Apply a trial in the capturing process: settings, edited source lines, marked dimensions and modes.
 
-Edits reach a module on its way in: Python's own loader asks `SourceLoader.get_code` for the code of a file, and the
-cached bytecode is passed over for an edited one. Files on disk stay as they are.
+Edits apply at import: Python's loader calls `SourceLoader.get_code` for the code of a file, and an edited file skips
+the cached bytecode. Files on disk do not change.
 """
 
 import importlib
@@ -21,15 +21,15 @@ from ctrace.inspector.model.trial import LineEdit, Marked, Trial
 
 
 class TrialError(TargetError):
-    """The trial cannot be carried out: the model is not what it was taken for."""
+    """The trial cannot be applied: the model is not the expected one."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(what, "this is only a trial; the report does without it")
+        super().__init__(what, "this is only a trial; the report omits it")
 
 
 @contextmanager
 def edited_sources(edits: tuple[LineEdit, ...]) -> Iterator[None]:
-    """Have edited files imported as they were edited, while the block runs."""
+    """Import files with their edits while the block runs."""
     files = {os.path.realpath(edit.file) for edit in edits}
     if not files:
         yield
@@ -48,10 +48,10 @@ def edited_sources(edits: tuple[LineEdit, ...]) -> Iterator[None]:
 
 
 def edited_text(path: Path, edits: tuple[LineEdit, ...]) -> str:
-    """Return the text of a file with its edits.
+    """Return the text of a file after its edits.
 
     Raises:
-        TrialError: a line is not what the edit is for.
+        TrialError: a line is not the one that the edit replaces.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
     for edit in edits:
@@ -96,10 +96,10 @@ def _function(name: str) -> Any:
 
 
 def prepare(model: Any, trial: Trial) -> None:
-    """Bring a model into the state that a trial is about.
+    """Put a model into the state that a trial asks for.
 
     Raises:
-        TrialError: neither the model nor a part of it has a method to call, or the method refuses.
+        TrialError: neither the model nor a submodule has a method to call, or the method raises.
     """
     if trial.evaluate and hasattr(model, "eval"):
         model.eval()
@@ -110,16 +110,12 @@ def prepare(model: Any, trial: Trial) -> None:
             raise TrialError(f"the model has no {name}")
         try:
             getattr(owner, name)(word)
-        except Exception as error:  # a library's own check: its class is not known here
+        except Exception as error:  # a library's own check; its class is unknown here
             raise TrialError(f"{name}({word!r}) raised {type(error).__name__}: {error}") from error
 
 
 def tried_ways(model: Any, scenarios: Mapping[str, Way], trial: Trial) -> dict[str, Way]:
-    """Return the ways to call a model, changed as the trial says.
-
-    Raises:
-        TrialError: an argument that is to be marked is not there.
-    """
+    """Return the scenarios with the trial's changes."""
     names = _parameters(model) if trial.marked else []
     return {name: _tried(way, trial, names) for name, way in scenarios.items()}
 
@@ -150,6 +146,6 @@ def _mark(call: Call, each: Marked, names: list[str]) -> None:
     if value is None and each.argument in names and names.index(each.argument) < len(call.args):
         value = call.args[names.index(each.argument)]
     if not isinstance(value, torch.Tensor) or not -value.dim() <= each.dim < value.dim():
-        return  # another scenario may call it with something else
+        return  # another scenario may pass something else
     if value.shape[each.dim] > 1:  # 0 and 1 cannot be marked
         torch._dynamo.mark_dynamic(value, each.dim)

@@ -1,4 +1,4 @@
-"""What `--vary` makes of the target's own inputs: one scenario for each value."""
+"""Apply `--vary` to the target's own inputs: one scenario for each value."""
 
 import functools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _GRAD_NAMES = {"off": "no_grad", "on": "enable_grad", "inference": "inference_mo
 
 
 def varied(base: Make, vary: Vary | Choice, kind: ScenarioKind = ScenarioKind.VARY) -> dict[str, Way]:
-    """Make a way to call the model for each value, named shortly: `dim0=8`, `dtype=float64`, `eval`, `no_grad`."""
+    """Make a scenario for each value, with a short name: `dim0=8`, `dtype=float64`, `eval`, `no_grad`."""
     if isinstance(vary, Vary):
         return {
             f"dim{vary.dimension}={size}": Way(functools.partial(_resized, base, vary.dimension, size), kind)
@@ -45,13 +45,13 @@ def _resized(make: Make, dimension: int, size: int) -> Call:
 
 
 def _changed(make: Make, change: Callable[[Any], Any], what: str) -> Call:
-    """Change the inputs that can be.
+    """Change every input that allows it.
 
     Raises:
-        TargetError: that leaves every input as it was.
+    TargetError: no input changes.
     """
     call = make()
     changed = mapped(call, change)
     if all(old is new for old, new in zip(tensors(call), tensors(changed), strict=True)):
-        raise TargetError(f"--vary {what}: no input changes by that", "leave it out, or name another value")
+        raise TargetError(f"--vary {what}: this changes no input", "drop it, or use another value")
     return changed

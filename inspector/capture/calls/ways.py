@@ -1,4 +1,4 @@
-"""Ways to call a model: what it is called with, and what is switched around the call."""
+"""Ways to call a model: its arguments, and the modes that are set around the call."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,25 +22,25 @@ class Way:
     """One way to call a model."""
 
     make: Callable[[], Call]
-    """Gives the arguments, anew for each call."""
+    """Makes the arguments, new ones for each call."""
     kind: ScenarioKind = ScenarioKind.GIVEN
     training: bool | None = None
-    """Whether the model is put in training mode, or in evaluation mode; None: it stays as it is."""
+    """Whether the model is put in training mode (True) or evaluation mode (False); None: unchanged."""
     grad: str | None = None
-    """`off`, `on` or `inference`; None: as it is."""
+    """`off`, `on` or `inference`; None: unchanged."""
 
     def backward(self) -> bool:
-        """Whether there can be a gradient to run backward with."""
+        """Whether the call can record gradients for a backward pass."""
         return self.grad in (None, "on")
 
 
 def plan(ways: Mapping[str, Way]) -> dict[str, Any]:
-    """Make the record of what is promised: the names of all scenarios, in order."""
+    """Return the payload of the `plan` record: the names of all scenarios, in order."""
     return {"scenarios": [{"name": name, "kind": way.kind} for name, way in ways.items()]}
 
 
 def gradients(way: Way) -> AbstractContextManager[Any]:
-    """Switch gradients for a call."""
+    """Set the gradient mode for a call."""
     import torch
 
     modes = {"off": torch.no_grad, "on": torch.enable_grad, "inference": torch.inference_mode}
@@ -49,10 +49,10 @@ def gradients(way: Way) -> AbstractContextManager[Any]:
 
 @contextmanager
 def training(model: Any, way: Way) -> Iterator[None]:
-    """Switch a model and its submodules to training or evaluation mode, and put each back at the end.
+    """Put a model and its submodules in training or evaluation mode, and restore each at the end.
 
     Raises:
-        TargetError: the model is no nn.Module, so it has no such modes.
+    TargetError: the model is not an nn.Module, so it has no modes.
     """
     import torch
 
@@ -60,7 +60,7 @@ def training(model: Any, way: Way) -> Iterator[None]:
         yield
         return
     if not isinstance(model, torch.nn.Module):
-        raise TargetError("--vary mode=...: the model is no nn.Module", "a function has no train and eval")
+        raise TargetError("--vary mode=...: the model is not an nn.Module", "a function has no train and eval modes")
     before = [(module, module.training) for module in model.modules()]
     model.train(way.training)
     try:

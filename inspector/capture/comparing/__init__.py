@@ -1,5 +1,5 @@
-"""Compiled results against eager: `judgement.py` has the rule, `verdicts.py` makes the calls that it needs.
+"""Compare compiled results with eager ones: `judgement.py` has the rule, `verdicts.py` makes the calls that it needs.
 
-`eager.py` calls copies without torch.compile, `float64.py` and `arithmetic.py` compute otherwise, `dangers.py` looks
-for what is to blame. Start in `judgement.py`.
+`eager.py` calls copies without torch.compile, `float64.py` and `arithmetic.py` change the arithmetic of a call,
+`dangers.py` searches for the cause of a difference. Start in `judgement.py`.
 """

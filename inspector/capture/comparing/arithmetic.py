@@ -1,7 +1,7 @@
-"""Other arithmetic for an eager call: watched, in float64, or rounded at random at every operation.
+"""Change the arithmetic of an eager call: watched, in float64, or rounded at random at every operation.
 
-Each is a dispatch mode, below autograd, so it sees the operations of the backward pass too, and those that autocast
-or a cast in the model's own code chose a dtype for.
+Each variant is a dispatch mode below autograd, so it also sees the operations of the backward pass, and the dtypes
+that autocast or the model's own casts choose.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,20 +22,20 @@ from ctrace.inspector.capture.comparing.precision import (
 
 
 class Watched:
-    """The model's own arithmetic; afterwards it is known what a call does."""
+    """The model's own arithmetic, with a record of what the call computes."""
 
     is_other = False
-    """Whether it computes otherwise than the model; what raises then says nothing of the model."""
+    """Whether the arithmetic is not the model's own; an exception is then not the model's fault."""
 
     def __init__(self) -> None:
         self.coarsest: Precision | None = None
-        """The bounds of the dtype that rounds most; None: nothing was computed in floating numbers."""
+        """The bounds of the dtype that rounds most; None: nothing was computed in floating point."""
         self.generators = False
-        """Whether an operation drew from a generator of the program's own."""
+        """Whether an operation drew from a generator that the program created."""
         self.read: list[bool | int] = []
-        """Booleans and integers that Python read from tensors: they choose its path."""
+        """Booleans and integers that Python read from tensors; they decide the path through the code."""
         self.refused = ""
-        """Why there can be no float64 reference."""
+        """Why a float64 reference is impossible."""
 
     def model(self, model: Any) -> Any:
         """Change a copy of the model."""
@@ -47,7 +47,7 @@ class Watched:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Compute like this in the block."""
+        """Use this arithmetic in the block."""
         with mode(self._run):
             yield
 
@@ -74,7 +74,7 @@ class Watched:
 
 
 class Noisy(Watched):
-    """The model's own arithmetic, each result rounded up or down at random, once more than it was."""
+    """The model's own arithmetic, with one more rounding of each result, up or down at random."""
 
     is_other = True
 
@@ -118,7 +118,7 @@ class Noisy(Watched):
         return result
 
     def _round(self, tensor: Any, terms: float = 1.0, factors: float = 0.0) -> None:
-        """Round in place; sums of many `terms` lose more, and so do products of `factors` that were rounded."""
+        """Round in place; sums of many `terms` and products of rounded `factors` lose more."""
         import torch
 
         precision = precision_of(tensor.dtype)
@@ -131,7 +131,7 @@ class Noisy(Watched):
         moved = values * (1 + by * noise[0])
         if factors and values.numel():
             moved += 2 * factors * values.square().mean().sqrt() * noise[1]
-        # Small integers are exact more often than not: flags, counts, masks.
+        # Small integers are usually exact: flags, counts, masks.
         exact = (values == values.round()) & (values.abs() <= 16)
         tensor.copy_(torch.where(exact | ~values.isfinite(), values, moved))
 
@@ -144,7 +144,7 @@ class Noisy(Watched):
 
 
 def mode(run: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return a dispatch mode that has `run` carry out each operation, of which it gets the arguments, too."""
+    """Return a dispatch mode that calls `run` with each operation and its arguments."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class _Mode(TorchDispatchMode):
@@ -161,14 +161,14 @@ def mode(run: Callable[[Any, Any, Any], Any]) -> Any:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether a tensor is just values in memory, and no subclass gives it another meaning."""
+    """Whether a tensor is plain values in memory, not a subclass with another meaning."""
     import torch
 
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and not tensor.is_meta
 
 
 def _is_writable(tensor: Any) -> bool:
-    """Whether each value has a place of its own, and may change outside of inference mode too."""
+    """Whether no two values share memory, and values may change outside of inference mode."""
     import torch
 
     expanded = any(not stride and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
@@ -181,7 +181,7 @@ def aliases(func: Any) -> bool:
 
 
 def operation(func: Any) -> str:
-    """Return an operation's name without namespace and overload, such as `mm`."""
+    """Return an operation's name without its namespace and overload, such as `mm`."""
     return str(getattr(func, "__name__", func)).partition(".")[0]
 
 
@@ -189,7 +189,7 @@ _PRODUCTS = ("mm", "conv", "linear", "attention", "lstm", "gru", "rnn", "addmv",
 
 
 def _factors(func: Any, result: Any) -> float:
-    """Return how much an operation on float32 may round its factors."""
+    """Return the relative error to which an operation on float32 may round its factors."""
     import torch
 
     if result.dtype is not torch.float32 or not any(part in operation(func) for part in _PRODUCTS):
@@ -205,11 +205,11 @@ _MOVES = frozenset((
     "empty_like", "new_zeros", "new_ones", "new_full", "new_empty", "tril", "triu", "scalar_tensor",
     "threshold_backward", "max_pool2d_with_indices", "nonzero", "masked_select", "lift_fresh", "fill",
 ))  # fmt: skip
-"""Operations whose results are values of their arguments, or exact."""
+"""Operations that only copy values of their arguments, or are exact."""
 
 
 def _computes(func: Any) -> bool:
-    """Whether an operation gives new values, which it had to round."""
+    """Whether an operation computes new values, which it rounds."""
     schema = getattr(func, "_schema", None)
     if schema is None or operation(func) in _MOVES:
         return False
@@ -217,7 +217,7 @@ def _computes(func: Any) -> bool:
 
 
 def _terms(func: Any, args: Any, result: Any) -> float:
-    """Estimate how many values the largest sum of an operation has, from the sizes of what goes in and comes out."""
+    """Estimate the number of terms in the largest sum of an operation from the sizes of its inputs and outputs."""
     import torch
     from torch.utils import _pytree
 

@@ -1,10 +1,10 @@
-"""Silent dangers: a compiled call that gives what the same call in eager does not, and which unguarded state is why.
+"""Find silent dangers: compiled calls whose results differ from eager, and the unguarded state that causes this.
 
-Each compiled call is held against an eager call of a copy, made right before from the same state. Where they differ,
-eager calls find out whether the model repeats itself at all, whether rounding explains the difference (`verdicts`), and
-which change of the world since an earlier call, undone, makes eager give what compiled code gave. Only what such an
-experiment proves is named. Graphs that were not built run eagerly, to the same bits: there a stale value may hide
-behind what rounding could do, so experiments come first.
+Each compiled call is compared with an eager call of a copy, made just before from the same state. If they differ,
+further eager calls answer three questions: is the model deterministic, does rounding explain the difference
+(`verdicts`), and does eager reproduce the compiled result when a change of state since an earlier call is undone?
+Only a cause that such an experiment proves is reported. Graphs that are not built run eagerly, bit for bit: there
+rounding could hide a stale value, so the experiments come first.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ _LONG = 80
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A call that is about to be made compiled: the world and the arguments, and what eager gives."""
+    """The state before a compiled call: the world, the arguments and the eager result."""
 
     scenario: str
     index: int
@@ -50,12 +50,12 @@ class Before:
 
     @property
     def counts(self) -> OpCounts | None:
-        """Ops of the eager call, if it was counted."""
+        """Ops of the eager call, if they were counted."""
         return None if self.eager is None else self.eager.counts
 
 
 class Dangers:
-    """Holds compiled calls against eager ones."""
+    """Compares compiled calls with eager ones."""
 
     def __init__(self, model: Any, eager: Eager, recorder: Recorder, *, built: bool) -> None:
         self._model = model
@@ -71,10 +71,10 @@ class Dangers:
     def before(
         self, scenario: str, index: int, call: Call, way: Way, counting: AbstractContextManager[OpCounts | None] | None
     ) -> Before:
-        """Look at the world, and call the model in eager.
+        """Take a checkpoint of the world, and call the model in eager.
 
         Raises:
-            TargetError: there is nothing to run backward.
+        TargetError: no output requires a gradient.
             EagerError: the first call of the scenario raised.
         """
         world = self._look()
@@ -87,7 +87,7 @@ class Dangers:
         except EagerError:
             if not index:
                 raise
-            run, given = None, call  # the compiled call will show what is wrong
+            run, given = None, call  # the compiled call shows what is wrong
         return Before(scenario, index, given, way, world, RandomStates(), run)
 
     def _look(self) -> World:
@@ -96,7 +96,7 @@ class Dangers:
         return World()
 
     def after(self, before: Before, compiled: Results) -> None:
-        """Hold the compiled call against the eager one; record a danger where they differ."""
+        """Compare the compiled call with the eager one; record a danger if they differ."""
         if before.eager is None:
             self._skip(before, "the model cannot be called in eager")
         elif before.eager.random and self._built:
@@ -115,12 +115,12 @@ class Dangers:
         self._reasons.setdefault(before.scenario, why)
 
     def _agreed(self, before: Before, verdict: Verdict) -> None:
-        """Keep the verdict of the call of a scenario that took most to decide."""
+        """Keep the verdict of the scenario's call that was hardest to decide."""
         known = self._verdicts.get(before.scenario, AGREED)
         self._verdicts[before.scenario] = max(known, verdict, key=_weight)
 
     def compared(self, scenario: str) -> dict[str, Any]:
-        """Say how many calls of a scenario were compared, by which rule, and why others were not."""
+        """Return how many calls of a scenario were compared, by which rule, and why others were not."""
         verdict = self._verdicts.get(scenario)
         return {
             "compared": self._compared[scenario],
@@ -138,7 +138,7 @@ def _weight(verdict: Verdict) -> tuple[bool, int, float]:
 
 
 class _Search:
-    """Looks for what makes one compiled call differ."""
+    """Searches for the cause of one compiled call's difference."""
 
     def __init__(self, dangers: Dangers, before: Before, eager: EagerRun, compiled: Results) -> None:
         self._dangers = dangers
@@ -148,7 +148,7 @@ class _Search:
         self._verdict = AGREED
 
     def report(self) -> None:
-        """Record what is to blame, or that nothing was found; the world is then as the call left it."""
+        """Record the cause, or that none was found; leave the world as the call left it."""
         after = look(self._dangers._model)
         random = RandomStates()
         try:
@@ -166,7 +166,7 @@ class _Search:
             self._judge(watched)
 
     def _judge(self, watched: Watched) -> None:
-        """Decide whether anything is wrong, and if so, find what is to blame."""
+        """Decide whether the result is wrong, and if so, find the cause."""
         if self._expected.random or watched.generators:
             self._not_compared("the call draws random numbers, and compiled code may draw others")
             return
@@ -188,7 +188,7 @@ class _Search:
         self._dangers._skip(self._before, why)
 
     def _blamed(self, experiment: Experiment) -> bool:
-        """Record each change that experiments prove to be the reason."""
+        """Record each change that experiments prove to be a cause."""
         found = culprits(self._before.world, self._dangers._worlds[:-1], experiment)
         for change in found:
             self._record(change)
@@ -219,7 +219,7 @@ class _Search:
             return None
 
     def _run_or_raise(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
-        """Call the model in eager in the world of the call, but for some changes undone."""
+        """Call the model in eager in the world of the call, with some changes undone."""
         before = self._before
         before.random.restore()
         try:
@@ -259,7 +259,7 @@ class _Search:
 
 
 def _repeats(one: Results, other: Results) -> bool:
-    """Whether two eager calls gave the same, but for the order in which a GPU adds."""
+    """Whether two eager calls agree, apart from the order in which a GPU adds."""
     apart = disagreeing(one, other)
     return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
 

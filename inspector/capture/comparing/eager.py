@@ -1,4 +1,4 @@
-"""Run a copy of the model without torch.compile, and leave no trace of that."""
+"""Run a copy of the model without torch.compile and without side effects."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
 
 _TIMES = 3
-"""A tensor, its gradient, and what is computed from it."""
+"""How often a tensor's memory is needed: for itself, its gradient, and what is computed from it."""
 _NOT_COMPARED = "coverage was not measured, and results were not compared with eager"
 Around = Callable[[], AbstractContextManager[Any]]
 
@@ -32,7 +32,7 @@ class EagerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EagerRun:
-    """What an eager call gave, whether it drew random numbers, and the seconds that it took."""
+    """The results of an eager call, whether it drew random numbers, and the seconds that it took."""
 
     results: Results
     counts: OpCounts | None
@@ -41,7 +41,7 @@ class EagerRun:
 
 
 class Eager:
-    """Calls copies of a model, each made of the model as it is then; each call is made in a context of `around`."""
+    """Calls copies of a model's current state, each call inside the context `around`."""
 
     def __init__(self, model: Any, recorder: Recorder, *, train: bool, around: Around = nullcontext) -> None:
         self._model = model
@@ -59,17 +59,17 @@ class Eager:
         counting: AbstractContextManager[OpCounts | None] | None = None,
         arithmetic: Watched | None = None,
     ) -> EagerRun | None:
-        """Call a copy with copies of the arguments, and put the world back.
+        """Call a copy with copies of the arguments, and restore the world.
 
-        Return None where the model cannot be copied, or where only a copy or the stand-in for a GPU raises.
+        Return None if the model cannot be copied, or if only the copy or the stand-in for a GPU raises.
 
         Args:
             counting: counts the ops of the call.
-            arithmetic: what to compute with; None: what the model computes with.
+            arithmetic: the arithmetic to compute with; None: the model's own.
 
-        Raises:
-            TargetError: there is nothing to run backward.
-            EagerError: the model raised, or cannot be computed with that arithmetic.
+            Raises:
+                TargetError: no output requires a gradient.
+                EagerError: the model raises, or cannot be computed with that arithmetic.
         """
         model = self._copy()
         if model is None:
@@ -90,7 +90,7 @@ class Eager:
                 failed = error
             if arithmetic is not None and arithmetic.is_other:
                 raise EagerError from failed
-            # Not where it is caught: what the model itself raises would then have this as its context.
+            # Not inside the except block: the exception that the model raises would get this one as its context.
             self._blame(failed, way)
             return None
         finally:
@@ -98,10 +98,10 @@ class Eager:
             self._put_back(world)
 
     def _blame(self, error: Exception, way: Way) -> None:
-        """Find out whether the model itself raises, or only the way in which it is called here, and note the latter.
+        """Find out whether the original model raises, too; if only the copy or the stand-in raises, record a problem.
 
         Raises:
-            EagerError: the model raises with arguments of its own, too.
+            EagerError: the original model raises, too.
         """
         why = kind_and_message(error).splitlines()[0]
         if self._around is not nullcontext:
@@ -116,7 +116,7 @@ class Eager:
         self._recorder.problem(f"{_NOT_COMPARED}: a copy of the model raises, and the model itself does not ({why})")
 
     def has_room(self, call: Call) -> bool:
-        """Whether copies of the model and its arguments in float64 fit into memory."""
+        """Whether float64 copies of the model and its arguments fit into memory."""
         import torch
 
         given = [*self._model.parameters(), *self._model.buffers()] if isinstance(self._model, torch.nn.Module) else []
@@ -138,7 +138,7 @@ class Eager:
         return copy
 
     def _missing(self) -> str:
-        """Say what is not known without a copy; of calls before, it may be known."""
+        """Return what is unknown without a copy; earlier calls may have measured it."""
         if self._has_copied:
             return "coverage of later calls was not measured, and their results were not compared with eager"
         return "coverage was not measured, and results were not compared with eager"
@@ -146,4 +146,4 @@ class Eager:
     def _put_back(self, world: World) -> None:
         with self._recorder.watching("what an eager call changed"):
             if not world.restore():
-                self._recorder.problem("an eager call changed a tensor that is too large to be put back")
+                self._recorder.problem("an eager call changed a tensor that is too large to restore")

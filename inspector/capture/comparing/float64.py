@@ -1,4 +1,4 @@
-"""An eager call in float64: what compiled results and eager ones are held against."""
+"""Call a model in eager in float64: the reference for compiled and eager results."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +10,11 @@ from ctrace.inspector.capture.comparing.precision import precision_of
 
 
 class NoReferenceError(Exception):
-    """A call cannot be made in float64; the message says why."""
+    """The call is impossible in float64; the message says why."""
 
 
 class Float64(Watched):
-    """Every floating number in float64, whatever dtype the model, a cast or autocast asks for."""
+    """Every floating-point number in float64, whatever dtype the model, a cast or autocast asks for."""
 
     is_other = True
 
@@ -50,7 +50,7 @@ class Float64(Watched):
 
         if not isinstance(func, torch._ops.OpOverload):
             return func(*args, **kwargs)
-        if func._can_decompose():  # in inference mode composite operations come here whole
+        if func._can_decompose():  # in inference mode, composite operations arrive undecomposed
             with mode(self._run):
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -81,7 +81,7 @@ def _wide_values(value: Any) -> Any:
 
 
 def _narrowing(func: Any, args: Any, kwargs: Any) -> Callable[[Any], Any] | None:
-    """Return how to fit arguments to a tensor that is written to and is no float64 one; None: there is none."""
+    """Return how to cast arguments for an output tensor that is not float64; None: there is no such tensor."""
     import torch
 
     written = [
@@ -101,7 +101,7 @@ def _narrowing(func: Any, args: Any, kwargs: Any) -> Callable[[Any], Any] | None
 
 
 def _named(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
-    """Pair the arguments of a call with those of the operation's schema."""
+    """Pair the arguments of a call with the arguments of the operation's schema."""
     arguments = func._schema.arguments
     yield from zip(arguments, args, strict=False)
     yield from ((argument, kwargs[argument.name]) for argument in arguments if argument.name in kwargs)
@@ -122,10 +122,10 @@ def _arguments(func: Any, args: Any, kwargs: Any, change: Callable[[Any], Any]) 
 
 
 def _refuse(func: Any, args: Any, kwargs: Any) -> None:
-    """Refuse what means something else in float64.
+    """Refuse an operation that has another meaning in float64.
 
     Raises:
-        NoReferenceError: the operation quantizes, or reads the bits of a floating number.
+        NoReferenceError: the operation quantizes, or reads the bits of a floating-point number.
     """
     import torch
     from torch.utils import _pytree
@@ -135,7 +135,7 @@ def _refuse(func: Any, args: Any, kwargs: Any) -> None:
         if isinstance(dtype, torch.dtype) and _is_quantized(dtype):
             raise NoReferenceError(f"the call quantizes ({operation(func)} of {str(dtype).removeprefix('torch.')})")
     if str(func) == "aten.view.dtype" and args[0].is_floating_point():
-        raise NoReferenceError("the call reads the bits of floating numbers")
+        raise NoReferenceError("the call reads the bits of floating-point numbers")
 
 
 def _is_quantized(dtype: Any) -> bool:

@@ -1,8 +1,8 @@
-"""The rule for a value of a compiled call that is not eager's: is it wrong, or only rounded otherwise?
+"""The rule for a compiled value that differs from eager: is it wrong, or only rounded differently?
 
-Three calls give a value: eager, compiled, and the reference, which is eager in float64. Their distances from the
-reference are the errors of eager and of compiled code. **Compiled code is wrong where its error is larger than
-eager's error can explain**, by any of these measures over a tensor:
+Three calls compute a value: eager, compiled, and the reference, which is eager in float64. The errors of eager and of
+compiled code are their distances from the reference. **Compiled code is wrong if its error is larger than eager's
+error can explain**, by any of these measures over a tensor:
 
 - the root mean square of the errors may be 3 times eager's (5 times below 1000 values, where chance rules),
 - the largest error may be 5 times eager's, so that one wrong value of a million is found,
@@ -10,19 +10,18 @@ eager's error can explain**, by any of these measures over a tensor:
 - the mean error, and the mean part by which values are too large, may be 5 times eager's: roundings cancel in them, so
   a wrong scale or a lost constant is found where each single error could be one of rounding,
 
-each with a rounding of the dtype on top (16 in float32), or half of that where errors are averaged. Eager's error is
-the largest of several eager calls: the plain one and, where that does not explain the difference, calls whose every
-operation is rounded at random (`Noisy`). One call may hit the exact result by luck; nothing that rounding alone can do
-to eager is held against compiled code. Of a gradient, 1e-5 of the largest gradient may be lost, too; and one that is
-itself no larger than a rounding of the largest, in the coarsest dtype of the call, cannot be judged by an error as
-small.
+each plus one rounding of the dtype (16 in float32), or half of that for averaged errors. Eager's error is the largest
+of several eager calls: the plain one and, if that does not explain the difference, calls that round every operation
+at random (`Noisy`). One call may hit the exact result by luck, and compiled code may do whatever rounding alone can
+do to eager. A gradient may also lose 1e-5 of the largest gradient. A gradient no larger than one rounding of the
+largest, in the coarsest dtype of the call, cannot be judged: its error is as small as that rounding.
 
-Integers, booleans and whatever else is not rounded must equal eager's, except where the reference or a randomly
-rounded eager call differs from eager there, too: such a value hangs on a near tie, and cannot be judged. Where there
-are many near ties, some of them no call has met; so few more may differ as can be expected then. The same holds
-for NaN and infinities, which must lie where eager has them; compiled code may be finite where eager is not and the
-reference is, or overflow where the reference does. A value that cannot be judged is `not compared`, and so is a tensor
-of which rounding alone changes more than a third: any result would pass.
+Integers, booleans and other values that are not rounded must equal eager's. If the reference or a randomly rounded
+eager call differs from eager there, too, the value depends on a near tie and cannot be judged. Among many near ties,
+some appear in none of these calls, so as many more values may differ as that predicts. The same rule applies to NaN
+and infinities, which must be where eager has them; compiled code may be finite where the reference is finite and
+eager is not, or overflow where the reference does. A value that cannot be judged is `not compared`. So is a tensor if
+rounding alone changes more than a third of it: any result would pass.
 """
 
 import math
@@ -36,15 +35,15 @@ from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
-"""How many of the smallest values of a dtype may be lost."""
+"""How many times the smallest value of a dtype may be lost."""
 _FEW = 1000
 _ENOUGH = 4
-"""How many calls tell how often rounding changes a value."""
+"""How many calls show how often rounding changes a value."""
 _HOPELESS = 1 / 3
 
 
 class Judgement(Enum):
-    """What became of one value."""
+    """The outcome for one value."""
 
     FINE = "fine"
     WRONG = "wrong"
@@ -53,7 +52,7 @@ class Judgement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judgement, and the errors by the measure that compiled code does worst in; None: it is not about numbers."""
+    """A judgement with the errors by compiled code's worst measure; None: the values are not numbers."""
 
     judgement: Judgement
     eager_error: float | None = None
@@ -63,7 +62,7 @@ class Judged:
 
     @property
     def ratio(self) -> float:
-        """How many times eager's error the error of compiled code is."""
+        """Compiled code's error as a multiple of eager's."""
         if self.eager_error is None or self.compiled_error is None:
             return 0.0
         return self.compiled_error / self.eager_error if self.eager_error else math.inf
@@ -79,12 +78,12 @@ NO_NUMBERS = "the reference overflows where eager does not"
 def judged(
     eager: Any, compiled: Any, reference: Any, noisy: Sequence[Any], scale: float = 0.0, coarsest: Precision = FLOAT32
 ) -> Judged:
-    """Judge a value, as this module says.
+    """Judge a value by this module's rule.
 
     Args:
-        noisy: what eager calls gave that were rounded at random.
+        noisy: the results of eager calls that were rounded at random.
         scale: root mean square of the largest gradient, for a gradient.
-        coarsest: bounds of the dtype of the call that rounds most.
+        coarsest: bounds of the call's dtype that rounds most.
     """
     import torch
 
@@ -111,7 +110,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
-    """Judge what is not rounded: where eager may give something else, nothing can be said."""
+    """Judge a value that is not rounded; undecided where eager may give another value."""
     import torch
 
     if isinstance(eager, torch.Tensor) and isinstance(compiled, torch.Tensor):
@@ -127,11 +126,10 @@ def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
 
 
 def _ties_unseen(once: int, calls: int) -> float:
-    """Bound how many values hang on a near tie though no call has changed them.
+    """Bound the number of values that depend on a near tie though no call has changed them.
 
-    Of the values that a further call would change, those that no call has changed yet are about as many as those that
-    exactly one call has, divided by the calls (Good and Turing's estimate; one more, as there may be none by luck);
-    twice that, and three deviations.
+    The estimate is Good and Turing's: the values that exactly one call has changed, divided by the number of calls. Add
+    one to that count, because it may be zero by luck; the bound is twice the estimate plus three deviations.
     """
     expected = (once + 1) / calls if calls >= _ENOUGH else 0.0
     return 2 * expected + 3 * math.sqrt(expected)
@@ -142,7 +140,7 @@ def _shape(value: Any) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """Return what rounding does not change: the sizes of tensors and containers, and any plain value itself."""
+    """Return what rounding does not change: the sizes of tensors and containers, and plain values."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -154,7 +152,7 @@ def _form(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """The values of one tensor by each call, all in float64."""
+    """The values of one tensor in each call, all in float64."""
 
     eager: Any
     compiled: Any
@@ -162,10 +160,10 @@ class _Numbers:
     samples: list[Any]
     precision: Precision
     overflows: float
-    """From where on values may be rounded to infinity."""
+    """The magnitude above which values may be rounded to infinity."""
     scale: float
     tiny: float
-    """What is lost of the largest gradient by rounding."""
+    """How much of the largest gradient rounding loses."""
 
     def judged(self) -> Judged:
         strange = self._strange()
@@ -224,7 +222,7 @@ class _Numbers:
             return _Measure(max(map(of, errors)), of(off), times, more)
 
         def drift(weights: Any, more: float) -> _Measure:
-            # Errors that cancel by luck still could have added up to this.
+            # Errors that cancel by luck could still have added up to this.
             eager = max(
                 abs(float((each * weights).mean())) + rms(each * weights) / off.numel() ** 0.5 for each in errors
             )
@@ -245,7 +243,7 @@ def _median(values: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """One measure of both errors, and how large compiled code's may be: so many times eager's, and `more`."""
+    """One measure of both errors, and its limit for compiled code: a multiple of eager's error, plus `more`."""
 
     eager: float
     compiled: float
@@ -254,7 +252,7 @@ class _Measure:
 
     @property
     def times(self) -> float:
-        """The error of compiled code as a part of what is allowed."""
+        """The error of compiled code as a fraction of the limit."""
         allowed = self.allowed_times * self.eager + self.more
         return self.compiled / allowed if allowed else math.inf if self.compiled else 0.0
 

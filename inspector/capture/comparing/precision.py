@@ -1,4 +1,4 @@
-"""How exactly each dtype computes, and how far two calls in it may differ before that says anything."""
+"""The precision of each dtype, and how far two calls in it may differ without meaning anything."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,18 +10,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Error bounds of a floating dtype, each a part of the values that it is held against."""
+    """Error bounds of a floating dtype, each relative to the values that it applies to."""
 
     roundoff: float
     """Largest relative error of rounding one value."""
     largest: float
-    """Two results agree where no value differs by more than this part of the largest value,"""
+    """Two results agree if no value differs by more than this fraction of the largest value,"""
     rms: float
-    """and the root mean square of the differences is no more than this part of that of the values."""
+    """and the root mean square of the differences is at most this fraction of that of the values."""
     emitted: float
-    """What `largest` is without a reference, for graphs that ran eagerly;"""
+    """`largest` without a reference, for graphs that ran eagerly;"""
     built: float
-    """and for kernels that were built, which round otherwise."""
+    """and for kernels that were built, which round differently."""
     smallest: float
     """Values below this are rounded absolutely, or flushed to zero."""
 
@@ -32,7 +32,7 @@ FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (
     Precision(2**-24, 1e-5, 1e-6, 1e-5, 1e-4, 2**-126),
     Precision(2**-53, 1e-9, 1e-10, 1e-9, 1e-7, 2**-1022),
 )
-"""torch.testing.assert_close has 1e-3, 1.6e-2, 1.3e-6 and 1e-7 of each value; an inner sum may lose more."""
+"""torch.testing.assert_close allows 1e-3, 1.6e-2, 1.3e-6 and 1e-7 of each value; an inner sum may lose more."""
 TF32 = 2**-11
 """Relative error of rounding a float32 factor to TF32."""
 
@@ -48,7 +48,7 @@ _KNOWN = {
 
 
 def precision_of(dtype: Any) -> Precision | None:
-    """Return the bounds of a torch dtype; None: it holds integers or booleans, or is quantized."""
+    """Return the bounds of a torch dtype; None for integers, booleans and quantized dtypes."""
     return _KNOWN.get(str(dtype).removeprefix("torch."))
 
 
@@ -58,7 +58,7 @@ def coarser(one: Precision, other: Precision) -> Precision:
 
 
 def matmul_roundoff(device: str) -> float:
-    """Return how much float32 factors of a matmul or convolution may be rounded on a device; 0: not at all."""
+    """Return the relative error to which a device may round float32 factors of a matmul or convolution; 0: none."""
     asked = set(_settings(device))
     if device == "cuda":
         return TF32 if asked & {"medium", "high", "tf32", "True"} else 0.0
@@ -68,7 +68,7 @@ def matmul_roundoff(device: str) -> float:
 
 
 def _settings(device: str) -> Iterator[str]:
-    """Read every switch there is; torch refuses to read an old one where a new one was set, and the other way round."""
+    """Read every switch; torch refuses to read an old one after a new one was set, and vice versa."""
     import torch
 
     reads: list[Callable[[], Any]] = [torch.get_float32_matmul_precision]

@@ -1,4 +1,4 @@
-"""Results of a call in eager held directly against those of the same call compiled, value by value."""
+"""Compare the results of an eager call directly with those of the same call compiled, value by value."""
 
 import math
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coa
 
 _DEEP = 4
 _SMALL = 1e-3
-"""Without a reference, smaller values are measured as if they were this large."""
+"""Without a reference, smaller values count as this large."""
 _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
-"""Fields of `Results` in the order in which they are compared, each as it is called."""
+"""Fields of `Results` in the order of comparison, each with its name in sentences."""
 
 Path = tuple[Any, ...]
 
 
 def taken(results: Results) -> Results:
-    """Copy results, so that nothing that happens later changes them."""
+    """Copy results, so that later calls cannot change them."""
     import torch
     from torch.utils import _pytree
 
@@ -30,7 +30,7 @@ def taken(results: Results) -> Results:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value at one place of both results, or two containers there that are not alike."""
+    """A value at the same place of both results, or two containers there that differ in kind or size."""
 
     name: str
     path: Path
@@ -39,12 +39,12 @@ class Leaf:
 
     @property
     def group(self) -> str:
-        """The field of `Results` that it belongs to."""
+        """The field of `Results` that the place belongs to."""
         return str(self.path[0])
 
 
 def leaves(eager: Results, compiled: Results) -> Iterator[Leaf]:
-    """List what both results hold, place by place."""
+    """List the values of both results, place by place."""
     for group, name in _GROUPS.items():
         deep = _DEEP if group == "outputs" else 1
         yield from _walk(Leaf(name, (group,), getattr(eager, group), getattr(compiled, group)), deep)
@@ -78,7 +78,7 @@ def _has_attributes(value: Any) -> bool:
 
 
 def dense(value: Any) -> Any:
-    """Return the values of a sparse, nested or quantized tensor as a plain one; any other value is itself."""
+    """Return a sparse, nested or quantized tensor as a plain one; any other value unchanged."""
     import torch
 
     if not isinstance(value, torch.Tensor) or value.is_meta:
@@ -98,7 +98,7 @@ ABSENT = _Absent()
 
 
 def found(results: Results, path: Path) -> Any:
-    """Return what is at one place of results; ABSENT: there is no such place."""
+    """Return the value at one place of results; ABSENT: there is no such place."""
     value: Any = getattr(results, path[0])
     for key in path[1:]:
         inside = value if isinstance(value, list | tuple | dict) else getattr(value, "__dict__", {})
@@ -110,12 +110,12 @@ def found(results: Results, path: Path) -> Any:
 
 
 def disagreeing(eager: Results, compiled: Results) -> list[Leaf]:
-    """List the places where results differ by more than the dtype there lets any two calls differ."""
+    """List the places where results differ by more than two calls in that dtype may."""
     return [leaf for leaf in leaves(eager, compiled) if not agree(leaf.eager, leaf.compiled)]
 
 
 def agree(one: Any, other: Any) -> bool:
-    """Whether two values are the same within what their dtype lets any two calls differ."""
+    """Whether two values differ by no more than two calls in their dtype may."""
     import torch
 
     if type(one) is not type(other) or isinstance(one, list | tuple | dict):
@@ -166,7 +166,7 @@ def rms(values: Any) -> float:
 
 
 def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: float = 0.0) -> bool:
-    """Whether a difference is one that calls in a dtype may have: the rule where there is no reference."""
+    """Whether two calls in a dtype may differ this much: the rule when there is no reference."""
     import torch
 
     one, other = leaf.eager, leaf.compiled
@@ -183,7 +183,7 @@ def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: fl
 
 
 def told(leaf: Leaf) -> str:
-    """Say in a few words how a place differs."""
+    """Describe briefly how a place differs."""
     import torch
 
     one, other, what = leaf.eager, leaf.compiled, leaf.name
@@ -194,14 +194,14 @@ def told(leaf: Leaf) -> str:
     if type(one) is not type(other):
         return f"{what} is a {type(one).__name__} in eager, a {type(other).__name__} compiled"
     if isinstance(one, dict):
-        return f"{what} has other keys in eager than compiled"
+        return f"{what} has different keys in eager and compiled"
     if isinstance(one, list | tuple):
         return f"{what} has {len(one)} items in eager, {len(other)} compiled"
     return f"{what} is {one!r:.40} in eager, {other!r:.40} compiled"
 
 
 def _differing(one: Any, other: Any) -> int:
-    """Count the values that differ by more than rounding each would explain."""
+    """Count the values that differ by more than rounding explains."""
     import torch
 
     precision = precision_of(one.dtype)
@@ -213,7 +213,7 @@ def _differing(one: Any, other: Any) -> int:
 
 
 def difference(eager: Results, compiled: Results) -> str | None:
-    """Say in a few words how results differ directly; None: they do not."""
+    """Describe briefly how results differ; None: they do not."""
     return next((told(leaf) for leaf in disagreeing(eager, compiled)), None)
 
 

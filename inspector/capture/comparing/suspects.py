@@ -1,4 +1,4 @@
-"""Find out by experiment which changes of the world explain that compiled code gives what eager does not."""
+"""Find by experiment which changes of the world explain why compiled results differ from eager."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -6,7 +6,7 @@ from itertools import groupby
 from ctrace.inspector.capture.state.world import Change, Facts, World
 
 Experiment = Callable[[list[Change]], bool]
-"""Puts old values back, calls the model in eager, and says whether it then gives what the compiled call gave."""
+"""Restores old values, calls the model in eager, and returns whether the result equals the compiled call's."""
 
 _MOST_TRIALS = 60
 
@@ -16,9 +16,9 @@ class _TrialsUsedUp(Exception):  # noqa: N818 - not an error but the end of a se
 
 
 def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[Change]:
-    """Give a smallest set of changes that explains the difference; empty: none was found.
+    """Return a smallest set of changes that explains the difference; empty: none was found.
 
-    The newest of the earlier worlds comes first: an entry of the cache may have been compiled in any of them.
+    Try the newest of the earlier worlds first: a cache entry may have been compiled in any of them.
     """
     trials = _counted(experiment)
     tried: set[tuple[tuple[str, str], ...]] = set()
@@ -48,9 +48,9 @@ def _counted(experiment: Experiment) -> Experiment:
 
 
 def _groups(changes: list[Change]) -> Iterator[list[Change]]:
-    """Give all changes, then those of one kind, then each alone.
+    """Return all changes, then those of each kind, then each alone.
 
-    A change that a guard protects, put back, may spoil what the others explain.
+    Undoing a change that a guard protects may hide what the others explain.
     """
     if not changes:
         return
@@ -62,7 +62,7 @@ def _groups(changes: list[Change]) -> Iterator[list[Change]]:
 
 
 def _smallest(changes: list[Change], trial: Experiment) -> list[Change]:
-    """Leave out what the explanation does not need: halves first, then quarters, down to single changes."""
+    """Drop the changes that the explanation does not need: halves first, then quarters, down to single changes."""
     size = len(changes) // 2
     try:
         while size:

@@ -1,7 +1,7 @@
-"""Decide whether a compiled call's results are wrong: directly, against float64, or by tolerances.
+"""Decide whether a compiled call's results are wrong: by equality with eager, by the float64 rule, or by tolerances.
 
-`judgement` has the rule for one value. This module makes the further eager calls that the rule needs, only when
-results are not eager's, and applies the direct rule where there can be no call in float64.
+`judgement` has the float64 rule for one value. This module makes the extra eager calls that the rule needs, only if
+results differ from eager's, and applies tolerances if a call in float64 is impossible.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ from ctrace.inspector.model.comparison import Rule
 
 _NOISY_CALLS = 8
 _SECONDS = 120.0
-"""What all further eager calls of a capture may take, as far as the time of a plain one tells."""
+"""Limit for all extra eager calls of a capture, estimated from the time of a plain one."""
 _SLOWER = 8
-"""How many times longer than a plain call one in other arithmetic takes, about."""
+"""About how many times longer than a plain call a call in other arithmetic takes."""
 
 Run = Callable[[Watched], EagerRun | None]
 """Calls the model in eager, in the world of the compiled call, with other arithmetic."""
@@ -39,12 +39,12 @@ Run = Callable[[Watched], EagerRun | None]
 
 @dataclass
 class Budget:
-    """Seconds left for further eager calls."""
+    """Seconds left for extra eager calls."""
 
     seconds: float = _SECONDS
 
     def allows(self, call: float) -> bool:
-        """Take the seconds that a call is expected to need; False: so many are not left."""
+        """Reserve the seconds that a call is expected to take; False: not enough are left."""
         expected = call * _SLOWER
         allowed = expected <= self.seconds
         self.seconds -= expected if allowed else 0
@@ -61,9 +61,9 @@ class Verdict:
     compiled_error: float | None = None
     difference: str = ""
     why: str = ""
-    """Why nothing can be said, where it is undecided."""
+    """Why it is undecided."""
     no_reference: str = ""
-    """Why there is no float64 reference, where one was needed."""
+    """Why there is no float64 reference, if one was needed."""
 
 
 AGREED = Verdict(Judgement.FINE, Rule.DIRECT)
@@ -85,7 +85,7 @@ class Court:
         self.refused = ""
 
     def verdict(self, compiled: Results, noisy_calls: int = _NOISY_CALLS) -> Verdict:
-        """Judge what a compiled call gave; make at most so many eager calls that are rounded at random."""
+        """Judge a compiled call's results; make at most `noisy_calls` randomly rounded eager calls."""
         apart = disagreeing(self._eager.results, compiled)
         if not apart:
             return AGREED
@@ -119,7 +119,7 @@ class Court:
         return max((rms(wide(each)) for each in self._group(leaf, results)), default=0.0)
 
     def _group(self, leaf: Leaf, results: Results) -> list[Any]:
-        """List the gradients, for a gradient: one that is zero but for rounding is measured by the others."""
+        """List all gradients if the leaf is one: they give the scale of a gradient that is zero but for rounding."""
         if leaf.group != "gradients":
             return []
         return [each for each in results.gradients if each is not None and each.numel()]
@@ -135,7 +135,7 @@ class Court:
             self.refused = arithmetic.refused or f"the call fails in float64 ({_first_line(error.__cause__ or error)})"
             return None
         if run is None or arithmetic.read != self._watched.read:
-            self.refused = "Python reads other values in float64, so the call takes another path"
+            self.refused = "Python reads different values in float64, so the call takes another path"
             return None
         return run.results
 
@@ -147,11 +147,12 @@ class Court:
         if not self._room:
             return "there is no memory for a copy of the model in float64"
         if not self._budget.allows(self._eager.seconds):
-            return f"the call takes {self._eager.seconds:.3g} s in eager, too long for further ones"
+            return f"the call takes {self._eager.seconds:.3g} s in eager, too long for extra calls"
         return ""
 
     def _add_noisy(self, seed: int) -> bool:
-        """Call eager once more, rounded at random; False: there is no time, or it fails like that."""
+        """Make another randomly rounded eager call; False: there is no time, or the call fails."""
+
         if not self._budget.allows(self._eager.seconds):
             return False
         try:

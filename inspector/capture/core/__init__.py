@@ -1,4 +1,4 @@
-"""What every hook of the capture needs: the recorder, patching and undoing it, waiting for an import, stacks, cores.
+"""What every hook of the capture needs: the recorder, patches, import hooks, stacks, cores.
 
-Imports nothing else of the capture. Start in `recorder.py`.
+Import nothing else of the capture here. Start in `recorder.py`.
 """

@@ -1,4 +1,4 @@
-"""Stacks of the running program, as we record them: without frames of torch's, of ours and of Python's import."""
+"""Record stacks of the running program without the frames of torch, ctrace and Python's import system."""
 
 import os
 import sys
@@ -12,20 +12,20 @@ OURS = f"{CAPTURE}/"
 
 
 def folder_of_torch() -> str:
-    """Give the folder of the torch that is imported, with a slash at the end."""
+    """Return the folder of the imported torch, with a trailing slash."""
     import torch
 
     return f"{Path(torch.__file__ or '').parent}/"
 
 
 def folder_of_triton() -> str:
-    """Give the folder of the triton that is imported, with a slash at the end; of none, a folder that no file is in."""
+    """Return the folder of the imported triton, with a trailing slash; without triton, one that contains no file."""
     triton = sys.modules.get("triton")
     return f"{Path(triton.__file__).parent}/" if triton is not None and triton.__file__ else "\0"
 
 
 def callers(frame: FrameType | None, torch_folder: str) -> list[dict[str, Any]]:
-    """Describe the frames from `frame` up, outermost first."""
+    """Describe `frame` and its callers, outermost first."""
     stack = []
     while frame is not None:
         if not frame.f_code.co_filename.startswith((torch_folder, OURS, "<frozen ")):
@@ -44,7 +44,7 @@ _RUNNERS = ("<frozen runpy>", "<frozen importlib._bootstrap>", "<frozen importli
 
 
 def without_our_frames(tb: TracebackType | None) -> TracebackType | None:
-    """Drop our frames, and from the top those of Python that ran or imported the user's file."""
+    """Drop ctrace's frames, and the outermost ones in which Python runs or imports the user's file."""
     while tb is not None and _is_ours(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
     below = tb

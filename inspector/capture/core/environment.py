@@ -1,4 +1,4 @@
-"""Versions, device and folders of the process that captures."""
+"""Record the versions, device and folders of the capturing process."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from ctrace.inspector.own import CAPTURE, INSPECTOR
 
 
 def environment(owned: Iterable[str]) -> Source:
-    """Make the source that records the environment, with `owned` paths as the user's."""
+    """Make the source that records the environment; `owned` are paths that count as the user's."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -31,7 +31,7 @@ def environment(owned: Iterable[str]) -> Source:
 
 @contextmanager
 def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator[None]:
-    """Record where ctrace and Python are at the start, torch when it is imported, the device at the end."""
+    """Record the folders of ctrace and Python at the start, torch's when it is imported, and the device at the end."""
     recorder.record(
         "start",
         {
@@ -65,11 +65,11 @@ def _triton_version() -> str | None:
 
 
 def library_prefixes() -> dict[str, str]:
-    """Folders of the standard library and of installed packages, as Python spells them and as they really are."""
+    """Return the folders of the standard library and installed packages, both as Python spells them and resolved."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {*site.getsitepackages(), site.getusersitepackages()}
-    # ctrace calls the model too; in a checkout it is not an installed package.
+    # ctrace calls the model, too; in a checkout it is not an installed package.
     folders.add(str(INSPECTOR))
     return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}
 

@@ -1,4 +1,4 @@
-"""Work in a fork of this process: it sees all that was captured, writes to the same log, and ends without a trace."""
+"""Work in a fork of this process: it sees everything captured so far and writes to the same log."""
 
 import ctypes
 import gc
@@ -11,12 +11,12 @@ from contextlib import suppress
 
 
 def fork(work: Callable[[], None]) -> int:
-    """Do `work`, which must not raise, in a fork, and give its process id.
+    """Run `work`, which must not raise, in a fork, and return its process id.
 
-    No handlers, no buffers and no exit functions of the program run there.
+    The fork runs no signal handlers or exit functions of the program, and flushes none of its buffers.
 
     Raises:
-        OSError: the system starts no more processes.
+        OSError: the system cannot start another process.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns where other threads exist
@@ -40,7 +40,7 @@ def _work(work: Callable[[], None]) -> None:
 
 
 def ended(pid: int, *, block: bool = False) -> int | None:
-    """Give a fork's exit status, below 0 for a signal; None: it runs yet. 0 where the program itself waited for it."""
+    """Return a fork's exit status, negative for a signal; None: still running; 0: the program has waited for it."""
     try:
         found, status = os.waitpid(pid, 0 if block else os.WNOHANG)
     except ChildProcessError:
@@ -49,14 +49,14 @@ def ended(pid: int, *, block: bool = False) -> int | None:
 
 
 def end(pid: int) -> None:
-    """Kill a fork whose work nobody wants any more, and wait for it."""
+    """Kill a fork whose result is no longer needed, and wait for it."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     ended(pid, block=True)
 
 
 def _die_with_parent() -> None:
-    """Have Linux end this process when its parent is gone; elsewhere it ends when its work is done."""
+    """Make Linux kill this process when its parent dies; elsewhere it ends when its work is done."""
     if sys.platform == "linux":
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG, linux/prctl.h
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

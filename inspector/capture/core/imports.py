@@ -1,4 +1,4 @@
-"""Act on a module when the user's program imports it, and not before."""
+"""Run an action on a module when the user's program imports it, not before."""
 
 import importlib.abc
 import importlib.machinery
@@ -11,7 +11,7 @@ Action = Callable[[ModuleType], None]
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Finds a watched module as everyone else would, and has its loader call us when it is done."""
+    """Finds a watched module with the other finders, and wraps its loader to run the actions after the import."""
 
     def __init__(self) -> None:
         self.actions: dict[str, list[Action]] = {}
@@ -45,7 +45,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 @contextmanager
 def watch_imports() -> Iterator[Callable[[str, Action], None]]:
-    """Give a function `when(name, action)`: call `action(module)` once `name` is imported, or now if it is already."""
+    """Yield a function `when(name, action)` that calls `action(module)` after `name` is imported, or now if it is."""
     watcher = _Watcher()
 
     def when(name: str, action: Action) -> None:

@@ -1,8 +1,9 @@
-"""Handlers that keep hearing a logger when the program switches logging off.
+"""Keep a handler attached to a logger when the program switches logging off.
 
-Programs do, mostly without meaning torch: `logging.config.dictConfig` disables every logger that it does not name,
-`logging.disable` silences all of them, `torch._logging.set_logs` and test runners clear handlers. What we record would
-be gone, and torch asks `trace_log.handlers` before it writes anything (torch/_logging/_internal.py:1494, 2.13).
+Programs do that, mostly without having torch in mind: `logging.config.dictConfig` disables every logger that it does
+not name, `logging.disable` silences all loggers, `torch._logging.set_logs` and test runners clear handlers. ctrace
+would lose its records, because torch writes nothing without `trace_log.handlers` (torch/_logging/_internal.py:1494,
+2.13).
 """
 
 import logging
@@ -14,11 +15,11 @@ _KEPT = "_ctrace_kept"
 
 
 class _KeptLogger(logging.Logger):
-    """A logger that cannot be switched off for our handlers; those of others hear what they would have heard."""
+    """A logger that cannot be switched off for ctrace's handlers; other handlers behave as usual."""
 
     @property
     def handlers(self) -> list[logging.Handler]:
-        """The handlers, those that are kept always among them."""
+        """The handlers, always including the kept ones."""
         held: list[logging.Handler] = self.__dict__["handlers"]
         held += [each for each in self.__dict__[_KEPT] if each not in held]
         return held
@@ -29,7 +30,7 @@ class _KeptLogger(logging.Logger):
 
     @property
     def isEnabledFor(self) -> Callable[[int], bool]:  # noqa: N802 - logging's name
-        """Whether anybody hears a record of a level; a property, because torch sets an attribute of this name."""
+        """Whether any handler receives a record of a level; a property: torch sets an attribute of this name."""
         return lambda _level: True
 
     @isEnabledFor.setter
@@ -37,7 +38,7 @@ class _KeptLogger(logging.Logger):
         self.__dict__["isEnabledFor"] = value
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Have our handlers hear a record, and the others if the logger is switched on."""
+        """Pass a record to ctrace's handlers, and to the others if the logger is enabled."""
         kept = tuple(self.__dict__[_KEPT])
         for each in kept:
             each.handle(record)
@@ -52,7 +53,7 @@ class _KeptLogger(logging.Logger):
 
 @contextmanager
 def kept(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
-    """Add a handler that hears everything the logger is asked to write, whatever the program does to logging."""
+    """Add a handler that receives every record of the logger, whatever the program does to logging."""
     about: dict[str, Any] = logger.__dict__
     before = type(logger)
     about.setdefault(_KEPT, []).append(handler)

@@ -1,4 +1,4 @@
-"""Which part of which graph Inductor is at work on."""
+"""Identify the part of the graph that Inductor is compiling."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,23 +8,23 @@ from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a graph, to be named again when it runs, long after it was compiled."""
+    """Identifies a part of a graph, so that records made when it runs can refer to its compilation."""
 
     context: dict[str, Any]
     stage: str
 
     @classmethod
     def under_way(cls) -> "Part":
-        """Name the one that is being compiled."""
+        """Return the part that is being compiled."""
         return cls(compile_context(), current_stage())
 
     def record(self, recorder: Recorder, name: str, payload: dict[str, Any]) -> None:
-        """Write a record about it."""
+        """Write a record about the part."""
         recorder.record(name, {"stage": self.stage, **payload}, at=self.context)
 
 
 def current_stage() -> str:
-    """Say whether Inductor is at work on a forward, a backward or an inference graph."""
+    """Return whether Inductor is compiling a forward, a backward or an inference graph."""
     from torch._inductor.virtualized import V
 
     if getattr(V.graph, "is_backward", False):

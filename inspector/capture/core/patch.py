@@ -1,4 +1,4 @@
-"""Replace an attribute for a while."""
+"""Patch an attribute for a while."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ _MISSING = object()
 
 @contextmanager
 def patched(owner: Any, name: str, value: Any) -> Iterator[Any]:
-    """Set `owner.name` to `value`, give the old value, and put it back at the end.
+    """Set `owner.name` to `value`, yield the old value, and restore it at the end.
 
     Raises:
         AttributeError: there is no such attribute, so torch has moved it.
     """
     old = getattr(owner, name)
-    # A class may inherit the attribute (then ours is deleted again) or hold it as a descriptor, such as a staticmethod.
+    # A class may inherit the attribute (then the patch is deleted again) or store a descriptor, such as a staticmethod.
     own = vars(owner).get(name, _MISSING)
     setattr(owner, name, value)
     try:

@@ -1,4 +1,4 @@
-"""What every hook of a capture writes through."""
+"""Write the records of every hook of a capture."""
 
 import sys
 import traceback
@@ -13,18 +13,18 @@ from ctrace.inspector.capture.core.trace_log import TraceLog
 
 @dataclass
 class Recorder:
-    """Writes our own records into the log, and keeps a hook's failure away from the user's program."""
+    """Writes ctrace's records into the log, and keeps a hook's failure from reaching the user's program."""
 
     log: TraceLog
     _failed: set[str] = field(default_factory=set)
 
     def keeps(self, name: str) -> bool:
-        """Return whether `record(name, ...)` writes anything now; a hook saves its work where it does not."""
+        """Whether `record(name, ...)` writes anything now; a hook can skip its work otherwise."""
         return self.log.keeps(f"ctrace_{name}")
 
     @contextmanager
     def keeping(self, kinds: Collection[str]) -> Iterator[None]:
-        """Write records of these kinds only, torch's and our own, of what this thread does in the block."""
+        """Restrict this thread's records in the block, torch's and ctrace's, to these kinds."""
         before = self.log.kept
         self.log.kept = kinds
         try:
@@ -33,18 +33,18 @@ class Recorder:
             self.log.kept = before
 
     def record(self, name: str, payload: Any, at: dict[str, Any] | None = None) -> None:
-        """Write artifact `ctrace_<name>`, placed in the compilation `at`, or in that under way, if there is one."""
+        """Write artifact `ctrace_<name>` for the compilation `at`, by default the current one, if any."""
         self.log.artifact(name, payload, compile_context() if at is None else at)
 
     def problem(self, what: str) -> None:
-        """Say that something could not be measured, once for each wording."""
+        """Record that something could not be measured, once for each wording."""
         if what not in self._failed:
             self._failed.add(what)
             self.record("problem", {"what": what})
 
     @contextmanager
     def watching(self, what: str) -> Iterator[None]:
-        """Turn an exception of a hook into a `problem`; the program goes on as if the hook were not there."""
+        """Turn an exception of a hook into a `problem`; the program continues as if the hook did not exist."""
         try:
             yield
         except Exception as error:
@@ -53,7 +53,7 @@ class Recorder:
 
 
 def compile_context() -> dict[str, Any]:
-    """Name the compilation under way, as log entries do; empty: there is none."""
+    """Return the current compilation as log entries name it; empty: there is none."""
     guards = sys.modules.get("torch._guards")
     if guards is None:
         return {}

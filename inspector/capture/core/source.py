@@ -1,7 +1,7 @@
-"""What a source of a capture is.
+"""The interface of a source, a hook of a capture.
 
-A source is a context manager that gets the `Recorder` and `when(module, action)`, which runs `action` once the
-program has imported `module`. Whatever it patches it puts back when it is left.
+A source is a context manager that takes the `Recorder` and a function `when(module, action)`, which runs `action`
+once the program has imported `module`. On exit, it restores whatever it patched.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from ctrace.inspector.capture.core.recorder import Recorder
 
 
 class When(Protocol):
-    """Calls `action` with the module once it is imported, or at once if it is already."""
+    """Calls `action` with the module after its import, or immediately if it is already imported."""
 
     def __call__(self, name: str, action: Callable[[ModuleType], None], /) -> None:
-        """Wait for `name`."""
+        """Run `action` once `name` is imported."""
 
 
 class Source(Protocol):
     """A hook on one stage of torch.compile."""
 
     def __call__(self, recorder: Recorder, when: When, /) -> AbstractContextManager[None]:
-        """Install the hook while in the context."""
+        """Install the hook while the context is active."""
         ...

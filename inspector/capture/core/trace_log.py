@@ -1,4 +1,4 @@
-"""The trace log that a capture writes: torch's structured-trace format, with our own artifacts in between."""
+"""Write the trace log of a capture: torch's structured-trace format, interleaved with ctrace's artifacts."""
 
 import errno
 import os
@@ -12,22 +12,22 @@ from typing import Any
 from ctrace.inspector.log.line import artifact, record_line
 from ctrace.inspector.runs.spill import framed
 
-# Functions by their own names: a program may replace those of the modules.
+# Import functions by name: a program may replace the modules' attributes.
 
 _APPENDING = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
 class _Now(local):
-    """What a thread writes."""
+    """The kinds of records that a thread writes."""
 
     kept: Collection[str] | None = None
 
 
 class TraceLog:
-    """An append-only log; a record is on its way to the disk when `write` returns, so a crash loses nothing.
+    """An append-only log; the kernel has a record when `write` returns, so a crash loses nothing.
 
-    Records of forked children land in the same file: each is one `write` to a descriptor opened for appending. What
-    the disk does not take goes through the pipe `spare`; without one the log ends there, and no user's program with it.
+    Forked children write to the same file: each record is one `write` to a descriptor opened for appending. Records
+    that the disk does not accept go through the pipe `spare`; without one, the log ends there and the program goes on.
     """
 
     def __init__(self, path: Path | None, spare: int | None = None) -> None:
@@ -42,7 +42,7 @@ class TraceLog:
 
     @property
     def kept(self) -> Collection[str] | None:
-        """Return the kinds of records that this thread writes; None: all."""
+        """The kinds of records that this thread writes; None: all."""
         return self._now.kept
 
     @kept.setter
@@ -50,7 +50,7 @@ class TraceLog:
         self._now.kept = kinds
 
     def keeps(self, kind: str) -> bool:
-        """Return whether this thread writes records of a kind."""
+        """Whether this thread writes records of a kind."""
         return self._now.kept is None or kind in self._now.kept
 
     def close(self) -> None:
@@ -60,15 +60,15 @@ class TraceLog:
             sink.close()
 
     def artifact(self, name: str, payload: Any, context: dict[str, Any] | None = None) -> None:
-        """Write one of our own records: artifact `ctrace_<name>` with a JSON payload.
+        """Write one of ctrace's records: artifact `ctrace_<name>` with a JSON payload.
 
-        `context` holds `frame_id`, `frame_compile_id` and `attempt` for what belongs to a compilation.
+        `context` has `frame_id`, `frame_compile_id` and `attempt` if the record belongs to a compilation.
         """
         record, text = artifact(name, payload, context)
         self.write(record, text, "ctrace", 0)
 
     def write(self, record: dict[str, Any], payload: str | None, source: str, line: int) -> None:
-        """Append one record; `source` and `line` say which code wrote it."""
+        """Append one record; `source` and `line` identify the code that writes it."""
         if not self._sinks or not self.keeps(_kind(record)):
             return
         self._append(record_line(record, payload, source, line))
@@ -79,29 +79,29 @@ class TraceLog:
             try:
                 rest = rest[sinks[0].write(rest) :]
             except OSError:
-                # The disk is full, or the program closed what it had not opened. Go on with the next sink for good:
-                # a log with a gap would read as complete.
+                # The disk is full, or the program closed the descriptor. Use only the next sink from now on:
+                # a log with a gap would look complete.
                 self._sinks = [sink for sink in self._sinks if sink is not sinks[0]]
 
 
 class _Descriptor:
-    """A descriptor that is still what was opened: one that the program closed may be a file of its own by now."""
+    """A descriptor that checks its identity: the program may have closed the number and reused it for another file."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._identity = _identity(number)
 
     def is_same(self, other: int) -> bool:
-        """Whether another descriptor is of the same file."""
+        """Whether another descriptor refers to the same file."""
         return _identity(other) == self._identity
 
     @property
     def is_ours(self) -> bool:
-        """Whether nobody closed it."""
+        """Whether the descriptor still refers to the opened file."""
         return self.is_same(self.number)
 
     def close(self) -> None:
-        """Close it, unless that was done already."""
+        """Close the descriptor unless it is already closed."""
         if self.is_ours:
             close(self.number)
 
@@ -114,17 +114,17 @@ class _File:
         self._open = _Descriptor(_opened(path, os.O_CREAT if create else 0))
 
     def write(self, data: memoryview) -> int:
-        """Append what the disk takes; return how much that is.
+        """Append as much as the disk accepts; return how much that is.
 
         Raises:
-            OSError: it takes nothing.
+            OSError: the disk accepts nothing.
         """
         if not self._open.is_ours:
             self._reopen()
         return write(self._open.number, data)
 
     def _reopen(self) -> None:
-        """Open the same file again, as daemons close whatever is open."""
+        """Reopen the same file, because daemons close every descriptor."""
         number = _opened(self._path)
         if not self._open.is_same(number):
             close(number)
@@ -137,17 +137,17 @@ class _File:
 
 
 class _Pipe:
-    """The pipe to the command that follows this log."""
+    """The pipe to the ctrace command that reads this log."""
 
     def __init__(self, number: int) -> None:
-        os.set_inheritable(number, False)  # not for what the program starts
+        os.set_inheritable(number, False)  # keep it out of the program's children
         self._open = _Descriptor(number)
 
     def write(self, data: memoryview) -> int:
         """Write all of it.
 
         Raises:
-            OSError: nobody reads any more, or the program closed the pipe.
+            OSError: the reader is gone, or the program closed the pipe.
         """
         if not self._open.is_ours:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -161,7 +161,7 @@ class _Pipe:
 
 
 def _opened(path: Path, flags: int = 0) -> int:
-    """Open a log for appending, clear of stdin, stdout and stderr: a program may have those closed, or reopen them."""
+    """Open a log for appending with a descriptor above 2: a program may run with closed stdio, or reopen it."""
     number = open_file(path, _APPENDING | flags, 0o644)
     if number > 2 or os.name != "posix":
         return number
@@ -174,7 +174,7 @@ def _opened(path: Path, flags: int = 0) -> int:
 
 
 def _identity(number: int) -> tuple[int, int] | None:
-    """Tell a file by its device and number; None: the descriptor is closed."""
+    """Return a file's device and inode; None: the descriptor is closed."""
     try:
         found = fstat(number)
     except OSError:
@@ -183,6 +183,6 @@ def _identity(number: int) -> tuple[int, int] | None:
 
 
 def _kind(record: dict[str, Any]) -> str:
-    """Name what a record is: the artifact, or else its first key, which torch writes first (_logging/_internal.py)."""
+    """Return the kind of a record: the artifact's name, else the first key, as torch does (_logging/_internal.py)."""
     artifact = record.get("artifact")
     return str(artifact["name"] if isinstance(artifact, dict) and "name" in artifact else next(iter(record), ""))

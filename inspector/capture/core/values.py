@@ -1,4 +1,4 @@
-"""Values of a call in words: numbers and the like as Python writes them, of any other object what kind it is."""
+"""Format the values of a call: plain values as Python writes them, other objects by their class."""
 
 from enum import Enum
 from pathlib import Path
@@ -11,9 +11,9 @@ _CONTAINERS = (tuple, list, set, frozenset)
 
 
 def shown(code: str, value: Any, *, like: Any = None) -> str:
-    """Write the value that a guard `code` is about; `like` is what it is compared with, where it is.
+    """Format the value that the guard `code` checks; `like` is the value that it is compared with, if any.
 
-    Of a container that should be empty it gives the length. What has a class of its own is not asked how to write it.
+    A container that should be empty is shown by its length. The `repr` of a user-defined class is never called.
     """
     if code.startswith("___check_type_id"):
         return class_name(type(value))
@@ -31,7 +31,7 @@ def shown(code: str, value: Any, *, like: Any = None) -> str:
 
 
 def named(value: Any) -> str:
-    """Name an object that stands for itself: a function by its place, a class by its name, else by its class."""
+    """Name an object: a function by its place, a class by its name, any other object by its class."""
     code = getattr(value, "__code__", None) if isinstance(value, FunctionType) else value
     if isinstance(code, CodeType):
         return f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
@@ -45,19 +45,19 @@ def named(value: Any) -> str:
 
 
 def class_name(kind: type) -> str:
-    """Name a class with its module."""
+    """Return the name of a class with its module."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is of classes that are known all the way down, so that writing it runs no code of the user's."""
+    """Whether a value consists of known classes all the way down, so that its `repr` runs no user code."""
     if type(value) in _CONTAINERS:
         return len(value) <= _SHORT and all(map(_is_plain, value))
     return type(value) in (*_LITERALS, range, slice) or _is_torchs(value)
 
 
 def _is_torchs(value: Any) -> bool:
-    """Whether it is a dtype, device or layout, or a size."""
+    """Whether a value is a torch dtype, device, layout or size."""
     import torch
 
     return isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format | torch.Size)

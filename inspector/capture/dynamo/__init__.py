@@ -1,4 +1,4 @@
-"""Hooks on Dynamo: frames that it enters, bytecode, graphs handed to a backend, sizes, ops counted in eager.
+"""Hooks on Dynamo: frames that it enters, bytecode, graphs and their backends, sizes, ops counted in eager.
 
 Start in `frames.py`.
 """

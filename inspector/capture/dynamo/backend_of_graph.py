@@ -1,7 +1,7 @@
-"""Which backend each graph went to.
+"""Record which backend compiled each graph.
 
-Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph
-itself, but not the name of its backend.
+Source: `OutputGraph.call_user_compiler` (2.13, _dynamo/output_graph.py:3046); the structured trace has the graph, but
+not the name of its backend.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _CALLS = ("call_function", "call_method", "call_module")
 
 
 def graphs(ops: OpCounter | None) -> Source:
-    """Make the source that records backend and op count of each graph that Dynamo hands over, and lets `ops` count."""
+    """Make the source that records each graph's backend and op count, and wraps the graph for `ops`."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -48,14 +48,14 @@ def graphs(ops: OpCounter | None) -> Source:
 def _backend_name(compiler_fn: Any) -> str:
     while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
         compiler_fn = compiler_fn._torchdynamo_orig_backend
-    # torch.compile wraps a backend that is a function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
+    # torch.compile wraps a backend function (2.13, torch/__init__.py: `_TorchCompileWrapper`).
     ours = getattr(getattr(compiler_fn, "compiler_fn", compiler_fn), RECORDED_AS, None)
     name = ours or getattr(compiler_fn, "compiler_name", None) or getattr(compiler_fn, "__name__", None)
     return str(name or type(compiler_fn).__name__)
 
 
 def _wrapped_name(output_graph: Any) -> str | None:
-    """Name what Dynamo's own wrapper calls: one of torch's containers or layers by its class, or one of its functions.
+    """Return the name of what Dynamo's wrapper calls: the class of a torch container or layer, or a torch function.
 
     Source: `wrap_inline` (2.13, _dynamo/external_utils.py:62), whose only local is `fn`.
     """

@@ -1,6 +1,6 @@
-"""Every code object that Dynamo compiled: what it is called, who called it, and its code before and after.
+"""Record every code object that Dynamo compiles: its name, its callers, and its bytecode before and after.
 
-Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the one registered hook that
+Source: `torch._dynamo.convert_frame.register_bytecode_hook` (2.13, convert_frame.py:873), the only public hook that
 sees every frame; torch's structured trace has the bytecode of resume functions only.
 """
 
@@ -18,12 +18,12 @@ from ctrace.inspector.capture.core.source import When
 
 @contextmanager
 def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record name, place, callers and bytecode of each compiled function."""
+    """Record the name, place, callers and bytecode of each compiled function."""
     handles: list[Any] = []
 
     def hook(code: CodeType, new_code: CodeType) -> None:
         with recorder.watching("bytecode"):
-            # Torch's own stack (dynamo_start) lacks the innermost callers: it leaves out more frames than it should.
+            # Torch's own stack (dynamo_start) lacks the innermost callers: it drops too many frames.
             above = callers(sys._getframe(1), folder_of_torch())
             recorder.record("bytecode", {**_describe(code, new_code), "callers": above})
 

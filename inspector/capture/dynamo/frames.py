@@ -1,8 +1,8 @@
-"""Functions that Dynamo was asked about and left as they are, each with the rule that decided.
+"""Record the functions that Dynamo skips, each with the rule that decides.
 
 Most of them leave no entry in torch's structured trace. Every such decision ends in a `ConvertFrameReturn` without
-code, made in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). We watch where it is made, and not the call around it:
-Dynamo counts the frames above itself, so nothing of ours may stand between it and the user's code.
+code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on its creation, not on the call around
+it: Dynamo counts the frames above itself, so ctrace must not add a frame between it and the user's code.
 """
 
 import sys
@@ -21,7 +21,7 @@ _GENERATOR = 0x20  # inspect.CO_GENERATOR
 
 @contextmanager
 def frames(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each code object that Dynamo leaves alone, and why."""
+    """Record each code object that Dynamo skips, and why."""
     with ExitStack() as patches:
 
         def install(_dynamo: ModuleType) -> None:
@@ -31,15 +31,15 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
             torch_folder = folder_of_torch()
 
             class Left(ConvertFrameReturn):
-                """A decision not to compile; one with code is made elsewhere, by `wrap_guarded_code`."""
+                """A decision not to compile; `wrap_guarded_code` creates those with code."""
 
                 def __init__(self, *args: Any, **kwargs: Any) -> None:
                     super().__init__(*args, **kwargs)
-                    with recorder.watching("a frame that Dynamo left alone"):
+                    with recorder.watching("a skipped frame"):
                         if described := _describe(sys._getframe(1), self, torch_folder):
                             recorder.record("frame", described)
 
-            with recorder.watching("frames that Dynamo leaves alone"):
+            with recorder.watching("frames that Dynamo skips"):
                 patches.enter_context(patched(convert_frame, "ConvertFrameReturn", Left))
 
         when("torch._dynamo", install)
@@ -47,7 +47,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str, Any] | None:
-    """Give the code and the rule; None for torch's own code, and inside of Dynamo's helpers, which decide nothing."""
+    """Return the code and the rule; None for torch's own code and for Dynamo's helpers, which decide nothing."""
     top = _with_frame(decider)
     if top is None:
         return None
@@ -67,7 +67,7 @@ def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str,
 
 
 def _with_frame(decider: FrameType) -> FrameType | None:
-    """Go up to the function of `convert_frame.py` that knows the user's frame; it calls it `frame`."""
+    """Go up to the function of `convert_frame.py` that has the user's frame in its local `frame`."""
     above: FrameType | None = decider
     while above is not None:
         if above.f_code.co_filename == decider.f_code.co_filename and hasattr(above.f_locals.get("frame"), "f_code"):
@@ -77,7 +77,7 @@ def _with_frame(decider: FrameType) -> FrameType | None:
 
 
 def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> str:
-    """Name the rule, from where in `convert_frame.py` the decision was made and what was known there."""
+    """Return the rule, from the place of the decision in `convert_frame.py` and its local variables."""
     from torch._dynamo.convert_frame import has_tensor_in_frame
 
     known = decider.f_locals
@@ -93,12 +93,12 @@ def _rule(decider: FrameType, top: FrameType, code: CodeType, decision: Any) -> 
 
 
 def _is_assert(known: dict[str, Any]) -> bool:
-    """Whether a decision was made in `ConvertFrameAssert`, that is before anything was traced."""
+    """Whether a decision was made in `ConvertFrameAssert`, so before any tracing."""
     return type(known.get("self")).__name__ == "ConvertFrameAssert"
 
 
 def _rule_before(known: dict[str, Any]) -> str:
-    """The rules of `CatchErrorsWrapper`, in its own order (2.13, convert_frame.py:2554)."""
+    """Return the rule of `CatchErrorsWrapper`, checked in its order (2.13, convert_frame.py:2554)."""
     from torch._dynamo import config
 
     if known["has_started_execution"]:

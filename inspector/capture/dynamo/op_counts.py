@@ -1,8 +1,8 @@
-"""Which aten ops a call dispatches, by the function that asks for them, and which of them no graph holds.
+"""Count the aten ops that a call dispatches, by calling function, and those that are in no graph.
 
-Counted on both sides the same way, by a dispatch mode: in eager all ops, in a compiled call those outside of graphs.
-The difference is what graphs hold. Ops inside of graphs are not counted: a graph may spell one eager op as several.
-A mode that ignores what is compiled neither keeps Dynamo from compiling nor adds a guard
+A dispatch mode counts both sides: in eager all ops, in a compiled call the ops outside of graphs. The difference is
+the ops that graphs captured. Ops inside graphs are not counted, because a graph may split one eager op into several.
+A mode that ignores compile internals neither keeps Dynamo from compiling nor adds a guard
 (`TorchDispatchMode.ignore_compile_internals`, torch/utils/_python_dispatch.py, 2.11 and 2.13).
 """
 
@@ -23,32 +23,32 @@ _Site = tuple[tuple[CodeType, int], ...]
 
 @dataclass
 class OpCounts:
-    """Ops of one call by where they come from: frames of code that is not torch's, outermost first, with lines."""
+    """Ops of one call by origin: the stack frames outside torch, outermost first, with lines."""
 
     sites: Counter[_Site] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
-        """The number of all ops."""
+        """The total number of ops."""
         return self.sites.total()
 
 
 class OpCounter:
-    """Counts dispatched aten ops: everywhere in a block, or only outside of graphs."""
+    """Counts dispatched aten ops: everywhere in a block, or only outside graphs."""
 
     def __init__(self) -> None:
         self._mode: Any = None
 
     @contextmanager
     def everywhere(self) -> Iterator[OpCounts]:
-        """Count every op of the block."""
+        """Count every op in the block."""
         counts = OpCounts()
         with _dispatch_mode(counts):
             yield counts
 
     @contextmanager
     def outside_graphs(self) -> Iterator[OpCounts]:
-        """Count the ops of the block that no wrapped graph runs."""
+        """Count the ops in the block that no wrapped graph runs."""
         counts = OpCounts()
         self._mode = _dispatch_mode(counts)
         try:
@@ -58,7 +58,7 @@ class OpCounter:
             self._mode = None
 
     def wrap(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Make the function that runs a graph keep its ops out of the count."""
+        """Wrap the function that runs a graph, so that its ops are not counted."""
 
         def run(*args: Any) -> Any:
             if self._mode is None:
@@ -71,9 +71,9 @@ class OpCounter:
 
 @contextmanager
 def _without(mode: Any) -> Iterator[None]:
-    """Take the mode away, so that the graph runs as it would without us.
+    """Remove the mode, so that the graph runs as it would without ctrace.
 
-    Under a mode of the user's, or on a torch that has no such functions any more, only look away.
+    Under a user's mode, or if torch no longer has these functions, keep the mode but stop counting.
     """
     from torch.utils import _python_dispatch as modes
 
@@ -96,7 +96,7 @@ def _dispatch_mode(counts: OpCounts) -> Any:
     torch_folder = folder_of_torch()
 
     class _Count(TorchDispatchMode):
-        supports_higher_order_operators = True  # a user's Triton kernel or a torch.cond in a graph is one of these
+        supports_higher_order_operators = True  # such as a user's Triton kernel or a torch.cond in a graph
 
         def __init__(self) -> None:
             super().__init__()
@@ -117,7 +117,7 @@ def _dispatch_mode(counts: OpCounts) -> Any:
 
 
 def _site(frame: FrameType | None, torch_folder: str) -> _Site:
-    """Give the frames that led to an op, without torch's, up to the one of ours that called the model."""
+    """Return the frames that led to an op, without torch's, up to ctrace's frame that called the model."""
     site = []
     while frame is not None:
         file = frame.f_code.co_filename
@@ -130,7 +130,7 @@ def _site(frame: FrameType | None, torch_folder: str) -> _Site:
 
 
 def countable(code: CodeType) -> CodeType:
-    """Give code that can be counted by: Dynamo puts any object among the constants of what it writes, also a dict."""
+    """Return a hashable version of the code: Dynamo stores any object among its constants, even a dict."""
     try:
         hash(code)
     except TypeError:
@@ -139,14 +139,14 @@ def countable(code: CodeType) -> CodeType:
 
 
 def _is_tritons(site: _Site) -> bool:
-    """Whether triton itself asked for an op: its autotuner clears caches and restores buffers between measurements."""
+    """Whether triton dispatched an op: its autotuner clears caches and restores buffers between measurements."""
     return bool(site) and site[-1][0].co_filename.startswith(folder_of_triton())
 
 
 def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:
-    """Make the record of a scenario's ops: all of them by innermost function, those left in eager by stack.
+    """Return the payload for a scenario's ops: all of them by innermost function, those left in eager by stack.
 
-    Ops that no frame of the user's led to, such as those of a layer of torch's called directly, have no function.
+    Ops without a user frame, such as those of a torch layer called directly, have no function.
     """
     functions: Counter[CodeType] = Counter()
     for site, ops in eager.sites.items():

@@ -1,8 +1,8 @@
-"""What became of every dimension of the tensors that a compilation reads from outside, and of its Python numbers.
+"""Record every dimension of a compilation's input tensors, and its Python numbers: static, specialized or dynamic.
 
 Source: `OutputGraph.tracked_fakes` (2.13, _dynamo/output_graph.py:723) and its `ShapeEnv`. Both are complete when
-`OutputGraph.cleanup` is called at the end of tracing (symbolic_convert.py:2015, a `finally`): the backend has then seen
-the graph, and guards, whose making may raise a ConstraintViolationError, are not made yet.
+Dynamo calls `OutputGraph.cleanup` at the end of tracing (symbolic_convert.py:2015, a `finally`): the backend has seen
+the graph, and Dynamo has not yet built the guards, which may raise a ConstraintViolationError.
 """
 
 import sys
@@ -22,14 +22,14 @@ _MARKS = {
     "_dynamo_unbacked_indices": "unbacked",
     "_dynamo_strict_unbacked_indices": "unbacked",
 }
-"""Attributes that torch._dynamo.decorators puts on tensors: the dimensions that each mark is for."""
+"""Attributes that torch._dynamo.decorators sets on tensors: the dimensions of each mark."""
 _FROM_FLOAT = "___as_tensor("
-"""A Python float goes into the graph as a tensor; the number itself is listed too."""
+"""A Python float enters the graph as a tensor; torch lists the number, too."""
 
 
 @contextmanager
 def shapes(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record the shapes of each compilation, also of one that fails."""
+    """Record the shapes of each compilation, including one that fails."""
     with ExitStack() as patches:
 
         def install(_dynamo: ModuleType) -> None:
@@ -37,7 +37,7 @@ def shapes(recorder: Recorder, when: When) -> Iterator[None]:
             from torch._dynamo.output_graph import OutputGraph
 
             def cleanup(self: Any) -> None:
-                # Of an attempt that starts over, or that comes to nothing, nobody needs to know.
+                # Skip an attempt that restarts or captures nothing.
                 if not isinstance(sys.exc_info()[1], RestartAnalysis | SkipFrame):
                     with recorder.watching("the shapes of a compilation"):
                         recorder.record("shapes", _described(self))
@@ -54,7 +54,7 @@ def _described(output_graph: Any) -> dict[str, Any]:
     from torch._dynamo import config
 
     shape_env = output_graph.shape_env
-    # Torch keeps each tensor's context by the tensor; the tensor itself tells its marks, and sizes that have no hint.
+    # Torch stores each context by tensor; the tensor has the marks, and the sizes that have no hint.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
     tensors: list[dict[str, Any]] = []
     static: list[dict[str, Any]] = []
@@ -114,7 +114,7 @@ def _tensor(tracked: Any, shape_env: Any, real: Any) -> dict[str, Any]:
 
 
 def _is_plain(tensor: dict[str, Any]) -> bool:
-    """Whether a tensor is of a module and static for that reason alone; a model has hundreds of these."""
+    """Whether a tensor belongs to a module and is static only for that reason; a model has hundreds of these."""
     dims = tensor["dims"]
     still = all(dim["policy"] == "static" and dim["became"].isdecimal() and not dim["marks"] for dim in dims)
     return tensor["role"] != "input" and still
@@ -144,12 +144,12 @@ def _first_symbol(source: str, shape_env: Any) -> str | None:
 
 
 def _hint(size: Any) -> int | None:
-    """Give a size as a number; None for one that depends on data."""
+    """Return a size as a number; None for a data-dependent one."""
     return size if type(size) is int else _whole(getattr(size.node, "hint", None))
 
 
 def _whole(value: Any) -> int | None:
-    """Give a number of sympy's; None for an infinity, or for one that is not whole."""
+    """Return a sympy number as an int; None for an infinity or a fraction."""
     text = str(value)
     return int(text) if text.removeprefix("-").isdecimal() else None
 
@@ -167,7 +167,7 @@ def _at(context: Any, name: str, at: int, word: Any) -> str | None:
 
 
 def _constraint(constraint: Any) -> str:
-    """Say who wants a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
+    """Return who wants a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
     if hasattr(constraint, "vr"):
         return "range"
     return "automatic" if constraint.warn_only else "marked"
@@ -178,7 +178,7 @@ def _marks(tensor: Any, at: int) -> Iterable[str]:
 
 
 def _listed(source: str, dims: int) -> list[int]:
-    """Find the dimensions that TORCH_COMPILE_DYNAMIC_SOURCES names; before 2.13 it names whole tensors only."""
+    """Return the dimensions listed in TORCH_COMPILE_DYNAMIC_SOURCES; before 2.13 it lists only whole tensors."""
     import torch
     from torch._dynamo.variables.builder import is_dynamic_source
 

@@ -1,4 +1,4 @@
-"""Generate code without building it: Inductor is stopped before it builds, and the graph runs eagerly.
+"""Generate code without building it: stop Inductor before it builds, and run the graph eagerly.
 
 Start in `emit.py`.
 """

@@ -1,9 +1,9 @@
-"""Emit a backward graph when the program really runs it backward, as torch.compile does.
+"""Emit a backward graph when the program runs it, as torch.compile does.
 
-AOTAutograd lowers the forward at once and leaves the backward to be compiled on the first backward call: since 2.13 in
-an `_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
-`AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). We run the graph eagerly, so that call never comes:
-a hook on the graph's outputs makes it. Where torch has neither, every backward is lowered at once.
+AOTAutograd lowers the forward immediately and the backward on the first backward call: since 2.13 in an
+`_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
+`AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). ctrace runs the graph eagerly, so that call never
+happens; a hook on the graph's outputs makes it instead. If torch has neither, every backward is lowered immediately.
 """
 
 import copy
@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 
 
 class _Compiler(Protocol):
-    """What 2.13's class offers, and `_OlderCompiler` for 2.11."""
+    """The interface of 2.13's class, and of `_OlderCompiler` for 2.11."""
 
     compiled_bw: Any
 
@@ -42,7 +42,7 @@ class Backwards:
     def collected(
         cls, recorder: Recorder, emitting: Callable[[], AbstractContextManager[Any]]
     ) -> Iterator["Backwards"]:
-        """Collect from now on; backwards are compiled inside `emitting()`."""
+        """Start collecting; backwards are compiled inside `emitting()`."""
         from torch._functorch import config
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 
@@ -70,7 +70,7 @@ class Backwards:
         signature = inspect.signature(original)
 
         def post_compile(*args: Any, **kwargs: Any) -> Any:
-            with self._recorder.watching("a backward that is still to come"):
+            with self._recorder.watching("a pending backward"):
                 given = signature.bind(*args, **kwargs).arguments
                 self._add(_OlderCompiler(given))
             return original(*args, **kwargs)
@@ -82,7 +82,7 @@ class Backwards:
 
     @contextmanager
     def of_one_graph(self) -> Iterator[Pending]:
-        """Give the list that backward compilers made in this block are added to."""
+        """Yield the list that collects the backward compilers made in this block."""
         pending: Pending = []
         self._current.pending = pending
         try:
@@ -91,7 +91,7 @@ class Backwards:
             self._current.pending = []
 
     def triggering(self, forward: Callable[..., Any], pending: Pending) -> Callable[..., Any]:
-        """Wrap a graph's forward so that running its outputs backward compiles the backward, once."""
+        """Wrap a graph's forward so that the first backward pass through its outputs compiles the backward."""
         lazy = [compiler for compiler in pending if compiler.compiled_bw is None]
         if not lazy:
             return forward
@@ -112,7 +112,7 @@ class Backwards:
 
 
 class _OlderCompiler:
-    """Does for 2.11 what its autograd function does on the first backward (runtime_wrappers.py:2857)."""
+    """Does what 2.11's autograd function does on the first backward call (runtime_wrappers.py:2857)."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.compiled_bw = given["compiled_bw_func"]

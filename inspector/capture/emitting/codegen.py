@@ -1,8 +1,8 @@
-"""Generate the code of a lowered graph, where possible beside the program instead of before it.
+"""Generate the code of a lowered graph, if possible in parallel with the program.
 
-Nobody needs the text to go on: the graph runs eagerly, and the backward is compiled from strides that lowering has
-fixed. So a fork generates it on another core and writes it to the log. It stays in line where that would not be
-true or not be safe: dynamic shapes (code generation may add guards), an initialised GPU, no free core.
+The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that
+lowering fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork
+is wrong or unsafe: with dynamic shapes (code generation may add guards), an initialized GPU, or no free core.
 """
 
 import sys
@@ -20,7 +20,7 @@ from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Meta
 
 
 class Codegen:
-    """Generates code, has `metal` compile its kernels, and keeps track of the forks that still do."""
+    """Generates code, compiles its kernels with `metal`, and tracks the forks that still work."""
 
     def __init__(self, recorder: Recorder, cores: Cores, metal: Metal | None) -> None:
         self._recorder = recorder
@@ -38,13 +38,13 @@ class Codegen:
             self._compile_beside(self._record(graph))
 
     def end(self) -> None:
-        """Kill all forks: the program is being ended, and nobody will read what they make."""
+        """Kill all forks: the program is ending, and no one will read their records."""
         for pid in self._forks:
             end(pid)
         self._forks = []
 
     def wait(self) -> None:
-        """Wait for all forks, and compile what no core was free for."""
+        """Wait for all forks, and compile the kernels that found no free core."""
         if self._metal is not None:
             self._metal.compile(self._later)
         self._later = []
@@ -55,7 +55,7 @@ class Codegen:
             self._metal.end()
 
     def _record(self, graph: Any) -> list[Job]:
-        """Generate and record code, and give the kernels in it that are to be compiled."""
+        """Generate and record code, and return its kernels that need compiling."""
         from torch._logging._internal import trace_structured
 
         began = time.perf_counter()
@@ -72,10 +72,10 @@ class Codegen:
         if not self._forked(lambda: self._in_fork(graph)):
             self._compile_beside(self._record(graph))
             return
-        graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx looks at the nodes afterwards (compile_fx.py:1660)
+        graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx reads the nodes afterwards (compile_fx.py:1660)
 
     def _compile_beside(self, jobs: list[Job]) -> None:
-        """Compile kernels in a fork where a core is free, else at the end: nobody waits for them."""
+        """Compile kernels in a fork if a core is free, else at the end: nothing waits for them."""
         if jobs and self._metal is not None and self._cores.take():
             metal = self._metal
             if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):
@@ -83,7 +83,7 @@ class Codegen:
         self._later += jobs
 
     def _forked(self, work: Callable[[], None]) -> bool:
-        """Do work in a fork that holds the core just taken; False where the system starts none (ulimit -u)."""
+        """Run `work` in a fork that holds the core just taken; False if the system cannot fork (ulimit -u)."""
         try:
             self._forks.append(fork(work))
         except OSError:
@@ -110,13 +110,13 @@ class Codegen:
 
     def _runs(self, pid: int, *, block: bool = False) -> bool:
         status = ended(pid, block=block)
-        if status is not None and status < 0:  # it was killed, with the core that it held
+        if status is not None and status < 0:  # it was killed and has not returned its core
             self._cores.give()
         return status is None
 
 
 def _is_static(graph: Any) -> bool:
-    """Whether no value of the graph has a symbolic size, be it an input's or one that depends on data."""
+    """Whether no value of the graph has a symbolic size, from an input or data-dependent."""
     return not any(_is_symbolic(node.meta.get("val")) for node in graph.module.graph.nodes)
 
 
@@ -136,7 +136,7 @@ def _gpu_in_use() -> bool:
 
 
 def _single_threaded() -> None:
-    """OpenMP hangs in a forked child that opens a parallel region; the emitted code must not change for that."""
+    """Prevent parallel regions, because OpenMP hangs in a forked child; the emitted code must not change."""
     import torch
     from torch._inductor import config
 

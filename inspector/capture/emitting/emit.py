@@ -1,14 +1,13 @@
 """Emitting is not executing: generate every kernel's source, build nothing, and run the graphs eagerly.
 
-`compile_fx` is where a graph enters Inductor (2.13, _inductor/compile_fx.py:2685). It goes its
-whole way, AOTAutograd, lowering, fusion, code generation, so that guards, failures and shapes are those of a real
-compile. Only the last step, building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662), is left
-out, and what Dynamo gets back is a copy of the graph as it was, to be run eagerly: the same numbers as without
-torch.compile.
+A graph enters Inductor in `compile_fx` (2.13, _inductor/compile_fx.py:2685) and passes through AOTAutograd, lowering,
+fusion and code generation, so guards, failures and shapes are those of a real compilation. Only the last step is
+skipped: building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662). Dynamo gets a copy of the
+original graph to run eagerly, with the same numbers as without torch.compile. Choices that Inductor would make by
+timing are listed for a target GPU, else not made (`Tuning`).
 
-Where only guards are asked for (backends.py: `tracing`), code generation is left out too; see guardlowering.py.
-
-What becomes of Inductor's tuning where nothing is built and run: choices that it would make by timing.
+If only guards are needed (`tracing` in guards/eager_backend.py), code generation is skipped, too; see
+guards/lowering.py.
 """
 
 import copy
@@ -44,23 +43,23 @@ _TUNING = (
     "coordinate_descent_tuning",
     "benchmark_fusion",
 )
-"""Switches of torch._inductor.config that have choices timed, which only built kernels can be."""
+"""Switches of torch._inductor.config that enable timed choices, which need built kernels."""
 _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_max_autotune_gemm")
-"""Switches that have candidates built and timed in processes of their own, beside the lowering."""
+"""Switches that build and time candidates in separate processes during lowering."""
 _SAID = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Which switches are off while a graph is compiled, and what is done in place of timing."""
+    """The switches that are off while a graph is compiled, and what replaces timing."""
 
     off: dict[str, bool]
     instead: Callable[[], AbstractContextManager[None]]
     problem: Callable[[], None]
-    """Says that tuning was asked for and not done."""
+    """Records that tuning was requested and not done."""
 
     def allowed(self, patches: dict[str, Any]) -> dict[str, Any]:
-        """Give what is left of the settings of one compilation, as `torch.compile` was given them."""
+        """Return the settings passed to `torch.compile`, without those that enable tuning."""
         from torch._inductor import config
 
         if any(patches.get(name, getattr(config, name, False)) for name in _SAID if name in self.off):
@@ -78,10 +77,10 @@ def unmeasured(recorder: Recorder) -> Tuning:
 
 
 def listed(recorder: Recorder) -> Tuning:
-    """List the candidates of each choice, for a GPU that is presented."""
+    """List the candidates of each choice for the target GPU."""
     if can_be_left_open():
         return Tuning(_off(_PROCESSES), lambda: left_open(recorder), lambda: None)
-    what = "the candidates of autotuning could not be listed: this torch chooses between them in another way"
+    what = "autotuning candidates could not be listed: this version of torch chooses between them differently"
     return Tuning(_off(_TUNING), nullcontext, lambda: recorder.problem(what))
 
 
@@ -95,7 +94,7 @@ Context = Callable[[], AbstractContextManager[Any]]
 
 
 def emitting(gpu: TargetGpu | None, cores: int | None = None) -> Source:
-    """Make the source that emits code: for `gpu`, or for the device that the program uses."""
+    """Make the source that emits code for `gpu`, or for the program's device."""
 
     def source(recorder: Recorder, when: When) -> AbstractContextManager[None]:
         return _emit(recorder, when, None if gpu is None else VirtualGpu(gpu, recorder), cores)
@@ -105,7 +104,7 @@ def emitting(gpu: TargetGpu | None, cores: int | None = None) -> Source:
 
 @contextmanager
 def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | None) -> Iterator[None]:
-    """Have Inductor emit code and build none; wait at the end for code that is still being generated."""
+    """Make Inductor emit code and build nothing; at the end, wait for pending code generation."""
     cores = Cores(most)
     codegen = Codegen(recorder, cores, None if gpu is None else Metal(recorder, gpu, cores))
     with ExitStack() as patches:
@@ -116,7 +115,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
             emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
-            # Last, so that a graph that is not built is never one that should run.
+            # Last, so that an unbuilt graph never runs as if it were built.
             _build_nothing(patches, codegen, recorder)
 
         if gpu is not None:
@@ -128,13 +127,13 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
         finally:
             try:
                 codegen.wait()
-            finally:  # where waiting was interrupted, some still run
+            finally:  # if waiting was interrupted, some are still running
                 codegen.end()
                 cores.close()
 
 
 def _configured(tuning: Tuning) -> Context:
-    """Give a context in which Inductor times nothing and takes the compiler to know what the processor can do."""
+    """Return a context in which Inductor times nothing and assumes that the compiler supports the CPU's vector ISA."""
     from torch._inductor import config
 
     overrides = {**tuning.off, "cpp.vec_isa_ok": True}
@@ -148,7 +147,7 @@ def _configured(tuning: Tuning) -> Context:
 
 
 def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Context:
-    """Give a context in which the GPU is there, too, and in which a failure to emit does not end the program."""
+    """Return a context that also presents the target GPU, and where a failure to emit does not end the program."""
 
     @contextmanager
     def inside() -> Iterator[None]:
@@ -159,7 +158,7 @@ def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Con
 
 
 class _Emitter:
-    """Stands in for `compile_fx`."""
+    """Replaces `compile_fx`."""
 
     def __init__(
         self,
@@ -180,21 +179,21 @@ class _Emitter:
         self._own = threading.local()
 
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._own, "active", False):  # compile_fx calls itself to apply configuration
+        if getattr(self._own, "active", False):  # compile_fx calls itself to apply settings
             return self._original(model, example_inputs, *args, **kwargs)
-        eager = _copied(model)  # compile_fx owns, and changes, what it is given
+        eager = _copied(model)  # compile_fx takes over its argument and changes it
         self._own.active = True
         try:
             with _paused_collector(), self._inside(), self._backwards.of_one_graph() as pending:
                 self._emit(model, example_inputs, *args, **kwargs)
         finally:
             self._own.active = False
-        if not self._recorder.keeps("codegen"):  # a backward that is compiled later adds no guard
+        if not self._recorder.keeps("codegen"):  # a backward compiled later adds no guard
             return eager.forward
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        """Return what runs a graph: as it is, or on the GPU's path, of which the CPU may not have every kernel."""
+        """Return a function that runs a graph: unchanged, or on the GPU's path, for which the CPU may lack kernels."""
         if self._gpu is None:
             return cast(Callable[..., Any], eager.forward)
         return StandIns(self._recorder, self._gpu.facts.name).in_graph(eager, graph_name())
@@ -217,7 +216,7 @@ def _copied(model: Any) -> Any:
 
 @contextmanager
 def _paused_collector() -> Iterator[None]:
-    """Stop the cyclic garbage collector: Inductor makes millions of small objects and hardly a cycle."""
+    """Pause the cyclic garbage collector: Inductor creates millions of small objects and hardly any cycles."""
     if not gc.isenabled():
         yield
         return
@@ -232,7 +231,7 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder) -> 
     from torch._inductor.cpu_vec_isa import VecISA
     from torch._inductor.graph import GraphLowering
 
-    # Torch compiles a probe to see whether the compiler can do what the processor can; here no compiler is asked.
+    # Torch compiles a probe to check whether the compiler supports the CPU's vector ISA; no compiler runs here.
     patches.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
 
     def compile_to_module(graph: Any) -> Any:
@@ -240,7 +239,7 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder) -> 
             codegen.generate(graph)
         else:
             add_late_guards(graph)
-        # The runner is for CUDA graphs, whose wrappers are put around the parts of a module (2.11, output_code.py:309).
+        # The runner is for CUDA graphs, which wrap the parts of a module (2.11, output_code.py:309).
         runner = SimpleNamespace(recursively_apply_fns=_nothing, partitions=[])
         return SimpleNamespace(call=_not_built, runner=runner, __file__="")
 
@@ -248,9 +247,10 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder) -> 
 
 
 def _nothing(_functions: Any) -> None:
-    """Stand in for what a built module would do with the functions that wrap its parts."""
+    """Replace the method of a built module that wraps its parts."""
 
 
 def _not_built(*_args: Any) -> Any:
-    msg = "ctrace emitted this graph and did not build it; it should have run eagerly. Please report this."
+    msg = "ctrace emitted this graph without building it; it should have run eagerly. Please report this."
+
     raise RuntimeError(msg)

@@ -1,1 +1,1 @@
-"""Hooks on Inductor's scheduler: nodes, rounds of fusion, what each node reads and writes. Start in `record.py`."""
+"""Hooks on Inductor's scheduler: nodes, fusion rounds, the memory accesses of each node. Start in `record.py`."""

@@ -1,9 +1,9 @@
-"""What the scheduler's nodes read and write of each buffer.
+"""Compute what the scheduler's nodes read and write of each buffer: the distinct elements that they touch.
 
-`BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics:
-the whole iteration space for each dependency, so that a bias that is broadcast over rows counts in full up to the
-buffer's size (as do the three slices of a fused query-key-value buffer), one node's orderings as reads, and nothing
-for an external call's views. We count the distinct elements that are touched.
+`BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics. It
+counts the whole iteration space for each dependency, up to the buffer's size: in full for a bias broadcast over rows,
+and for each of the three slices of a fused query-key-value buffer. It counts ordering dependencies as reads, and
+nothing for the views of an external call.
 """
 
 from collections import defaultdict
@@ -17,18 +17,18 @@ from ctrace.inspector.capture.fusion.extents import Pattern, of_dep, of_layout
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One way in which one operation reads or writes a buffer."""
+    """One access of one operation to a buffer."""
 
     buffer: str
-    """The storage that it is; an operation in place has it written under another name."""
+    """The name of the storage; an in-place operation writes it under another name."""
     version: str
-    """Torch's name, which changes with each write in place."""
+    """Torch's name, which changes with each in-place write."""
     write: bool
     pattern: Pattern
 
 
 def touches(node: Any, buffers: Buffers) -> list[Touch]:
-    """List what an unfused node touches; those that only name a part of a buffer touch nothing."""
+    """List the accesses of an unfused node; one that only names a part of a buffer has none."""
     from torch._inductor import ir, scheduler
 
     if isinstance(node, scheduler.SchedulerNode):
@@ -41,10 +41,10 @@ def touches(node: Any, buffers: Buffers) -> list[Touch]:
 def accesses(
     members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers
 ) -> list[tuple[str, int, int, int, int]]:
-    """Give what a node moves of each buffer, from what its members touch.
+    """Return a node's memory traffic by buffer, from its members' accesses.
 
-    A row is the buffer, bytes read, bytes written, the number of the part read, and of the part written.
-    What is made inside is not read, and not written either if nobody else uses it: it stays in registers.
+    A row is the buffer, bytes read, bytes written, and the numbers of the part read and the part written. A buffer made
+    inside the node is not read, nor written if no other node uses it: it stays in registers.
     """
     touched = list(touched)
     made = {touch.version for touch in touched if touch.write}
@@ -70,7 +70,7 @@ def _stays_inside(name: str, members: Sequence[Any]) -> bool:
 
 
 def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Follow the loads and stores of a loop; the other dependencies only order nodes, but those of a search."""
+    """Follow the loads and stores of a loop; other dependencies only order nodes, except those of a search."""
     from torch._inductor.dependencies import MemoryDep, StarDep
 
     searched = _searched(node)
@@ -91,7 +91,7 @@ def _written(dep: Any, node: Any, buffers: Buffers) -> Pattern:
 
 
 def _searched(node: Any) -> set[str]:
-    """Name the buffers that `ops.bucketize` searches, which a loop reads at places that it does not tell."""
+    """Return the buffers that `ops.bucketize` searches; the loop reads them at unknown places."""
     usage = getattr(getattr(node, "_body", None), "memory_usage", {})
     return {
         entry.buffer_name
@@ -103,9 +103,9 @@ def _searched(node: Any) -> set[str]:
 
 
 def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Take the arguments and results of a call from their layouts; what it changes in place it reads as well.
+    """Return the arguments and results of a call by their layouts; it also reads what it changes in place.
 
-    Of a kernel that the user wrote, what it changes is not read: most only write their results.
+    A user-written kernel counts as writing but not reading what it changes: most only write their results.
     """
     changed, user = _changed(node.node), _is_users(node.node)
     for tensor in _tensors(node.node.inputs):
@@ -123,7 +123,7 @@ def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
 
 
 def _changed(operation: Any) -> set[str]:
-    """Name what a call changes in place: an operation says it itself, or by outputs that stand for its arguments."""
+    """Return the buffers that a call changes in place: from the operation, or from outputs that alias arguments."""
     names = {name for output in operation.get_outputs() for name in output.get_mutation_names()}
     return names | set(operation.get_mutation_names())
 
@@ -147,7 +147,7 @@ def _tensors(inputs: Any) -> Iterator[Any]:
 
 
 def _outputs(operation: Any) -> list[Any]:
-    """Give the buffers that a call makes: of one with several results, those and not their holder."""
+    """Return the buffers that a call makes; of a call with several results, each of them but not the tuple."""
     from torch._inductor import ir
 
     if not isinstance(operation.get_output_spec(), ir.MultiOutputLayout):
@@ -157,7 +157,7 @@ def _outputs(operation: Any) -> list[Any]:
 
 
 def _laid_out(tensor: Any) -> Pattern | None:
-    """Give the elements of a tensor; None: it has none, such as a number or the sign of a side effect."""
+    """Return the elements of a tensor; None: it has none, such as a number or a side-effect token."""
     layout = tensor.maybe_get_layout()
     if layout is None or not hasattr(layout, "size"):
         return None

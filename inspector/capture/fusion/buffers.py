@@ -1,4 +1,4 @@
-"""The buffers of a graph part: their layouts, roles and sizes."""
+"""Look up the buffers of a graph part: their layouts, roles and sizes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
 
 
 class Buffers:
-    """Looks up buffers by the scheduler's names, each once."""
+    """Looks up each buffer once by the scheduler's name."""
 
     def __init__(self, scheduler: Any) -> None:
         from torch._inductor.virtualized import V
@@ -19,13 +19,13 @@ class Buffers:
         self._graph = V.graph
 
     def real(self, name: str) -> str:
-        """Give the name of the storage that a buffer is: its own, what it changes in place, what it is a part of."""
+        """Return the name of a buffer's storage: its own, the one that it mutates, or the one that it is part of."""
         name = self._real.get(name, name)
-        holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one part of what `cat` puts together
+        holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         return holder.get_name() if holder is not None else name
 
     def whole(self, name: str) -> Pattern:
-        """Give all elements of a buffer; none for one that is no tensor."""
+        """Return all elements of a buffer; none if it is not a tensor."""
         name = self.real(name)
         if name not in self._whole:
             layout = self._layout(name)
@@ -35,7 +35,7 @@ class Buffers:
         return self._whole[name]
 
     def size(self, name: str, patterns: Iterable[Pattern]) -> int:
-        """Give the bytes of some elements of a buffer, at most all that it has."""
+        """Return the bytes of some elements of a buffer, at most its size."""
         layout = self._layout(name)
         if layout is None:
             return 0
@@ -43,20 +43,20 @@ class Buffers:
         return int(elements * layout.dtype.itemsize)
 
     def part(self, patterns: Iterable[Pattern]) -> int:
-        """Give a number for some elements, the same for the same."""
+        """Return a number that identifies a set of elements."""
         return self._parts.setdefault(frozenset(patterns), len(self._parts))
 
     def outputs(self) -> list[str]:
-        """Name what the graph part gives back: its results, and the inputs that it changes."""
+        """Return the names of the graph part's outputs: its results, and the inputs that it changes."""
         names = [*self._graph.get_output_names(), *self._graph.mutated_inputs]
         return list(dict.fromkeys(name for each in names if self._layout(name := self.real(each)) is not None))
 
     def inputs(self) -> list[str]:
-        """Name the tensors that the graph part is called with."""
+        """Return the names of the graph part's input tensors."""
         return [name for name in self._graph.graph_inputs if self._layout(name) is not None]
 
     def table(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Describe buffers."""
+        """Return the description of each buffer."""
         given, back = {*self._graph.graph_inputs, *self._graph.constants}, set(self.outputs())
         return [self._describe(name, given, back) for name in names]
 

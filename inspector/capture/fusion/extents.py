@@ -1,7 +1,7 @@
-"""Which elements of a buffer something touches, and how many they are.
+"""Find which elements of a buffer an access touches, and how many they are.
 
-A pattern is equal for equal elements, however the loops over them are cut or ordered. Counts are exact for sums of
-`stride * variable` (also where windows overlap), and the most that there can be for what depends on data or divides.
+Patterns of equal elements are equal, however the loops over them are split or ordered. Counts are exact for sums of
+`stride * variable` (even if windows overlap), and upper bounds for indices that depend on data or divide.
 """
 
 from collections.abc import Hashable, Iterable
@@ -12,14 +12,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Some elements of a buffer."""
+    """A set of elements of a buffer."""
 
     key: Hashable
     elements: int
 
 
 def hint(expr: Any) -> int:
-    """Give a size as a number: a symbol at the size that the graph was compiled with, or torch's guess for it."""
+    """Return a size as a number: for a symbol, the size when the graph was compiled, or torch's guess."""
     from torch._inductor.virtualized import V
 
     if isinstance(expr, int) or expr.is_Integer:
@@ -28,14 +28,14 @@ def hint(expr: Any) -> int:
 
 
 def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Pattern:
-    """Give the elements of a strided tensor; dimensions with stride 0 count once."""
+    """Return the elements of a strided tensor; dimensions with stride 0 count once."""
     dims = [(hint(step), hint(count)) for step, count in zip(stride, size, strict=True)]
     return _strided(hint(offset), dims)
 
 
 def of_dep(dep: Any, within: str) -> Pattern:
-    """Give the elements of a `MemoryDep`; `within` tells apart places that only the data decide."""
-    import sympy  # torch's; a program without torch must not wait for it
+    """Return the elements of a `MemoryDep`; `within` distinguishes data-dependent places."""
+    import sympy  # comes with torch; a program without torch must not wait for the import
 
     sizes = {name: hint(size) for name, size in zip(dep.var_names, dep.size, strict=True)}
     index = sympy.sympify(dep.index)
@@ -51,7 +51,7 @@ def of_dep(dep: Any, within: str) -> Pattern:
 
 
 def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int]]] | None:
-    """Split `8*d0 + d1 + 3` in an offset and (stride, size); None: it is of another form."""
+    """Split `8*d0 + d1 + 3` into an offset and (stride, size) pairs; None: another form."""
     from sympy import Add
 
     offset, dims = 0, []
@@ -77,7 +77,7 @@ def _strided(offset: int, dims: list[tuple[int, int]]) -> Pattern:
 
 
 def _merged(dims: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join dimensions that continue or overlap each other: 3 windows of 5 with stride 2 are 9 elements."""
+    """Merge dimensions that continue or overlap each other: 3 windows of 5 with stride 2 are 9 elements."""
     merged: list[tuple[int, int]] = []
     for stride, size in sorted((abs(stride), size) for stride, size in dims if stride and size > 1):
         step, count = merged[-1] if merged else (0, 0)

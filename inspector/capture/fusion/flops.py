@@ -1,14 +1,14 @@
-"""Arithmetic on floating-point values of the scheduler's nodes.
+"""Count floating-point operations of the scheduler's nodes.
 
-External calls and templates: torch's own formula (torch.utils.flop_counter; products only, a bias is not counted),
-without running the operation and without torch's counter, which `estimate_flops` bumps. Generated loops: one for each
-arithmetic or transcendental operation, for each element of the loops' space, wherever a compiler may hoist it; two
-for `fma`. Loads, stores, casts, roundings, selects, comparisons (`maximum` is one), random numbers and integers are
-none; masked parts count in full. Reductions, for each element reduced: 1 for a sum or a product, none for a maximum,
+External calls and templates: torch's own formula (torch.utils.flop_counter; matmuls only, without the bias), without
+running the operation and without torch's counter, which `estimate_flops` bumps. Generated loops: 1 for each
+arithmetic or transcendental operation and each element of the iteration space, even if a compiler may hoist it; 2
+for `fma`. Loads, stores, casts, roundings, selects, comparisons (including `maximum`), random numbers and integers
+count 0; masked parts count in full. Reductions, for each reduced element: 1 for a sum or a product, 0 for a maximum,
 2 for `dot`, 3 for an online softmax (subtract, exp, add), 6 for Welford's mean and variance (subtract, divide, add;
-subtract, multiply, add), 10 to combine two such. A scan is 1, a sort none. Members of a fused node that compute the
-same value in the same loops share it, as in the emitted kernel: Inductor makes a node for the mean and one for the
-variance, each with the whole of Welford's algorithm.
+subtract, multiply, add), 10 to combine two of those. A scan counts 1, a sort 0. Members of a fused node that compute
+the same value in the same loops share it, as in the emitted kernel: Inductor makes one node for the mean and one for
+the variance, each with all of Welford's algorithm.
 """
 
 from math import prod
@@ -27,11 +27,11 @@ _WITHOUT_ARITHMETIC = frozenset(
 )  # fmt: skip
 """Operations that move or compare values."""
 _ON_CPU = "_for_cpu"
-"""How torch names the same attention on a CPU, which it has no formula for."""
+"""Suffix of the same attention op on a CPU, for which torch has no formula."""
 
 
 def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
-    """Count for an unfused node; what a loop computes is told by value, so that fused ones can share it."""
+    """Count an unfused node's FLOPs; a loop's are listed by value, so that fused nodes can share them."""
     from torch._inductor import ir, scheduler
     from torch._inductor.virtualized import V
 
@@ -39,7 +39,7 @@ def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
         return 0
     if isinstance(node, scheduler.SchedulerNode) and not node.is_template():
         (iteration, reduced), device = node._sizes, node.node.get_device_or_error()
-        with V.graph.set_current_device(device):  # by which torch says how low precision is computed
+        with V.graph.set_current_device(device):  # torch looks up low-precision arithmetic by device
             return computed(node._body, prod(map(hint, (*iteration, *reduced))), numbers)
     if isinstance(node.node, ir.UserDefinedTritonKernel):
         return None
@@ -47,7 +47,7 @@ def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
 
 
 def total(parts: list[Computed | int | None]) -> int | None:
-    """Add up the members of a node; None if one is not known."""
+    """Add up the members of a node; None if one is unknown."""
     values: Computed = {}
     known = 0
     for part in parts:
@@ -77,7 +77,7 @@ def _packet(call: Any) -> Any:
 
 
 def _counted(call: Any) -> Any:
-    """Give the operation whose formula counts for a call."""
+    """Return the operation whose formula applies to a call."""
     import torch
 
     name = str(_packet(call))
@@ -89,14 +89,14 @@ def _counted(call: Any) -> Any:
 def _evaluate(formula: Any, call: Any) -> int:
     import torch
 
-    # A graph among the arguments, such as a score's of FlexAttention, has no value, and no formula looks at it.
+    # A graph argument, such as FlexAttention's score function, has no value, and no formula reads it.
     args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda node: node.meta.get("val"))
     count = formula(*args, **kwargs, out_val=call.meta["val"])
     return hint(count.node.expr if isinstance(count, torch.SymInt) else count)
 
 
 def _on_floats(call: Any) -> bool:
-    """Whether an operation takes or gives anything but integers; also if that is not known."""
+    """Whether an operation takes or returns anything but integers; True if unknown."""
     import torch
     from torch.utils._pytree import tree_leaves
 

@@ -1,7 +1,7 @@
-"""What the loop of a generated node computes, value by value.
+"""Count what the loop of a generated node computes, value by value.
 
-A `LoopBody` (2.13, _inductor/loop_body.py:94) holds FX graphs of calls of `ops`; we walk them without running them,
-since running one rewrites all its index expressions. Values are numbered: equal ones of loops of equal sizes have
+A `LoopBody` (2.13, _inductor/loop_body.py:94) holds FX graphs of calls of `ops`. Walk them without running them,
+because running one rewrites all its index expressions. Values are numbered: equal values of loops of equal sizes have
 equal keys.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 Computed = dict[Hashable, int]
 """FLOPs by value."""
 Numbers = dict[Hashable, int]
-"""What values are, each with its number; of one graph part."""
+"""Numbers of the values in one graph part."""
 
 _FREE = frozenset(
     (
@@ -21,21 +21,21 @@ _FREE = frozenset(
         "bucketize",
     )
 )  # fmt: skip
-"""Give floating-point values, but by no arithmetic. Those that give none, such as `lt`, are known by that."""
+"""Ops that return floating-point values without arithmetic. Ops such as `lt` are known by their result dtype."""
 _WITHOUT_VALUE = frozenset(("store", "store_reduction", "partial_accumulate", "device_assert_async", "check_bounds"))
 _REDUCTIONS = {"sum": 1, "prod": 1, "dot": 2, "online_softmax_reduce": 3, "welford_reduce": 6, "welford_combine": 10}
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value of the loop; `dtype` is what torch's rules look for."""
+    """A value of the loop; torch's rules read its `dtype`."""
 
     key: Hashable
     dtype: Any
 
 
 def computed(body: Any, elements: int, numbers: Numbers) -> Computed:
-    """Count what one node's loop computes, for all its elements."""
+    """Count what one node's loop computes for all its elements."""
     walk = _Walk(body, numbers)
     walk.block(body.root_block)
     return {(elements, key): times * elements for key, times in walk.counts.items()}
@@ -51,7 +51,7 @@ class _Walk:
         self.counts: dict[Hashable, int] = {}
 
     def block(self, block: Any) -> Any:
-        """Walk one graph and give its value."""
+        """Walk one graph and return its value."""
         values: dict[Any, Any] = {}
         for node in block.graph.nodes:
             if node.op == "output":
@@ -82,12 +82,12 @@ class _Walk:
             return _Value(("masked", *map(_key, (args[0], inner, args[1]))), inner.dtype)
         if name.startswith("scan"):
             dtypes, scanned = args
-            return self._give(("scan", _key(scanned)), tuple(dtypes), 1)
+            return self._add(("scan", _key(scanned)), tuple(dtypes), 1)
         self._indirect[name.removeprefix("set_")] = _key(args[0])
         return None
 
     def _index(self, name: str) -> Hashable:
-        """Give an index expression, with the values that it is made of."""
+        """Return an index expression with the values that it depends on."""
         index = self._body.indexing_exprs[name]
         if not self._indirect:
             return (index,)
@@ -101,8 +101,8 @@ class _Walk:
         dtype = self._dtype(name, args, kwargs)
         key = (name, *map(_key, args), *map(_key, kwargs.items()))
         if name == "reduction":
-            return self._give(key, dtype, _REDUCTIONS.get(args[2], 0))
-        return self._give(key, dtype, 0 if name in _FREE else 2 if name == "fma" else 1)
+            return self._add(key, dtype, _REDUCTIONS.get(args[2], 0))
+        return self._add(key, dtype, 0 if name in _FREE else 2 if name == "fma" else 1)
 
     def _dtype(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if name == "load":
@@ -115,12 +115,12 @@ class _Walk:
 
     def _stored(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
         if name == "store" and "atomic_add" in (kwargs.get("mode"), *args[3:]):
-            self._give(("atomic_add", *map(_key, args)), args[2].dtype, 1)
-        if name == "partial_accumulate":  # a reduction that shares its loop with one over other dimensions
-            self._give(("reduction", *map(_key, args[1:3])), args[2].dtype, _REDUCTIONS.get(args[1], 0))
+            self._add(("atomic_add", *map(_key, args)), args[2].dtype, 1)
+        if name == "partial_accumulate":  # a reduction that shares its loop with a reduction over other dimensions
+            self._add(("reduction", *map(_key, args[1:3])), args[2].dtype, _REDUCTIONS.get(args[1], 0))
 
-    def _give(self, key: Hashable, dtype: Any, times: int) -> Any:
-        """Note the value, and count it if it is a floating-point one."""
+    def _add(self, key: Hashable, dtype: Any, times: int) -> Any:
+        """Record the value, and count it if it is floating point."""
         number = self._numbers.setdefault(key, len(self._numbers))
         is_float = any(each.is_floating_point or each.is_complex for each in _each(dtype))
         if times and is_float:

@@ -1,4 +1,4 @@
-"""The scheduler's nodes of one graph part, before and after fusion."""
+"""Describe the scheduler's nodes of one graph part, before and after fusion."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from ctrace.inspector.capture.kernels.record import ops_of, origins_of
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What fusion does not change of an unfused node, though it may rewrite its loops."""
+    """Facts of an unfused node that fusion preserves, though it may rewrite the loops."""
 
     touches: list[Touch]
     flops: Computed | int | None
 
 
 class GraphPart:
-    """Describes nodes; `see` those before fusion first."""
+    """Describes nodes; call `see` with the nodes before fusion first."""
 
     def __init__(self, scheduler: Any, recorder: Recorder) -> None:
         self._buffers = Buffers(scheduler)
@@ -33,11 +33,11 @@ class GraphPart:
         self._nodes: list[dict[str, Any]] = []
 
     def see(self, nodes: Sequence[Any]) -> None:
-        """Take in the nodes before fusion."""
+        """Store the nodes before fusion."""
         self._nodes = [{**self._describe(node), **self._origins(node)} for node in nodes]
 
     def payload(self, result: Sequence[Any]) -> dict[str, Any]:
-        """Give all nodes, those after fusion by their number where fusion left them alone, and their buffers."""
+        """Return all nodes and their buffers; a node that fusion did not change appears by its number."""
         numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
         after = [numbers.get(name) if (name := node.get_name()) in numbers else self._describe(node) for node in result]
         outputs = self._buffers.outputs()
@@ -69,7 +69,7 @@ class GraphPart:
         if name not in self._facts:
             touched: list[Touch] = []
             flops: Computed | int | None = None
-            with self._recorder.watching(f"what a {type(member).__name__} reads and writes"):
+            with self._recorder.watching(f"memory accesses of a {type(member).__name__}"):
                 touched = touches(member, self._buffers)
                 flops = None if touched else 0
             with self._recorder.watching(f"the FLOPs of a {type(member).__name__}"):
@@ -91,7 +91,7 @@ def _interned(texts: Sequence[str], table: dict[str, int]) -> list[int]:
 
 
 def _loops(node: Any) -> str:
-    """Write a group (2.13, scheduler.py: `(device, group_fn(sizes))`), of sizes on a CPU and of their products else."""
+    """Format a group (2.13, scheduler.py: `(device, group_fn(sizes))`), of sizes on a CPU, else of their products."""
     group = getattr(node, "group", None)
     parts = group[1] if group else ()
     texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]

@@ -1,10 +1,10 @@
-"""The scheduler's fusion rounds, as data.
+"""Record the scheduler's fusion rounds as data.
 
 Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at
-4986). We stand in for that logger: we are handed the same messages with their arguments, and pass them on when the
-user listens to them. It costs less than logging: no record is made, and no candidate is printed. What torch does not
-say there (pairs that it asks about, scores, the last round) we take from the methods themselves. Reasons of
-choices.py and of the back ends come through the same logger, since `WhyNoFuse` is the scheduler's.
+4986). The hook replaces that logger: it receives the same messages with their arguments, and passes them on if the
+user enabled them. This costs less than logging: no log record is made, and no candidate is printed. Wrappers around
+the scheduler's methods supply what torch does not log: the pairs that it asks about, scores, the last round. Reasons
+from choices.py and the backends come through the same logger, because they use the scheduler's `WhyNoFuse`.
 """
 
 import logging
@@ -23,7 +23,7 @@ from ctrace.inspector.capture.fusion.nodes import GraphPart
 from ctrace.inspector.capture.fusion.rounds import Rounds
 
 _SLOWER = "a benchmark found the fused kernel slower"
-"""Torch writes this one as text only, and only to those who listen (scheduler.py:5330 of 2.13)."""
+"""Torch logs this reason only as text, and only if the logger is enabled (2.13, scheduler.py:5330)."""
 
 
 class _Now(threading.local):
@@ -33,7 +33,7 @@ class _Now(threading.local):
 
 
 class _FusionLog:
-    """Stands in for the logger."""
+    """Replaces the logger."""
 
     def __init__(self, logger: logging.Logger, now: _Now, recorder: Recorder) -> None:
         self._logger, self._now, self._recorder = logger, now, recorder
@@ -58,7 +58,7 @@ def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def fusion(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record, for each graph part, the nodes before and after, every round and what became of every pair."""
+    """Record, for each graph part, the nodes before and after, every round and the outcome for every pair."""
     with ExitStack() as patches:
 
         def install(scheduler: ModuleType) -> None:
@@ -76,14 +76,14 @@ def fusion(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 class _Hooks:
-    """What is put around the methods of the scheduler; each calls the method, and gives what it gave."""
+    """Wrappers around the scheduler's methods; each calls the method and returns its result."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.now = _Now()
 
     def all(self) -> list[tuple[str, Callable[[Any], Any]]]:
-        """Give the names of the methods, and what wraps them."""
+        """Return the names of the methods with their wrappers."""
         return [
             ("fuse_nodes", self._fuse_nodes),
             ("fuse_nodes_once", self._fuse_nodes_once),
@@ -183,7 +183,7 @@ class _Hooks:
             result = original(scheduler, first, second)
             if rounds is None:
                 return result
-            if result.callable_fn is not None:  # the benchmark is yet to come
+            if result.callable_fn is not None:  # the benchmark has not run yet
                 return replace(result, callable_fn=lambda: self._judge(rounds, first, second, result.callable_fn))
             self._judge(rounds, first, second, lambda: result.should_fuse, told)
             return result

@@ -1,4 +1,4 @@
-"""What the scheduler does in one call of `Scheduler.fuse_nodes`, as tables of small numbers."""
+"""Collect what one call of `Scheduler.fuse_nodes` does, as tables of small numbers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 class Rounds:
     """The rounds of one call: pairs asked about, refused, found and fused.
 
-    Names and reasons are kept once, since most of them recur in every round.
+    Names and reasons are stored once, because most of them recur in every round.
     """
 
     def __init__(self) -> None:
@@ -14,22 +14,22 @@ class Rounds:
         self.reasons: dict[str, int] = {}
         self.rounds: list[dict[str, Any]] = []
         self.told = 0
-        """How often torch gave a reason."""
+        """How many reasons torch has logged."""
         self.asking = False
-        """Whether the scheduler is in `can_fuse`, which asks about other pairs in turn."""
-        self._nodes: dict[Any, int] = {}  # a fused node joins all its names each time that it is asked for its own
+        """Whether the scheduler is in `can_fuse`, which may ask about other pairs."""
+        self._nodes: dict[Any, int] = {}  # a fused node rebuilds its name from its members' on every access
         self._tried: set[tuple[int, int]] = set()
         self._scores: dict[tuple[int, int], Any] = {}
 
     def begin(self, before: int, *, reorder: bool) -> None:
-        """Start a round with so many nodes."""
+        """Start a round with `before` nodes."""
         self._tried, self._scores = set(), {}
         self.rounds.append(
             {"before": before, "after": before, "reorder": reorder, "pairs": [], "candidates": [], "refused": []}
         )
 
     def end(self, after: int) -> None:
-        """End the round with so many nodes."""
+        """End the round with `after` nodes."""
         self.rounds[-1].update(after=after, tried=len(self._tried))
 
     def ask(self, first: Any, second: Any) -> None:
@@ -38,26 +38,26 @@ class Rounds:
         self._tried.add((min(pair), max(pair)))
 
     def refuse(self, first: Any, second: Any, reason: str = "") -> None:
-        """Note a pair of nodes that was refused, which torch gave no reason for."""
+        """Record a refused pair of nodes; torch logged no reason unless there is one."""
         self._refuse(*self._pair(first, second), reason)
 
     def tell(self, first: str, second: str, reason: str) -> None:
-        """Note a reason that torch gave, with the names of the nodes."""
+        """Record a reason that torch logged, with the names of the nodes."""
         self.told += 1
         if self.rounds:
             self._refuse(self._name(first), self._name(second), reason)
 
     def score(self, first: Any, second: Any, score: Any) -> None:
-        """Keep the score of a pair of nodes."""
+        """Record the score of a pair of nodes."""
         self._scores[self._pair(first, second)] = score
 
     def find(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Note the pairs of nodes that can be fused, in the order in which they will be."""
+        """Record the pairs of nodes that can be fused, in the order of fusion."""
         rows = [self._pair(*pair) for pair in pairs]
         self.rounds[-1]["candidates"] = [[*row, *_numbers(self._scores.get(row))] for row in rows]
 
     def fuse(self, first: str, second: str) -> None:
-        """Note a pair that was fused."""
+        """Record a fused pair."""
         if self.rounds:
             self.rounds[-1]["pairs"].append([self._name(first), self._name(second)])
 
@@ -79,7 +79,7 @@ class Rounds:
 
 
 def _numbers(score: Any) -> list[int]:
-    """Take a `FusionScore` apart (2.13, choices.py:74; 2.11 has no `buffer_overlap_score`); empty: of another kind."""
+    """Return the fields of a `FusionScore` (2.13, choices.py:74; 2.11 lacks `buffer_overlap_score`); empty: not one."""
     if not hasattr(score, "memory_score"):
         return []
     return [

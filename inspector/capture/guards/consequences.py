@@ -1,4 +1,4 @@
-"""Which of the guards that a call does not meet only follow from others that it does not meet."""
+"""Separate failed guards that are causes from those that only follow from other failed guards."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ _IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
 
 
 def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], list[Unmet]]:
-    """Divide unmet guards into those that stand for themselves, and those that follow from them.
+    """Divide failed guards into causes and consequences.
 
-    `resumed` says that the function goes on after a graph break, and so takes what the part before it made.
+    `resumed`: the function resumes after a graph break, so its inputs are results of the part before.
     """
     rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
     if resumed:
@@ -30,7 +30,7 @@ def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], lis
 
 
 def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
-    """Autocast, inference mode and a default device change what every tensor, or every call, looks like to a guard."""
+    """Autocast, inference mode and a default device change how every tensor, or every call, looks to a guard."""
     guards = [unmet.guard for unmet in found]
     if any(guard.startswith("GLOBAL_STATE changed: autocast") for guard in guards):
         yield lambda unmet: unmet.guard.startswith("check_tensor(")
@@ -41,7 +41,7 @@ def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
-    """What the part before a graph break makes requires gradients where grad mode is on; parameters do not change."""
+    """Results of the part before a graph break require gradients if grad mode is on; parameters do not change."""
     change = next((match for unmet in found if (match := _GRAD_MODE.match(unmet.guard))), None)
     if change is not None:
         ends = f"requires_grad mismatch. expected {change['was']}, actual {change['now']}"
@@ -49,7 +49,7 @@ def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_transforms(found: list[Unmet]) -> Iterator[_Rule]:
-    """Within vmap a tensor hides a dimension; within torch.func.grad a differentiated one requires gradients."""
+    """Inside vmap, a tensor hides a dimension; inside torch.func.grad, a differentiated tensor requires gradients."""
     for unmet in found:
         match = _KEYS.match(unmet.guard)
         if match is None:
@@ -67,11 +67,11 @@ def _begins(text: str, unmet: Unmet) -> bool:
 _HIDDEN = {"FuncTorchBatched": "rank", "FuncTorchGradWrapper": "requires_grad"}
 _GRAD_MODE = re.compile(r"GLOBAL_STATE changed: grad_mode\. expected (?P<was>True|False), actual (?P<now>True|False)")
 _LOCAL = re.compile(r"tensor '(?:L\['(?!self')\w+'\]|(?!self\b)\w+)' ")
-"""A tensor that is a local of the function itself, and not one that an object holds."""
+"""A tensor that is a local of the function, not an attribute of an object."""
 
 
 def _is_of_inference(unmet: Unmet) -> bool:
-    """Whether a tensor lacks nothing but what inference mode takes from it, in this call or when it was compiled."""
+    """Whether a tensor differs only by what inference mode removes, in this call or in the compiled one."""
     import torch
 
     match = _KEYS.match(unmet.guard)
@@ -84,13 +84,13 @@ def _is_of_inference(unmet: Unmet) -> bool:
 
 
 def _device_mode_only(unmet: Unmet) -> bool:
-    """Whether the mode of a default device is all that was entered or left."""
+    """Whether the default-device mode is the only mode that was entered or left."""
     before, now = (set((names or "").split(", ")) - {"none", "DeviceContext"} for names in (unmet.was, unmet.now))
     return before == now
 
 
 def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
-    """A size of 0 or 1 has a graph of its own; that it differs from another size, too, tells nothing."""
+    """A size of 0 or 1 gets its own graph; that it also differs from another size adds nothing."""
     apart = {match["size"] for unmet in found if unmet.now in ("0", "1") and (match := _LEAST.match(unmet.guard))}
 
     def is_equality(unmet: Unmet) -> bool:
@@ -102,7 +102,7 @@ def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_containers(found: list[Unmet]) -> Iterator[_Rule]:
-    """A dict with another key has another length, and a set that is another one has other items."""
+    """A dict with another key has another length, and another set has other items."""
     dicts = {match["name"] for unmet in found if (match := _IN_DICT.match(unmet.guard))}
     sets = {match["name"] for unmet in found if (match := _IS_SET.match(unmet.guard))}
     lengths = {text for name in dicts for text in (f"not {name}", f"len({name})")}

@@ -1,11 +1,11 @@
-"""What guards cost: time of the whole tree, of its larger parts, and of each kind of leaf guard.
+"""Measure guards: the time of the whole tree, of its larger parts, and of each kind of leaf guard.
 
-The whole is measured as torch measures it, with the processor's caches emptied before (`profile_guard_manager`,
-torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model again and again. A part is
-measured in a tree that holds nothing else (`RootGuardManager.clone_manager`): the time of that tree, less that of the
-nodes on the way to the part. Such a tree lacks a short cut that torch takes from Python 3.12 on, where it knows that no
-dict below a module has changed; so the whole is measured without it too. Kinds are measured by calling each leaf guard,
-less what a call from Python costs.
+The whole tree is measured cold, as torch measures it, after flushing the CPU's caches (`profile_guard_manager`,
+torch/csrc/dynamo/guards.cpp, 2.11 to 2.13), and warm, as in a loop that calls the model repeatedly. A part is
+measured in a tree that contains nothing else (`RootGuardManager.clone_manager`), minus the time of the nodes on the
+path to the part. Such a tree lacks a shortcut that torch takes since Python 3.12 if no dict below a module has
+changed, so the whole tree is also measured without it. A kind is measured by calling each leaf guard, minus the
+overhead of a call from Python.
 """
 
 import statistics
@@ -20,12 +20,12 @@ from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import MISSING, Scope
 
 _COLD_TIMES = 9
-"""Measurements of which the median counts; one takes 25 ms, the time to empty the caches."""
+"""Number of cold measurements for the median; each takes 25 ms to flush the caches."""
 _WARM_SECONDS = 0.005
 _LARGE = 8
-"""A part with more than one in so many of all leaf guards is looked into."""
+"""A part with more than 1/8 of all leaf guards is measured in detail."""
 _SMALL = 25
-"""Parts with less than one in so many of all leaf guards are measured together."""
+"""Parts with less than 1/25 of all leaf guards are measured together."""
 _DEEPEST = 4
 _CALLS = 50
 
@@ -39,7 +39,7 @@ class _Timed:
 def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
     """Measure a guard tree on the call that it was made for; times in microseconds."""
     root = manager.root
-    often = 3 * _COLD_TIMES  # what all parts are held against
+    often = 3 * _COLD_TIMES  # all parts are compared with this
     whole = _timed(root, f_locals, often)
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
@@ -65,7 +65,7 @@ def _timed(root: Any, f_locals: dict[str, Any], times: int = _COLD_TIMES) -> _Ti
 
 
 def _called(function: Callable[[], Any]) -> float:
-    """Give the least time of a call over several rounds, in microseconds: all that disturbs only adds."""
+    """Return the shortest time of a call over several rounds, in microseconds: disturbances only add time."""
     began = time.perf_counter()
     function()
     rounds = max(int(_WARM_SECONDS / 5 / max(time.perf_counter() - began, 1e-7)), 1)
@@ -80,14 +80,14 @@ def _round(function: Callable[[], Any], times: int) -> float:
 
 
 def _only(root: Any, sources: set[str]) -> Any:
-    """Copy the tree with the nodes of these sources; leaf guards come with their nodes, the epilogue does not."""
+    """Copy the tree with only the nodes of these sources and their leaf guards, without the epilogue."""
     return root.clone_manager(lambda node: node.get_source() in sources)
 
 
 def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[str, Any]]:
-    """Measure what is under the root, and what is under the large ones of these.
+    """Measure the children of the root, and those of its large children.
 
-    The parts of depth 0 and the root itself make up the whole; deeper ones are parts of parts.
+    The parts of depth 0 and the root add up to the whole; deeper ones are parts of parts.
     """
     way = _Way(root, f_locals, (root.get_source(),), base, 0)
     yield from _under(way, list(children(root)), _leaves_below(root))
@@ -95,7 +95,7 @@ def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[s
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The nodes from the root to a part, and what checking them alone takes."""
+    """The nodes from the root to a part, and the time to check only these."""
 
     root: Any
     f_locals: dict[str, Any]
@@ -104,13 +104,13 @@ class _Way:
     depth: int
 
     def measured(self, nodes: list[Any]) -> tuple[_Timed, int]:
-        """Measure nodes at the end of the way with all below them, and count their leaf guards."""
+        """Measure nodes at the end of the path with everything below them, and count their leaf guards."""
         inside = {*self.sources, *(source for node in nodes for source in _sources(node))}
         timed = _timed(_only(self.root, inside), self.f_locals)
         return _Timed(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
 
     def to(self, node: Any) -> "_Way":
-        """Go on to a node."""
+        """Extend the path to a node."""
         sources = (*self.sources, node.get_source())
         return _Way(
             self.root, self.f_locals, sources, _timed(_only(self.root, set(sources)), self.f_locals), self.depth + 1
@@ -118,7 +118,7 @@ class _Way:
 
 
 def _under(way: _Way, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
-    """Measure each larger node by itself and all small ones together: less than the clock's own noise is no answer."""
+    """Measure each larger node alone and all small ones together: below the clock's noise, a time means nothing."""
     small = [node for node in nodes if _leaves_below(node) * _SMALL < leaves]
     for node in nodes:
         if node in small:
@@ -154,7 +154,7 @@ def _leaves_below(node: Any) -> int:
 
 
 def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
-    """Add up by kind what calling each leaf guard costs, in microseconds, and how many there are."""
+    """Return the time and the number of leaf guards of each kind, in microseconds."""
     of_a_call = _call_alone()
     numbers: dict[str, int] = defaultdict(int)
     costs: dict[str, float] = defaultdict(float)
@@ -166,7 +166,7 @@ def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
 
 
 def _with_values(node: Any, scope: Scope) -> Iterator[tuple[Any, Any]]:
-    """Pair leaf guards with what they look at; those on several values at once cannot be called alone."""
+    """Pair leaf guards with the values that they check; those on several values cannot be called alone."""
     source = node.get_source()
     value = scope.names["L"] if source == "L" else scope.value(source)
     if value is not MISSING:
@@ -187,7 +187,7 @@ def _loop(guard: Any, value: Any) -> float:
 
 
 def _call_alone() -> float:
-    """Measure a leaf guard that does next to nothing: what remains is the call from Python."""
+    """Measure the overhead of a call from Python, with a leaf guard that does almost nothing."""
     from torch._C._dynamo.guards import RootGuardManager
 
     root = RootGuardManager()

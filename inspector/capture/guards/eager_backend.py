@@ -1,6 +1,6 @@
-"""The backend that runs graphs as Dynamo made them; and whether a call came through another than a cache entry.
+"""A backend that runs graphs as Dynamo captured them, and a check whether a cache entry's backend matches a call's.
 
-Torch asks for the second besides the guards.
+Torch checks the backend in addition to the guards.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from ctrace.inspector.capture.guards.unmet import Unmet
 from ctrace.inspector.runs.order import Options
 
 RECORDED_AS = "ctrace_recorded_as"
-"""The attribute that says what a backend of ours is called in the log."""
+"""The attribute with the name of ctrace's backend in the log."""
 
 
 def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
-    """Make the backend that runs graphs as they are, as torch's `eager` does (_dynamo/backends/debugging.py:53, 2.13).
+    """Make a backend that runs graphs unchanged, like torch's `eager` (_dynamo/backends/debugging.py:53, 2.13).
 
-    A graph with symbolic sizes is first lowered for the guards that Inductor adds, unless `options` leaves that out.
+    A graph with symbolic sizes is first lowered for the guards that Inductor adds, unless `options` disables that.
     """
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -30,13 +30,13 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
             return graph.forward
         return _lowered(graph, inputs, options, recorder)
 
-    backend.__name__ = "inductor"  # Dynamo names it where lowering fails, in the words of a whole compile
+    backend.__name__ = "inductor"  # the name that Dynamo shows if lowering fails, as in a full compilation
     setattr(backend, RECORDED_AS, "eager")
     return backend
 
 
 def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> Any:
-    """Lower a graph for its guards, and record those; a failure to lower is the program's, as with torch.compile."""
+    """Lower a graph and record the guards that this adds; a failure reaches the program, as with torch.compile."""
     import torch
     from torch._guards import TracingContext
 
@@ -52,14 +52,14 @@ def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> A
 
 
 def other_backend(before: Any, now: Any) -> list[Unmet]:
-    """Word the difference as torch begins it (`BACKEND_MATCH failure`, guards.py, 2.11 to 2.13); none: the same."""
+    """Describe the difference in torch's words (`BACKEND_MATCH failure`, guards.py, 2.11 to 2.13); empty: the same."""
     if now is None or before is None or before == now:
         return []
     return [Unmet("BACKEND_MATCH failure", now=_named(now), was=_named(before))]
 
 
 def _named(backend: Any) -> str:
-    """Name a backend as it is given to torch.compile, with what else was given."""
+    """Return a backend's name and options as they were passed to torch.compile."""
     name = getattr(backend, "compiler_name", None) or getattr(backend, "__qualname__", None)
     given = {
         "dynamic": getattr(backend, "dynamic", None),

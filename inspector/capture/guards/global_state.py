@@ -1,7 +1,7 @@
-"""What of torch's global state differs from the state that a graph was compiled in.
+"""Find the differences between torch's global state and the state in which a graph was compiled.
 
-Source: `GlobalStateGuard` (torch/csrc/dynamo/guards.cpp, 2.11 to 2.13): `reason()` names what changed, and the guard's
-own text holds the old state as JSON.
+Source: `GlobalStateGuard` (torch/csrc/dynamo/guards.cpp, 2.11 to 2.13): `reason()` names what changed, and the
+guard's text contains the old state as JSON.
 """
 
 import json
@@ -9,12 +9,12 @@ import re
 from typing import Any
 
 _DTYPES = {5: "torch.float16", 6: "torch.float32", 7: "torch.float64", 15: "torch.bfloat16"}
-"""c10::ScalarType, for the dtypes that can be the default."""
+"""c10::ScalarType of the dtypes that can be the default."""
 _AUTOCAST = re.compile(r"autocast\(\w+\)_(?P<what>enabled|dtype)")
 
 
 def changes(reason: str, guarded: str) -> list[str]:
-    """Word each change by itself, from torch's reason (`GLOBAL_STATE changed: a b`) and the guard's text."""
+    """Return one sentence per change, from torch's reason (`GLOBAL_STATE changed: a b`) and the guard's text."""
     from torch._C._dynamo.guards import GlobalStateGuard
 
     before = _state(guarded.partition("against ")[2])
@@ -33,7 +33,7 @@ def _state(text: str) -> dict[str, Any]:
 
 
 def _of_autocast(names: list[str], state: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Give the settings of autocast that differ by name: a state lists them by device, in the order of the reason."""
+    """Return the names of the autocast settings that differ; a state lists them by device, in the reason's order."""
     found: dict[str, Any] = {}
     for what in ("enabled", "dtype"):
         changed = [name for name in names if (match := _AUTOCAST.fullmatch(name)) and match["what"] == what]

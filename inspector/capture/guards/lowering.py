@@ -1,12 +1,12 @@
-"""Take a graph through AOTAutograd and Inductor as far as its guards need, and no further.
+"""Take a graph through AOTAutograd and Inductor only as far as its guards need.
 
 Both specialize symbolic sizes: AOTAutograd while it traces, decompositions and passes while they compare sizes, and
-Inductor while it lowers (`GraphLowering.run`) and schedules. What follows is code generation. Instrumenting every guard
-of `ShapeEnv` over 40 models with changing sizes (torch 2.13, CPU) found one kind that comes so late: a C++ kernel asks
-whether a float sum is longer than 4096 (_inductor/codegen/cpp.py: `need_use_acc_helper`). We put that question to each
-sum of the schedule instead of generating its loops, which takes more time than all that comes before.
+Inductor while it lowers (`GraphLowering.run`) and schedules. Code generation comes next. Instrumenting every guard of
+`ShapeEnv` in 40 models with changing sizes (torch 2.13, CPU) found one kind of guard that code generation adds: a C++
+kernel asks whether a float sum is longer than 4096 (_inductor/codegen/cpp.py: `need_use_acc_helper`). This module asks
+that question for each sum of the schedule instead of generating its loops, which takes longer than all earlier steps.
 
-What the study did not cover generates code in memory and drops it, for its guards: other devices, whose kernels bound
+For cases that the study does not cover, generate the code in memory and drop it: other devices, whose kernels bound
 their index by 2**31 (codegen/simd.py: `check_leq`), templates, subgraphs, other versions of torch.
 """
 
@@ -25,16 +25,16 @@ KEPT = frozenset(
         "ctrace_inductor_guards",
     )
 )
-"""Records that are written while a graph is lowered for its guards; nobody asked for the graphs and nodes of it."""
+"""The only records to write while a graph is lowered for its guards; its graphs and nodes are not needed."""
 _STUDIED = "2.13."
-"""Versions of torch whose code generation was looked through for guards."""
+"""Versions of torch whose code generation was searched for guards."""
 
 
 def has_hinted_symbols(graph: Any) -> bool:
-    """Return whether sizes or numbers in a graph of Dynamo's are symbols that stand for a value of this call.
+    """Whether a Dynamo graph has symbolic sizes or numbers with a value in this call.
 
-    Only on those can a guard be put. One that depends on data has no value yet: torch defers the question to run time,
-    or fails. Look at all nodes, as a float argument is a tensor among the inputs and becomes a symbol in an `.item()`.
+    Only these can get a guard. A data-dependent symbol has no value yet: torch defers the question to run time, or
+    fails. Check all nodes, because a float argument is an input tensor and becomes a symbol in an `.item()`.
     """
     import torch
     from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
@@ -54,7 +54,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def add_late_guards(graph: Any) -> None:
-    """Add the guards that generating the code of `graph`, a `GraphLowering` that has run, would add."""
+    """Add the guards that code generation would add for `graph`, a `GraphLowering` that has run."""
     if not _is_studied(graph):
         graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         return
@@ -78,7 +78,7 @@ def _is_studied(graph: Any) -> bool:
 
 
 def _ask_of_sums(node: Any) -> None:
-    """Ask of a scheduled node what `CppKernel.reduction` asks of it, with the ranges of its loops."""
+    """Ask about a scheduled node what `CppKernel.reduction` asks, with the ranges of its loops."""
     from types import SimpleNamespace
 
     from torch._inductor.codegen.cpp import CppKernel
@@ -92,7 +92,7 @@ def _ask_of_sums(node: Any) -> None:
 
 
 def _reductions(body: Any) -> Iterator[tuple[str, Any]]:
-    """Return kind and dtype of each reduction in a loop's body; C++ sums half precision as float.
+    """Return the kind and dtype of each reduction in a loop's body; C++ sums half precision as float.
 
     Source: `CppKernelProxy.legalize_lowp_fp_dtype_loopbody` (2.13, _inductor/codegen/cpp.py).
     """

@@ -1,7 +1,7 @@
-"""Why a function was compiled again: the guards that the new call did not meet, with expected and actual values.
+"""Record why a function was recompiled: the guards that the new call fails, with expected and actual values.
 
 Source: `convert_frame.get_and_maybe_log_recompilation_reasons` (2.13, guards.py:5344), called at the start of every
-recompile with all cache entries, newest first, and the new call's locals.
+recompilation with all cache entries, newest first, and the new call's locals.
 """
 
 import time
@@ -18,13 +18,13 @@ from ctrace.inspector.capture.guards.stacks import GuardStacks, frames
 from ctrace.inspector.capture.guards.unmet import Unmet, unmet_guards
 
 _MOST = 60
-"""How many unmet guards of an entry are written down; all are counted."""
+"""How many failed guards of an entry are recorded; all are counted."""
 _RESUMED = "torch_dynamo_resume_in_"
-"""How torch names the rest of a function after a graph break (_dynamo/resume_execution.py, 2.13)."""
+"""Prefix of resume functions, the rest of a function after a graph break (_dynamo/resume_execution.py, 2.13)."""
 
 
 def recompiles(stacks: GuardStacks) -> Source:
-    """Make the source that records the unmet guards of each cache entry at every recompile, each with its stack."""
+    """Make the source that records each cache entry's failed guards, with their stacks, at every recompilation."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -42,7 +42,7 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
     original = getattr(convert_frame, name)
 
     def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        with recorder.watching("the guards behind a recompile"):
+        with recorder.watching("the guard failures behind a recompilation"):
             backend = args[0] if args else kwargs.get("backend")
             recorder.record("recompile", _described(cache_entries, frame, backend, stacks, recorder))
         return original(cache_entries, frame, *args, **kwargs)
@@ -53,13 +53,13 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
 
 def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
     began = time.perf_counter()
-    entries = [_held(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries)]
+    entries = [_compared(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries)]
     seconds = time.perf_counter() - began
     return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
 
 
 def _listed(entries: Any) -> list[Any]:
-    """Give all cache entries: a list since 2.13, before that the first of a chain (2.11, guards.py:4721)."""
+    """Return all cache entries: a list since 2.13, before that the head of a linked list (2.11, guards.py:4721)."""
     if isinstance(entries, list):
         return entries
     listed = []
@@ -69,8 +69,8 @@ def _listed(entries: Any) -> list[Any]:
     return listed
 
 
-def _held(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
-    """Hold the call against one entry; one whose guarded object is gone only says why (guards.py:4998)."""
+def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
+    """Check the call against one entry; an entry whose guarded object is gone has only a reason (guards.py:4998)."""
     manager = entry.guard_manager
     described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
     if hasattr(manager, "invalidation_reason"):
@@ -79,17 +79,17 @@ def _held(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: R
     unmet, skipped = unmet_guards(manager, frame.f_locals, stacks.lengths_of(manager))
     if skipped:
         what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
-        recorder.problem(f"at a recompile {what} could not be looked up: what differs there is not shown")
+        recorder.problem(f"at a recompilation, {what} could not be evaluated: differences there are not shown")
     found, following = divided(unmet, resumed=frame.f_code.co_name.startswith(_RESUMED))
-    if not found:  # as torch itself does: in 2.11 an entry's backend and a call's are never the same object
+    if not found:  # as torch does: in 2.11, the backends of an entry and a call are never the same object
         found = other_backend(entry.backend, backend)
     described["number"] = len(found)
-    described["unmet"] = [_told(each, stacks) for each in found[:_MOST]]
+    described["unmet"] = [_guard(each, stacks) for each in found[:_MOST]]
     described["following"] = [each.guard for each in following[:_MOST]]
     return described
 
 
-def _told(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
+def _guard(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
     hint = unmet.verbose.rpartition(" (HINT: ")
     return {
         "guard": unmet.guard,

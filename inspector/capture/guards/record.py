@@ -1,11 +1,9 @@
-"""What torch's own guard entry leaves out: whose line made each guard, and which guards were left out.
+"""Record what torch's own guard entry lacks: the stack behind each guard, dropped guards, wrapped functions' arguments.
 
-The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552), with one line a leaf guard;
-each names the innermost frame only, in a shortened file name. We keep the stack of each, in the same order.
+The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552) with one line per leaf guard,
+which names only the innermost frame, with a shortened file name. This hook records all stacks in the same order.
 Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
-(guards.py:202), called once a tree is finished. Both are the same in 2.11.
-
-What the arguments of a wrapped function are called in the function itself.
+(guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
 """
 
 import inspect
@@ -28,10 +26,10 @@ from ctrace.inspector.capture.guards.unmet import Scope
 
 
 def arguments(f_locals: dict[str, Any]) -> list[str]:
-    """Name what `args` holds, in order, where a frame is torch's `inner(*args, **kwargs)` around a module or function.
+    """Return the parameter names behind `args` in a frame of torch's `inner(*args, **kwargs)` around a callable.
 
-    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which calls its `fn` with them. Empty: it is
-    another frame, or the names are not known.
+    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which passes them to its `fn`. Empty: another
+    frame, or the names are unknown.
     """
     import torch
 
@@ -47,7 +45,7 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:
-    """Make the source that keeps in `stacks` where guards come from, records it, and with `cost` how long they take."""
+    """Make the source that records each guard's stack, also kept in `stacks`, and with `cost` the time of guards."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -84,26 +82,26 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
 
 class _Objects:
-    """Numbers the modules whose methods are compiled: they share one cache, that of the code."""
+    """Numbers the modules whose methods are compiled, because they share the code's cache."""
 
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
 
     def named(self, f_locals: dict[str, Any]) -> str | None:
-        """Name the module that a frame is a method of, as `Block 2`; None: it is none."""
+        """Return the name of the module whose method a frame runs, such as `Block 2`; None: no module's method."""
         import torch
 
         first = next(iter(f_locals.values()), None)
         if not isinstance(first, torch.nn.Module):
             return None
         if first not in self._numbers:
-            self._numbers[first] = next(self._next)  # not their number now: one that is gone keeps its own
+            self._numbers[first] = next(self._next)  # not len(): a module that is gone keeps its number
         return f"{type(first).__name__} {self._numbers[first]}"
 
 
 def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
-    """Number the stacks of all leaf guards in the order of torch's text; -1 for one without a stack."""
+    """Number the stacks of all leaf guards in the order of torch's text; -1 for a guard without a stack."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
     for guard in manager.root.get_epilogue_lambda_guards():
@@ -120,7 +118,7 @@ def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> di
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
-    """Go through leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
+    """Yield leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
     for guard in node.get_leaf_guards():
         if is_relational(guard):
             if guard in seen:
@@ -133,7 +131,7 @@ def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
 
 
 def _dicts(node: Any) -> Iterator[str]:
-    """Name the dicts that are guarded key by key, and with that for their length."""
+    """Return the dicts that are guarded key by key, which also guards their length."""
     if hasattr(node, "get_key_value_managers") and node.get_source() not in ("L", "G"):
         yield node.get_source()
     for child in children(node):
@@ -145,10 +143,10 @@ def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
 
 
 def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
-    """Count the guards that Dynamo asked for and that were left out, by kind and by what left them out.
+    """Count the guards that Dynamo requested and that were dropped, by kind and by what dropped them.
 
-    `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): it keeps in `sorted_guards` what
-    a `guard_filter_fn` let through.
+    `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): its `sorted_guards` are those
+    that a `guard_filter_fn` let through.
     """
     from torch._dynamo import config
 

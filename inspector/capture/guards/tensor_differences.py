@@ -1,4 +1,4 @@
-"""What differs between a tensor and the one that a guard was made for: all of it, not only the first."""
+"""Find all differences, not only the first, between a tensor and the one that a guard was made for."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ _CHECKED = re.compile(
     r"device=(?P<device>None|\d+), requires_grad=(?P<grad>True|False), size=\[(?P<size>[^\]]*)\], "
     r"stride=\[(?P<stride>[^\]]*)\]\)"
 )
-"""TENSOR_MATCH of guards.py:3560 (2.13): None among sizes and strides is one that may vary."""
+"""TENSOR_MATCH of guards.py:3560 (2.13): a size or stride of None may vary."""
 
 
 def differences(code: str, value: Any) -> list[str]:
-    """Say what of a value is not as the guard `code` wants it, each in torch's own wording; none: it cannot be told."""
+    """Return each mismatch between a value and the guard `code`, in torch's words; empty: unknown."""
     import torch
 
     match = _CHECKED.match(code)
@@ -49,7 +49,7 @@ def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, ob
 
 
 def _keys_of(value: Any) -> str:
-    """Give a tensor's dispatch keys as guards see them: with those that the mode of the call adds, less those it takes.
+    """Return a tensor's dispatch keys as guards see them: with the keys that the call's modes add and exclude.
 
     Source: `LocalState::apply`, torch/csrc/dynamo/guards.h (2.13).
     """
@@ -64,7 +64,7 @@ def _names(keys: str) -> list[str]:
 
 
 def _kinds(keys: str) -> set[str]:
-    """Leave out autocast, which is a mode of the call and no matter of the tensor."""
+    """Drop autocast keys, which come from the call's mode and not from the tensor."""
     return {key for key in _names(keys) if not key.startswith("Autocast")}
 
 
@@ -76,7 +76,7 @@ def _backend_of(keys: str) -> str:
 
 
 def _layout_of(keys: str) -> str:
-    """Name the layout that dispatch keys stand for; of the sparse ones keys tell two apart."""
+    """Return the layout that dispatch keys stand for; they distinguish two sparse layouts."""
     if any(key.startswith("SparseCsr") for key in _names(keys)):
         return "sparse_csr"
     if any(key.startswith("Sparse") for key in _names(keys)):
@@ -109,9 +109,9 @@ def _has_strides(value: Any) -> bool:
 
 
 def _follows(sizes: list[int | None], strides: list[int | None], new: list[int], actual: list[int]) -> bool:
-    """Whether other strides only follow from other sizes: both tensors are dense in the same order of dimensions.
+    """Whether strides differ only because sizes do: both tensors are dense in the same order of dimensions.
 
-    A size that may vary is none of those: a stride that follows from it varies too.
+    A size that may vary does not count: strides that depend on it vary, too.
     """
     others = any(was is not None and was != now for was, now in zip(sizes, new, strict=True))
     return others and _dense(new, actual) and _same_order(strides, actual, new)
@@ -127,6 +127,6 @@ def _dense(sizes: list[int], strides: list[int]) -> bool:
 
 
 def _same_order(strides: list[int | None], actual: list[int], sizes: list[int]) -> bool:
-    """Compare the order of dimensions by stride; one of size 1 has no place, and a varying stride is not known."""
+    """Compare the order of dimensions by stride, ignoring dimensions of size 1 and varying strides."""
     known = [index for index, stride in enumerate(strides) if stride is not None and sizes[index] != 1]
     return sorted(known, key=lambda index: strides[index] or 0) == sorted(known, key=lambda index: actual[index])

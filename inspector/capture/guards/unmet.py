@@ -1,8 +1,8 @@
-"""Hold a call against one cache entry: all guards that it does not meet, not only the first.
+"""Check a call against one cache entry, and list all guards that it fails, not only the first.
 
-Torch stops at the first unmet guard (`RootGuardManager::check_verbose`, torch/csrc/dynamo/guards.cpp, 2.13). We walk
-the same tree, look up the value of each node by its source, and ask each leaf guard by itself. Below a guard that is
-not met nothing is asked: what hangs on it follows from it. What is written about a tensor has torch's own wording.
+Torch stops at the first failed guard (`RootGuardManager::check_verbose`, torch/csrc/dynamo/guards.cpp, 2.13). This
+module walks the same tree, looks up the value of each node by its source, and calls each leaf guard alone. It does
+not check anything below a failed guard, where failures only follow from it. Sentences about tensors use torch's words.
 """
 
 import ast
@@ -22,7 +22,7 @@ _GONE = (AttributeError, KeyError, IndexError)
 
 
 class Missing:
-    """Stands for the value of an expression that has none."""
+    """Marks an expression that has no value."""
 
 
 MISSING = Missing()
@@ -30,38 +30,38 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A guard that a call does not meet."""
+    """A guard that a call fails."""
 
     guard: str
-    """What is not met, as torch would say it."""
+    """The failed condition, in torch's words."""
     now: str | None = None
-    """The value that the call has, where it can be named."""
+    """The call's value, if it has a short form."""
     was: str | None = None
-    """The value that the entry was made for, where the guard does not say it."""
+    """The value that the entry was compiled for, if the guard does not contain it."""
     verbose: str = ""
-    """The whole leaf guard with torch's comment."""
+    """The complete leaf guard with torch's comment."""
 
 
 @dataclass
 class Scope:
-    """What a guard's expression can name: `L`, the call's locals, `G`, its globals, and torch's helpers."""
+    """The names in a guard's expression: `L`, the call's locals, `G`, its globals, and torch's helpers."""
 
     names: dict[str, Any]
     lengths: Mapping[str, int] = field(default_factory=dict)
-    """How long dicts were when the entry was made; a guard on a dict checks that, and does not tell."""
+    """Lengths of dicts when the entry was compiled; a dict guard checks them without showing them."""
     unread: list[str] = field(default_factory=list)
-    """Expressions that cannot be evaluated from outside of torch."""
+    """Expressions that cannot be evaluated outside of torch."""
     skipped: list[str] = field(default_factory=list)
-    """Sources of nodes that were not looked into because of that."""
+    """Sources of nodes that were skipped for that reason."""
 
     @classmethod
     def of(cls, manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None) -> "Scope":
-        """Take the names that torch gives to a guard manager's own checks (guards.py, 2.13)."""
+        """Make the scope with the names that torch provides to a guard manager's checks (guards.py, 2.13)."""
         known = {**manager.global_scope, **manager.closure_vars}
         return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
 
     def value(self, expression: str) -> Any:
-        """Evaluate one of torch's own expressions, in this process, as torch does; MISSING where it has no value."""
+        """Evaluate one of torch's own expressions in this process, as torch does; MISSING if it has no value."""
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:
@@ -78,7 +78,7 @@ def _compiled(expression: str) -> CodeType:
 def unmet_guards(
     manager: Any, f_locals: dict[str, Any], lengths: Mapping[str, int] | None = None
 ) -> tuple[list[Unmet], list[str]]:
-    """Give the unmet guards of an entry, each as text and value, and the sources that could not be looked into."""
+    """Return the failed guards of an entry, each as text and value, and the sources that could not be evaluated."""
     scope = Scope.of(manager, f_locals, lengths)
     found = list(_below(manager.root, scope))
     for guard in manager.root.get_epilogue_lambda_guards():
@@ -87,7 +87,7 @@ def unmet_guards(
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
-    """Add what torch itself names first, unless it is there: some guards cannot be asked from outside."""
+    """Add the guard that torch reports first if it is missing: some guards cannot be called from outside."""
     parts = list(info.verbose_code_parts)
     if found or info.result or not parts:
         return found
@@ -95,7 +95,7 @@ def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
 
 
 def _failing(parts: list[str], scope: Scope) -> list[str]:
-    """Pick those that are false of a guard that has several parts; where none can be judged, the first."""
+    """Return the false parts of a guard with several parts; if none can be evaluated, the first."""
     if len(parts) == 1:
         return parts
     return [part for part in parts if _fails(part, scope)] or parts[:1]
@@ -124,10 +124,10 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
 
 
 def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:
-    """Ask the leaf guards of a node, up to one that finds another type or object: what comes then is not for those."""
+    """Check the leaf guards of a node up to a wrong type or object; later guards do not apply to such a value."""
     found: list[Unmet] = []
     for guard in leaves:
-        found += (unmet := list(_asked(guard, value, scope)))
+        found += (unmet := list(_checked(guard, value, scope)))
         if unmet and type(guard).__name__ in _WHAT_IT_IS:
             break
     return found
@@ -137,13 +137,13 @@ _WHAT_IT_IS = frozenset(("TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "TRUE_MATCH", "
 
 
 def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
-    """Find a dict of another length, in torch's words, which turn what is checked round (guards.cpp, 2.13)."""
+    """Report a dict of another length in torch's words, which state the failure (guards.cpp, 2.13)."""
     was = scope.lengths.get(source)
     return Unmet(f"len({source}) != {was}", str(len(value))) if was is not None and len(value) != was else None
 
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
-    """Find the first key of a dict that is not what it was, at its position."""
+    """Find the first key of a dict that changed at its position."""
     pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
     for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):
@@ -151,8 +151,8 @@ def _other_key(node: Any, scope: Scope) -> Unmet | None:
     return None
 
 
-def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
-    """Ask one leaf guard about a value."""
+def _checked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
+    """Check one leaf guard on a value."""
     if _meets(guard, value):
         return
     kind = type(guard).__name__
@@ -168,7 +168,7 @@ def _asked(guard: Any, value: Any, scope: Scope) -> Iterator[Unmet]:
 
 
 def _meets(guard: Any, value: Any) -> bool:
-    """Ask a leaf guard; one that is not made for such a value, which another guard found then, raises in 2.13."""
+    """Call a leaf guard; in 2.13 it raises on a value of a wrong kind, which another guard reports."""
     try:
         return bool(guard(value))
     except SystemError:
@@ -176,7 +176,7 @@ def _meets(guard: Any, value: Any) -> bool:
 
 
 def _related(node: Any, scope: Scope) -> Iterator[Unmet]:
-    """Judge guards on several values at once by their expressions: asking them would change what they remember."""
+    """Evaluate guards on several values by their expressions: calling them would change their state."""
     for guard in node.get_leaf_guards():
         if is_relational(guard):
             yield from _expressions(guard, scope)
@@ -203,9 +203,9 @@ _OVERLAPPING = re.compile(r"check_overlapping\(overlapping=\[(?P<some>.*)\], non
 
 
 def _overlap(some: list[str], none: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
-    """Find tensors that share memory and should not, or the other way round.
+    """Find tensors that share memory and should not, or vice versa.
 
-    Source: `STORAGE_OVERLAPPING`, torch/csrc/dynamo/guards.cpp (2.13), which asks what is asked here.
+    Source: `STORAGE_OVERLAPPING`, torch/csrc/dynamo/guards.cpp (2.13), which makes the same check.
     """
     from torch._C._dynamo.guards import compute_overlapping_tensors
 
@@ -220,7 +220,7 @@ _NO_ALIASING = re.compile(r"check_no_aliasing\((?P<sources>.*)\)$")
 
 
 def _same(sources: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
-    """Find tensors that are one and should be several."""
+    """Find tensors that are the same object and should not be."""
     first: dict[int, str] = {}
     for source in sources:
         value = scope.value(source)
@@ -230,7 +230,7 @@ def _same(sources: list[str], scope: Scope, part: str) -> Iterator[Unmet]:
 
 
 def _arguments(text: str) -> list[str]:
-    """Split `L['x'], L['y'][0]` at its commas; a source holds none outside of brackets and quotes."""
+    """Split `L['x'], L['y'][0]` at its commas; a source has none outside of brackets and quotes."""
     call = ast.parse(f"f({text})", mode="eval").body
     return [ast.unparse(each) for each in getattr(call, "args", ())]
 
@@ -240,7 +240,7 @@ def _code(part: str) -> str:
 
 
 def _judged(part: str, scope: Scope) -> Unmet:
-    """Describe an unmet guard that torch words so, with the value that the call has."""
+    """Describe a failed guard from one of torch's code parts, with the call's value."""
     code = _code(part)
     if code.startswith(_MODES):
         return Unmet(code, *_modes(scope), verbose=part)
@@ -254,7 +254,7 @@ _MODES = "___check_torch_function_mode_stack("
 
 
 def _modes(scope: Scope) -> tuple[str, str | None]:
-    """Name the torch function modes of the call, and of the entry (`make_torch_function_mode_stack_guard`, 2.13)."""
+    """Return the torch function modes of the call and of the entry (`make_torch_function_mode_stack_guard`, 2.13)."""
     from torch.overrides import _get_current_function_mode_stack
 
     closure = getattr(scope.names[_MODES.removesuffix("(")], "__closure__", None) or ()
@@ -268,11 +268,11 @@ def _listed(modes: list[type]) -> str:
 
 
 def _compared(code: str) -> tuple[str | None, str | None]:
-    """Find what a guard is about, and what with it is compared: both sides of `L['x'] == 3`, a check's argument."""
+    """Return what a guard checks and what it compares with: both sides of `L['x'] == 3`, or a check's argument."""
     try:
         tree = ast.parse(code.strip(), mode="eval").body
     except SyntaxError:
-        match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the type behind it is no Python
+        match = re.match(r"___check_\w+\((?P<source>.*), \d+\), type=", code)  # the text after "type=" is not Python
         return (match["source"] if match else None), None
     match tree:
         case ast.Compare(left=ast.Constant(), comparators=[subject, *_]):

@@ -1,1 +1,1 @@
-"""Hooks on code generation: where each kernel comes from, kernels that the user wrote. Start in `record.py`."""
+"""Hooks on code generation: the origin of each kernel, user-written kernels. Start in `record.py`."""

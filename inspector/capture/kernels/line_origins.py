@@ -1,10 +1,10 @@
-"""Which FX node each line of a generated kernel comes from.
+"""Find the FX node that each line of a generated kernel comes from.
 
-Torch keeps this for whole kernels only. A kernel's body is a function, `inner_fn` of an `ir.Loops`, that lowering one
-FX node made; calling it calls the functions of the values that it inlines. So it is known, while it is traced, whose
-function is running: we note that on each node of the traced body (`loop_body.LightTracer`), follow bodies that are
-traced again out of others (`V.interpreter.current_node`), and note at code generation, for every line that is written
-while such a node is interpreted, which FX node it stands for. Nothing of it is seen by what writes the code.
+Torch keeps this only for whole kernels. A kernel's body is a function, `inner_fn` of an `ir.Loops`, made by lowering
+one FX node; it calls the functions of the values that it inlines. So while the body is traced, the running function
+identifies its FX node. The hook marks each node of the traced body with it (`loop_body.LightTracer`), and follows
+bodies that are traced from other bodies (`V.interpreter.current_node`). At code generation, it assigns every line
+written while such a node is interpreted to its FX node. The code generator sees none of this.
 Sources (2.11 and 2.13): _inductor/ir.py `Loops`, _inductor/loop_body.py, `SchedulerNode.codegen` of scheduler.py,
 `IndentedBuffer.writeline` of utils.py.
 """
@@ -20,19 +20,19 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 
 _MARK = "_ctrace_origin"
-"""Attribute of a node in a traced body. Not in its `meta`, whose keys C++ code generation looks at (cpp.py:3896)."""
+"""Attribute of a node in a traced body. Not a key of its `meta`, which C++ code generation reads (cpp.py:3896)."""
 _SHORTEST = 3
-"""Shorter lines hold brackets only."""
+"""Shorter lines contain only brackets."""
 _LATE = ("index_expr",)
-"""Ops that the tracer puts off until a value is used, in a function that need not have made them."""
+"""Ops that the tracer defers until a value is used, possibly in another function than the one that made them."""
 _STORES = ("store", "store_reduction")
 
 Written = dict[Any, dict[Any, list[Any]]]
-"""By kernel object: the FX nodes of a line. A line is a text, or an object that knows its text at the end."""
+"""FX nodes of each line, by kernel object. A line is a text, or an object that knows its text only at the end."""
 
 
 class Statements:
-    """Notes the origin of lines while code is generated; `take` gives those of the nodes of one kernel."""
+    """Records the origin of lines while code is generated; `take` returns those of one kernel."""
 
     def __init__(self) -> None:
         self._running: list[Any] = []
@@ -40,9 +40,9 @@ class Statements:
         self._written: dict[Any, Written] = {}
 
     def take(self, schedule: list[Any]) -> list[dict[int, list[Any]]]:
-        """Give, for each kernel object that was written for these scheduler nodes, its lines and their origins.
+        """Return the lines and their origins for each kernel object that was written for these scheduler nodes.
 
-        A line is named by the checksum of its text without indentation.
+        A line is identified by the checksum of its text without indentation.
         """
         kernels: Written = {}
         for node in schedule:
@@ -54,12 +54,12 @@ class Statements:
         return list(kernels.values())
 
     def clear(self) -> None:
-        """Forget what was written for no kernel that is called."""
+        """Drop lines that belong to no called kernel."""
         self._written.clear()
 
     @contextmanager
     def collected(self, recorder: Recorder, when: When) -> Iterator[None]:
-        """Watch while in the context."""
+        """Record origins while the context is active."""
         with ExitStack() as patches:
 
             def install_ir(ir: ModuleType) -> None:
@@ -87,7 +87,7 @@ class Statements:
             yield
 
     def _named(self, original: Any) -> Any:
-        """Have the body of each `Loops` say, while it runs, which FX node it was made for."""
+        """Make the body of each `Loops` announce its FX node while it runs."""
         from torch._inductor.virtualized import V
 
         running = self._running
@@ -149,7 +149,7 @@ class Statements:
         return writeline
 
     def _apart(self, original: Any) -> Any:
-        """Have what is written meanwhile belong to no node: an index serves several."""
+        """Assign lines written in the meantime to no node: an index serves several nodes."""
 
         def codegen(*args: Any, **kwargs: Any) -> Any:
             node, self._node = self._node, None
@@ -175,9 +175,9 @@ def _join(known: list[Any], more: list[Any]) -> None:
 
 
 def _interpreted(virtualized: Any) -> Any:
-    """Give the origin of the body's node that is being interpreted.
+    """Return the origin of the body's node that is being interpreted.
 
-    A store is of the line that made its value: the buffer may be known by a later view of it.
+    A store belongs to the node that made its value: the buffer may be named after a later view.
     """
     node = getattr(virtualized.interpreter, "current_node", None)
     if node is not None and node.target in _STORES:
@@ -186,6 +186,6 @@ def _interpreted(virtualized: Any) -> Any:
 
 
 def _exact(node: Any) -> Any:
-    """Give the FX node that a scheduler node's result is, where it is exactly one."""
+    """Return the FX node of a scheduler node's result, if there is exactly one."""
     get = getattr(node.node, "get_origin_node", None)
     return get() if get is not None else None

@@ -1,8 +1,8 @@
-"""What the code of a graph part calls its kernels with, and how many kernels torch counts in it.
+"""Record the arguments of the kernel calls in a graph part's code, and torch's own count of kernels.
 
-`GraphLowering.codegen` (2.11 and 2.13, _inductor/graph.py) writes the code of one part, in the program or in our fork.
-When it is done, we record the layouts of its buffers and the sizes that stand for symbols: with them the reader can
-tell what each call in that code passes.
+`GraphLowering.codegen` (2.11 and 2.13, _inductor/graph.py) writes the code of one part, in the program or in ctrace's
+fork. The hook then records the layouts of its buffers and the sizes behind symbols, so that the reader can resolve
+what each call passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.source import When
 
 @contextmanager
 def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterator[None]:
-    """Record this of each part; call `done` after a part whose code is not made inside another's."""
+    """Record this for each part; call `done` after a part whose code is not generated inside another part's."""
     with ExitStack() as patches:
         depth = 0
 
@@ -32,7 +32,7 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
                     result = original(graph)
                 finally:
                     depth -= 1
-                with recorder.watching("what kernels are called with"):
+                with recorder.watching("arguments of kernels"):
                     recorder.record("generated", _describe(graph, before, metrics.generated_kernel_count))
                 if depth == 0:
                     done()
@@ -52,7 +52,7 @@ def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
 
 
 def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
-    """Give each buffer's layout, and each constant itself, by its name in the code."""
+    """Return each buffer's layout, and each constant, by its name in the code."""
     yield from graph.constants.items()
     for name, buffer in (*graph.graph_inputs.items(), *graph.name_to_buffer.items()):
         layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
@@ -61,7 +61,7 @@ def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
-    """Give dtype, shape, stride, offset and device; None for what has none, or sizes that nobody knows."""
+    """Return dtype, shape, stride, offset and device; None if there are none, or sizes are unknown."""
     import torch
 
     if isinstance(layout, torch.Tensor):
@@ -77,7 +77,7 @@ def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
 
 
 class _Sizes:
-    """The numbers that symbols stood for when the graph was compiled."""
+    """The values of symbols when the graph was compiled."""
 
     def __init__(self, sizevars: Any) -> None:
         self._known = sizevars.backed_var_to_val

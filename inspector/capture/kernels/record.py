@@ -1,8 +1,8 @@
-"""Every kernel that Inductor emits or calls, with the aten ops and the user's lines it came from.
+"""Record every kernel that Inductor emits or calls, with its aten ops and the user's lines.
 
 Source: `set_kernel_post_grad_provenance_tracing` (2.13, _inductor/debug.py:1142), which every backend calls with a
-kernel's name and the scheduler nodes in it. We see what torch's own provenance tracking sees, without switching it on:
-that would change the user's configuration and copy the history of every node.
+kernel's name and its scheduler nodes. The hook sees the same as torch's provenance tracking without enabling it, which
+would change the user's configuration and copy the history of every node.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._induct
 
 @contextmanager
 def kernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each kernel of each graph part, in the order of their calls, and what the code around them uses."""
+    """Record each kernel of each graph part, in call order, and what the wrapper code uses."""
     ours: set[Any] = set()
     statements = Statements()
     told: list[Any] = []
@@ -35,7 +35,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             original = getattr(module, _HOOK, None)
             if original is None:
                 recorder.problem(f"kernels could not be recorded: {module.__name__} has no {_HOOK}")
-            if original is None or original in ours:  # imported from a module where we are already
+            if original is None or original in ours:  # imported from a module that is already hooked
                 return
 
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
@@ -54,7 +54,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
                 told.clear()
                 result = original(self, node)
                 name = getattr(node.node, "python_kernel_name", None)
-                if not told and name:  # a few, such as index_put, are written without a word of provenance
+                if not told and name:  # a few kernels, such as index_put, have no provenance
                     with recorder.watching("a kernel"):
                         recorder.record("kernel", _describe(statements, node.node, name, is_extern=True))
                 return result
@@ -91,13 +91,13 @@ def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool)
 
 
 def _scheduled(schedule: Any) -> list[Any]:
-    """Give the scheduler's nodes in a kernel, without the marks in between that begin and end a loop."""
+    """Return the scheduler's nodes in a kernel, without the markers that start and end a loop."""
     grouped = [item for item in schedule if hasattr(item, "get_operation_names")]
     return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))
 
 
 def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
-    """Name the stacks of lines by their number: first those of the kernel, then the others, which are given too."""
+    """Replace the stacks of lines by numbers: first the kernel's stacks, then the others, which are also returned."""
     numbers = {stack: number for number, stack in enumerate(stacks)}
     rows = []
     for lines in written:
@@ -115,7 +115,7 @@ def _is_users(node: Any) -> bool:
 
 
 def _language(nodes: list[Any], is_extern: bool) -> str:
-    if is_extern:  # a call of a library's kernel, or of one that the user wrote (2.13, _inductor/ir.py)
+    if is_extern:  # a library kernel or a user-written one (2.13, _inductor/ir.py)
         return "triton" if _is_users(nodes[0]) else "external"
     from torch._inductor import config
 
@@ -125,18 +125,18 @@ def _language(nodes: list[Any], is_extern: bool) -> str:
 
 
 def origins_of(node: Any, *, exact: bool) -> list[Any]:
-    """Give the FX nodes of an `ir.Operation`; `exact`: the one that it computes, where torch knows it."""
+    """Return the FX nodes of an `ir.Operation`; `exact`: only the node that it computes, if torch knows it."""
     # An external call computes exactly one node; a fused one has many origins.
     origin = getattr(node, "origin_node", None) if exact else None
     return [origin] if origin is not None else list(node.origins)
 
 
 def ops_of(origins: list[Any]) -> list[str]:
-    """Name the aten ops of FX nodes, each once."""
+    """Return the aten ops of FX nodes, each once."""
     return list(dict.fromkeys(_op(origin) for origin in origins if origin.op == "call_function"))
 
 
 def _op(origin: Any) -> str:
-    """Name an FX node's target as `aten.add`, without its overload."""
+    """Return an FX node's target without its overload, such as `aten.add`."""
     packet = getattr(origin.target, "overloadpacket", origin.target)
     return str(packet) if packet is not origin.target else getattr(origin.target, "__name__", str(origin.target))

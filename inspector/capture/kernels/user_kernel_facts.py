@@ -1,4 +1,4 @@
-"""What there is to say of one call of a user's Triton kernel, as data for the log."""
+"""Describe one call of a user's Triton kernel, as data for the log."""
 
 import inspect
 import sys
@@ -8,36 +8,36 @@ from typing import Any
 
 _LONG = 200
 _LONGEST = 2000
-"""What is kept of what the analysis raised: a message of Triton's compiler holds the kernel."""
+"""The most characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""What a triton.Config sets besides arguments of the kernel."""
+"""Settings of a triton.Config besides the kernel's arguments."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What torch found a kernel to write."""
+    """Torch's analysis of what a kernel writes."""
 
     found: Any
     """A list of names (2.11), or `TensorAccesses` (2.13)."""
     raised: str
-    """Why it assumed that every tensor is written; empty: it did not."""
+    """Why torch assumes that the kernel writes every tensor; empty: it does not."""
 
 
 @dataclass(frozen=True)
 class TritonOpCall:
-    """A call of a kernel by a `triton_op`."""
+    """A `triton_op`'s call of a kernel."""
 
     constants: Any
-    """The call's constant arguments, as they lie in torch's table."""
+    """The call's constant arguments, as stored in torch's table."""
     name: str
     function: Any
-    """What the user decorated."""
+    """The function that the user decorated."""
 
 
 def described(
     user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, TritonOpCall]
 ) -> dict[str, Any]:
-    """Describe a `UserDefinedTritonKernel` that was just made: the kernel, its arguments, and what it writes."""
+    """Describe a new `UserDefinedTritonKernel`: the kernel, its arguments, and what it writes."""
     from torch._inductor.virtualized import V
 
     node: Any = V.graph.current_node
@@ -48,7 +48,7 @@ def described(
     constants = node.kwargs["constant_args_idx"]
     op = ops.get(constants)
     if op is not None and op.constants is not side_table().get_constant_args(constants):
-        op = None  # torch._dynamo.reset() lets the numbers begin anew
+        op = None  # torch._dynamo.reset() restarts the numbers
     return {
         "operation": user.get_operation_name(),
         "kernel": kernel.__name__,
@@ -70,7 +70,7 @@ def described(
 
 
 def emitted(user: Any, name: str, meta: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
-    """Say what a kernel is called in the wrapper, which values are fixed in it, and whether what follows is fused."""
+    """Return a kernel's name in the wrapper, the values that are fixed in it, and whether its epilogue is fused."""
     return {
         "operation": user.get_operation_name(),
         "name": name,
@@ -80,7 +80,7 @@ def emitted(user: Any, name: str, meta: Mapping[str, Any], *, fused: bool) -> di
 
 
 def _epilogue(user: Any) -> str:
-    """Say whether an epilogue can be fused: the conditions of `can_fuse_epilogue` in its order (2.13, ir.py:7989)."""
+    """Return whether an epilogue can be fused: the conditions of `can_fuse_epilogue` in order (2.13, ir.py:7989)."""
     from torch._inductor import config
 
     if not hasattr(user, "can_fuse_epilogue"):
@@ -95,7 +95,7 @@ def _epilogue(user: Any) -> str:
 
 
 def _chain(kernel: Any) -> Iterator[Any]:
-    """Give a kernel's decorators, outermost first, and the `JITFunction` last."""
+    """Return a kernel's decorators, outermost first, then the `JITFunction`."""
     while kernel is not None:
         yield kernel
         inner = getattr(kernel, "fn", None)
@@ -103,14 +103,14 @@ def _chain(kernel: Any) -> Iterator[Any]:
 
 
 def side_table() -> Any:
-    """Give the table in which torch keeps what a graph cannot hold: kernels and constant arguments, by number."""
+    """Return torch's table of what a graph cannot contain: kernels and constant arguments, by number."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table
 
 
 def _defined_at(kernel: Any) -> dict[str, Any]:
-    """Give file and line of `def`; a code object begins at the first decorator."""
+    """Return the file and line of `def`; a code object starts at the first decorator."""
     code = kernel.fn.__code__
     source = getattr(kernel, "raw_src", None) or ()
     before = next((at for at, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
@@ -142,7 +142,7 @@ def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None)
 
 
 def _described_tensor(value: Any) -> Any:
-    """Give the tensor behind a TMA descriptor; anything else stays as it is."""
+    """Return the tensor behind a TMA descriptor; return anything else unchanged."""
     return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
 
 
@@ -155,7 +155,7 @@ def _kind(name: str, value: Any, given: Mapping[str, Any], tuned: set[str], is_c
 
 
 def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:
-    """Give the names of what is written and of what is read; None: not known."""
+    """Return the names of written and of read arguments; None: unknown."""
     if analysis is None:
         return None, None
     accesses = getattr(analysis.found, "read_writes", None)
@@ -179,7 +179,7 @@ def _text(value: Any) -> str:
 
 
 def _op(op: TritonOpCall) -> dict[str, Any]:
-    """Tell what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
+    """Describe what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
     from torch._library.custom_ops import OPDEFS
 
     definition = OPDEFS[op.name]

@@ -1,9 +1,9 @@
-"""Triton kernels that the user wrote and calls in a compiled region, and what torch makes of each call.
+"""Record user-written Triton kernels in a compiled region, and what torch makes of each call.
 
-Inductor makes one `UserDefinedTritonKernel` (2.11 and 2.13, _inductor/ir.py) for each call. While it does, it asks
+Inductor makes one `UserDefinedTritonKernel` (2.11 and 2.13, _inductor/ir.py) for each call. Meanwhile, it asks
 `identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py) which
-arguments the kernel writes. That analysis catches what it raises, warns, and answers as if every tensor were
-written: we stand in for its logger, whose `warning` is called while the exception is in flight.
+arguments the kernel writes. If that analysis fails, it catches the exception, warns, and assumes that the kernel
+writes every tensor. The hook replaces its logger, whose `warning` is called while the exception is being handled.
 """
 
 import sys
@@ -22,25 +22,25 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.user_kernel_facts import Analysis, TritonOpCall, described, emitted, side_table
 
 _ANALYSES = ("identify_accessed_tensors", "identify_mutated_tensors")
-"""The first of them that there is: 2.13's and 2.11's."""
+"""Names in 2.13 and in 2.11; the first that exists is hooked."""
 _WRITERS = {"codegen": False, "codegen_with_epilogue_fusion": True}
-"""Methods that write a kernel's code, and whether with what follows it; the second is not in 2.11."""
+"""Methods that write a kernel's code, and whether they include the epilogue; 2.11 lacks the second."""
 _TRITON_OP = "functional_decomp"
-"""The function by which AOTAutograd looks into a triton_op (2.11 and 2.13, _library/triton.py)."""
+"""The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
 
 
 @dataclass
 class _Origins:
-    """Where calls come from that torch knows only by number."""
+    """The origins of calls that torch knows only by number."""
 
     kernels: dict[int, Any] = field(default_factory=dict)
-    """By the id of a kernel that torch made anew (with heuristics or warps worked in): the one that the user called."""
+    """The kernel that the user called, by the id of torch's copy (with heuristics or warps applied)."""
     ops: dict[int, TritonOpCall] = field(default_factory=dict)
     """The `triton_op` of a call, by the number of the call's constant arguments."""
 
 
 class _Log:
-    """Stands in for the logger of triton_kernel_wrap.py, and keeps the exception that it warns of."""
+    """Replaces the logger of triton_kernel_wrap.py, and keeps the exception behind a warning."""
 
     def __init__(self, logger: Any, current: threading.local) -> None:
         self._logger = logger
@@ -58,7 +58,7 @@ class _Log:
 
 @contextmanager
 def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each call of a user's kernel when Inductor lowers it, and again when its code is written."""
+    """Record each call of a user's kernel when Inductor lowers it, and again when it writes the code."""
     current = threading.local()
     origins = _Origins()
     with ExitStack() as patches:
@@ -100,7 +100,7 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _analysing(original: Callable[..., Any], current: threading.local) -> Callable[..., Any]:
-    """Keep the last answer of the analysis, and why torch gave it up."""
+    """Keep the last result of the analysis, and why it failed."""
 
     def analyse(*args: Any, **kwargs: Any) -> Any:
         current.raised = ""
@@ -112,7 +112,7 @@ def _analysing(original: Callable[..., Any], current: threading.local) -> Callab
 
 
 def _calling(original: Callable[..., Any], origins: _Origins, current: threading.local) -> Callable[..., Any]:
-    """Keep which kernel the user called: torch calls this again for each kernel that it makes of it."""
+    """Keep the kernel that the user called: torch calls this again for each copy that it makes."""
 
     def call(self: Any, variable: Any, *args: Any, **kwargs: Any) -> Any:
         outer = getattr(current, "called", None)
@@ -127,7 +127,7 @@ def _calling(original: Callable[..., Any], origins: _Origins, current: threading
 
 
 def _storing(recorder: Recorder, original: Callable[..., Any], origins: _Origins) -> Callable[..., Any]:
-    """Keep the op that a call belongs to: only the stack knows it."""
+    """Keep the op that a call belongs to, which only the stack shows."""
 
     def store(self: Any, *args: Any, **kwargs: Any) -> Any:
         stored = original(self, *args, **kwargs)

@@ -1,8 +1,8 @@
-"""What each of Inductor's graph passes changed.
+"""Record what each of Inductor's graph passes changes.
 
-Every pass runs inside of a `GraphTransformObserver` (2.11 to 2.13, fx/passes/graph_transform_observer.py), whose own
-records depend on a switch of torch's. We look at the graph when one is entered and when it is left. Passes nest: a
-change is the innermost one's. Matches of patterns come from `PatternEntry.apply` (_inductor/pattern_matcher.py), which
+Every pass runs inside a `GraphTransformObserver` (2.11 to 2.13, fx/passes/graph_transform_observer.py), whose own
+records need a torch setting. The hook compares the graph when an observer is entered and left. Passes nest: a change
+belongs to the innermost one. Pattern matches come from `PatternEntry.apply` (_inductor/pattern_matcher.py), which
 `PatternMatcherPass.apply` counts as `pattern_matcher_count`.
 """
 
@@ -20,16 +20,16 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.pattern_names import pattern_name
 
 _MOST = 400
-"""Nodes of a kind that are named for one pass; the rest is counted."""
+"""How many nodes of a kind are listed for one pass; the rest is counted."""
 _STACKS = 6
-"""Places that are kept for one pattern in one pass."""
+"""How many places are kept for one pattern in one pass."""
 _ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntry")
 _COUNTER = "pattern_matcher_count"
 
 _Seen = dict[str, tuple[Any, Any]]
-"""Of each node, by its name and in the graph's order: its target and the tuple of its arguments.
+"""Target and argument tuple of each node, by name and in graph order.
 
-They are compared by identity: to ask whether two symbolic sizes are equal would add a guard.
+Compare them by identity: comparing symbolic sizes for equality would add a guard.
 """
 
 
@@ -45,13 +45,13 @@ class _Pattern:
 
 @dataclass
 class _Open:
-    """A pass under way; what it has changed so far, without what passes inside of it did."""
+    """A running pass, and its changes so far without those of nested passes."""
 
     module: Any
     name: str
     subsystem: str | None
     since: _Seen | None
-    """None: it works on a graph that torch made for itself, such as a pattern that is traced again."""
+    """None: the pass works on a graph that torch made for itself, such as a retraced pattern."""
     counted_since: Counter[str]
     before: int
     created: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Open:
     patterns: dict[str, _Pattern] = field(default_factory=dict)
 
     def look(self, counted: Counter[str]) -> None:
-        """Add what happened since the last look."""
+        """Add the changes since the last look."""
         self.counted.update(_gained(self.counted_since, counted))
         self.counted_since = counted
         if self.since is None:
@@ -72,7 +72,7 @@ class _Open:
         self._compare(before, self.since)
 
     def restart(self, counted: Counter[str]) -> None:
-        """Forget what happened since the last look: it was another pass's."""
+        """Ignore the changes since the last look, which belong to another pass."""
         self.counted_since = counted
         self.since = None if self.since is None else _seen(self.module.graph)
 
@@ -80,7 +80,7 @@ class _Open:
         for name, (target, arguments) in before.items():
             now = after.get(name)
             if now is None:
-                if self.created.pop(name, None) is None:  # what it made and removed again is no change
+                if self.created.pop(name, None) is None:  # a node that it created and removed is no change
                     self.erased[name] = target_name(target)
             elif now[0] is not target and now[0] != target:
                 self.retargeted[name] = (target_name(target), target_name(now[0]))
@@ -134,7 +134,7 @@ class _Passes:
             self._recorder.record("pass", _described(done, [each.name for each in opened]))
 
     def applied(self, entry: Any, match: Any) -> None:
-        """Note that a pattern is about to be applied."""
+        """Record a pattern that torch is about to apply."""
         for at in self._opened()[-1:]:
             pattern = at.patterns.setdefault(pattern_name(entry), _Pattern())
             pattern.times += 1
@@ -154,7 +154,7 @@ class _Passes:
 
 @contextmanager
 def passes(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record each pass on a graph of the user's, with the patterns that it applied."""
+    """Record each pass on a user's graph, with the patterns that it applied."""
     following = _Passes(recorder)
     with ExitStack() as patches:
 
@@ -202,7 +202,7 @@ def _seen(graph: Any) -> _Seen:
 
 
 def _is_torchs_own() -> bool:
-    """Whether torch is registering its patterns, which it traces outside of any compilation."""
+    """Whether torch is registering its patterns, which it traces outside any compilation."""
     from torch._guards import TracingContext
 
     return TracingContext.try_get() is None
@@ -255,7 +255,7 @@ def _described(done: _Open, within: list[str]) -> dict[str, Any]:
 
 
 def stage_of(graph: Any, subsystem: str | None) -> str:
-    """Tell a graph's stage by what AOTAutograd calls its inputs (2.11 to 2.13, _functorch/partitioners.py:177)."""
+    """Return a graph's stage by AOTAutograd's names for its inputs (2.11 to 2.13, _functorch/partitioners.py:177)."""
     if subsystem == "pre_grad_passes":
         return "pre_grad"
     names = [str(node.target) for node in graph.nodes if node.op == "placeholder"]
@@ -265,7 +265,7 @@ def stage_of(graph: Any, subsystem: str | None) -> str:
 
 
 def target_name(target: Any) -> str:
-    """Name a target as torch prints it: `aten.add.Tensor`; a Python function by module and name."""
+    """Return a target's name as torch prints it: `aten.add.Tensor`; a Python function by module and name."""
     if isinstance(target, str):
         return target
     module = getattr(target, "__module__", "") or ""

@@ -1,4 +1,4 @@
-"""What to call a pattern of Inductor's (2.11 to 2.13, _inductor/pattern_matcher.py)."""
+"""Name Inductor's patterns (2.11 to 2.13, _inductor/pattern_matcher.py)."""
 
 import inspect
 from typing import Any
@@ -7,20 +7,20 @@ _ATTENTION = "_sfdp_pattern_"
 
 
 def pattern_name(entry: Any) -> str:
-    """Name a pattern: torch's own name where it has one, else the function that is searched for, or that replaces."""
+    """Return a pattern's name: torch's name if it has one, else that of the search or replacement function."""
     own = getattr(entry, "pattern_name", None)
     if own:
         return str(own)
     function = search_function(entry) or getattr(entry, "handler", None)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
-    # A decorated or partial handler may have no name of its own.
+    # A decorated or partial handler may have no name.
     return str(name or getattr(getattr(function, "func", None), "__name__", None) or type(entry).__name__)
 
 
 def search_function(entry: Any) -> Any:
-    """Give the function that a replacement searches for; None: it is no such pattern.
+    """Return the search function of a replacement; None: not such a pattern.
 
-    `register_replacement` keeps it in its closure `check_fn`, and nowhere else.
+    `register_replacement` keeps it only in its closure `check_fn`.
     """
     return closed_over(getattr(entry, "extra_check", None), "search_fn")
 
@@ -31,7 +31,7 @@ def is_attention_pattern(entry: Any) -> bool:
 
 
 def closed_over(function: Any, name: str) -> Any:
-    """Give what a closure holds under a name; None: nothing."""
+    """Return a closure's value for a name; None: there is none."""
     function = inspect.unwrap(function) if callable(function) else None
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:

@@ -1,4 +1,4 @@
-"""What a call may change: attributes, globals, buffers, random states; copied, compared and put back.
+"""Copy, compare and restore what a call may change: attributes, globals, buffers, random states.
 
 Start in `world.py`.
 """

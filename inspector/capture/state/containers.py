@@ -1,4 +1,4 @@
-"""Mutable containers of a running program: how to look into one, where it leads, how to put back what it held."""
+"""Mutable containers of a running program: how to read one, follow its items, and restore its content."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 10_000
-"""A container with more items is data, and not looked into."""
+"""A container with more items is data and is not searched."""
 _UNTOUCHED = frozenset(("__dict__", "__weakref__", "__doc__", "__abstractmethods__", "_abc_impl", "__builtins__"))
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 
@@ -24,7 +24,7 @@ Content = dict[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Something that holds values by key, where it is found, and what kind of state that is."""
+    """An object that maps keys to values, with its path and its kind of state."""
 
     path: str
     kind: str
@@ -33,18 +33,18 @@ class Container:
     put: Callable[[Any, Any], Any]
     remove: Callable[[Any], Any]
     item: str = "[{!r}]"
-    """How the path of an item goes on after the container's."""
+    """Format of an item's key, appended to the container's path."""
     leads: bool = True
-    """Whether what it holds is looked into."""
+    """Whether to search its values."""
 
     def path_of(self, key: Any) -> str:
-        """Write where an item is found, in torch's spelling."""
+        """Return the path of an item in torch's notation."""
         return f"{self.path}{self.item.format(key)}"
 
     def restore(self, content: Content) -> None:
-        """Make it hold what it held."""
+        """Restore its content."""
         now = self.content()
-        # From the end, as a list gives up its items.
+        # From the end, so that the indices of a list stay valid.
         for key in [key for key in reversed(now) if key not in content]:
             self.remove(key)
         for key, value in content.items():
@@ -53,7 +53,7 @@ class Container:
 
 
 def free_standing() -> Iterator[Container]:
-    """Give what belongs to no object: the environment, hooks on all modules, switches of torch's and of Python's."""
+    """Return state that belongs to no object: the environment, hooks on all modules, switches of torch and Python."""
     from torch.nn.modules import module
 
     environ = os.environ
@@ -74,7 +74,7 @@ def _read(known: dict[str, _Switch]) -> Content:
 
 
 def _switches() -> dict[str, _Switch]:
-    """Give what reads and sets each global switch that a forward may depend on."""
+    """Return the getter and setter of each global switch that a forward may depend on."""
     import torch
 
     cudnn = torch.backends.cudnn
@@ -97,7 +97,7 @@ def _switches() -> dict[str, _Switch]:
 
 
 def container_of(path: str, kind: str, value: Any) -> Container | None:
-    """Give the container that a value is or has; None: it holds nothing, or nothing of the user's."""
+    """Return the container that a value is or has; None: it has no content, or none of the user's."""
     if isinstance(value, dict | list | set) and len(value) > _LONG:
         return None
     if isinstance(value, dict):
@@ -118,10 +118,10 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
 
 def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
     def content() -> Content:
-        # A copy first: a dict that grows meanwhile, in another thread, cannot be walked.
+        # Copy first: a dict that another thread grows cannot be iterated.
         return {key: held for key, held in dict(value).items() if key not in _UNTOUCHED}
 
-    # Not the methods of a class of the user's; but an ordered one keeps its order beside the items.
+    # Not the methods that a user's subclass overrides; but an OrderedDict keeps its order apart from the items.
     base = OrderedDict if isinstance(value, OrderedDict) else dict
     return Container(
         path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
@@ -139,7 +139,7 @@ def _of_cell(path: str, cell: CellType) -> Container:
     def content() -> Content:
         try:
             return {"": cell.cell_contents}
-        except ValueError:  # nothing is assigned yet
+        except ValueError:  # nothing assigned yet
             return {}
 
     def put(_key: str, value: Any) -> None:
@@ -153,7 +153,7 @@ def _emptied(cell: CellType) -> None:
 
 
 def _of_class(cls: type) -> Container | None:
-    """Look into classes of the user and of libraries; of torch's own, only into those of modules."""
+    """Search classes of the user and of libraries; of torch's own classes, only those of modules."""
     owner = _owner(cls.__module__)
     if owner is None or (owner is Owner.TORCH and not hasattr(cls, "_call_impl")):
         return None
@@ -167,7 +167,7 @@ def _of_class(cls: type) -> Container | None:
 
 
 def _of_module(module: ModuleType) -> Container | None:
-    """Look into the user's modules, and from a library's no further."""
+    """Search the user's modules; do not follow those of libraries."""
     owner = _owner(module.__name__)
     if owner in (None, Owner.TORCH):
         return None
@@ -176,12 +176,12 @@ def _of_module(module: ModuleType) -> Container | None:
 
 
 def _own(content: Content) -> Content:
-    """Leave out what Python and Dynamo keep in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
+    """Drop what Python and Dynamo store in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
     return {name: held for name, held in content.items() if not str(name).startswith("__")}
 
 
 def _attributes(value: Any) -> Content | None:
-    """Give the attributes of an object, unless it is one of torch's or of the standard library."""
+    """Return the attributes of an object, unless its class belongs to torch or the standard library."""
     if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
         return None
     known = hasattr(type(value), "_call_impl") or isinstance(value, SimpleNamespace)
@@ -196,7 +196,7 @@ def _attributes(value: Any) -> Content | None:
 
 @cache
 def _owner(module: str) -> Owner | None:
-    """Say who owns a module; None: the standard library, what is built in, and ctrace."""
+    """Return the owner of a module; None: the standard library, a builtin module, or ctrace."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":
         return None
@@ -209,7 +209,7 @@ def _owner(module: str) -> Owner | None:
 
 
 def children(container: Container | None, path: str, kind: str, value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Give path, kind and value of what a value leads to."""
+    """Yield the path, kind and value of everything that a value refers to."""
     if container is not None and container.leads:
         for key, held in container.content().items():
             if not isinstance(held, _LEAVES):

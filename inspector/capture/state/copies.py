@@ -1,4 +1,4 @@
-"""Copies of a model, of arguments and of random states, so that a call can be tried without leaving a trace."""
+"""Copy a model, arguments and random states, so that a call has no side effects."""
 
 import copy
 import random
@@ -9,17 +9,17 @@ from ctrace.inspector.capture.calls.ways import Call
 
 
 class Copier:
-    """Copies a model again and again; its parameters and buffers are copied into the same memory each time."""
+    """Copies a model repeatedly, each time into the same memory for parameters and buffers."""
 
     def __init__(self) -> None:
         self._twins: dict[int, tuple[Any, Any]] = {}
-        """Tensors of the model by id, each with its twin."""
+        """Tensors of the model by id, each with its copy."""
 
     def copy(self, model: Any) -> Any:
-        """Copy a model as it is now, the gradients of its parameters included; a function is itself.
+        """Copy a model in its current state, including the gradients of its parameters; return a function unchanged.
 
         Raises:
-            Exception: it cannot be copied.
+            Exception: the model cannot be copied.
         """
         import torch
 
@@ -64,7 +64,7 @@ def copied(call: Call) -> Call:
     import torch
     from torch.utils import _pytree
 
-    # deepcopy refuses a tensor that has a history; its copy has none, and gradients end there.
+    # deepcopy refuses a tensor with an autograd history; the copy has none, and gradients stop there.
     memo = {
         id(leaf): leaf.detach().clone().requires_grad_(leaf.requires_grad)
         for leaf in _pytree.tree_leaves((call.args, call.kwargs))
@@ -75,7 +75,7 @@ def copied(call: Call) -> Call:
 
 
 class RandomStates:
-    """The states of torch's, Python's and numpy's generators when this was made."""
+    """The states of torch's, Python's and numpy's generators when this object was created."""
 
     def __init__(self) -> None:
         import torch
@@ -87,7 +87,7 @@ class RandomStates:
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
     def restore(self) -> None:
-        """Put the generators back to where they were."""
+        """Restore the states of the generators."""
         import torch
 
         random.setstate(self._python)
@@ -98,7 +98,7 @@ class RandomStates:
             torch.cuda.set_rng_state_all(self._cuda)
 
     def have_moved(self) -> bool:
-        """Whether a random number was drawn from torch since."""
+        """Whether torch has drawn a random number since."""
         import torch
 
         now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []

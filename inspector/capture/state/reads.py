@@ -1,4 +1,4 @@
-"""Find the line of the user's source that reads a variable of the environment, an attribute or a global."""
+"""Find the line of the user's source that reads an environment variable, an attribute or a global."""
 
 import ast
 import linecache
@@ -21,7 +21,7 @@ Place = tuple[str, int]
 
 
 def place_of(change: Change, world: World) -> Place | None:
-    """Say where what changed is read, or where a function that came or went is defined."""
+    """Return where the changed value is read, or where an added or removed function is defined."""
     for value in (change.now, change.was):
         if isinstance(value, FunctionType):
             return value.__code__.co_filename, value.__code__.co_firstlineno
@@ -31,7 +31,7 @@ def place_of(change: Change, world: World) -> Place | None:
 
 
 def _name(change: Change) -> str:
-    """Give the last name on the way: `scale` of `model.scale`, `TABLE` of `helper.TABLE['a']`."""
+    """Return the last name of the path: `scale` of `model.scale`, `TABLE` of `helper.TABLE['a']`."""
     if isinstance(change.key, str) and change.key.isidentifier() and change.container.item == ".{}":
         return change.key
     found = _LAST_NAME.search(change.container.path.partition(" of ")[0].partition("[")[0])
@@ -39,7 +39,7 @@ def _name(change: Change) -> str:
 
 
 def _files(world: World) -> list[str]:
-    """List the source files of the modules that the model's code lies in, the user's first."""
+    """List the source files of the modules with the model's code, the user's first."""
     modules = [path for kind, path in world.held if kind == "global"]
     files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
     known = dict.fromkeys(str(file) for file in files if file is not None)
@@ -47,7 +47,8 @@ def _files(world: World) -> list[str]:
 
 
 def _inside_functions(file: str) -> Iterator[ast.AST]:
-    """Walk what runs when the model is called: methods first, where a module keeps most of that, then functions."""
+    """Yield the code that runs when the model is called: methods first, since they hold most of it, then functions."""
+
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -60,7 +61,7 @@ def _inside_functions(file: str) -> Iterator[ast.AST]:
 
 
 def _environment_reads(file: str, name: str) -> Iterator[Place]:
-    """Find what names the variable first, then what reads some variable or other."""
+    """Yield reads of the named variable first, then reads of any environment variable."""
     nodes = list(_inside_functions(file))
     reads = [node for node in nodes if _reads_environment(node)]
     named = [node for node in reads if any(_is_constant(part, name) for part in ast.walk(node))]

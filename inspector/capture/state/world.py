@@ -1,9 +1,9 @@
-"""State that a model can read: whatever is reachable from it, as the content of containers by path.
+"""Take checkpoints of the state that a model can read: every container reachable from it, by path.
 
-A checkpoint holds the content of each container shallowly, and the values of tensors that are not too large. It can put
-all of it back, and say which entries differ from the facts of an earlier time. It looks at `__dict__` and items only,
-so no code of the user's runs. Facts hold plain values and functions and nothing else: an object that lived longer for
-our sake would keep alive the cache entries that torch drops with it (`id_ref`, _dynamo/guards.py, 2.13).
+A checkpoint holds a shallow copy of each container's content, and the values of tensors that are not too large. It
+can restore them, and list the entries that differ from the facts of an earlier checkpoint. It reads only `__dict__`
+and items, so no user code runs. Facts hold only plain values and functions: keeping another object alive would keep
+the cache entries alive that torch drops with it (`id_ref`, _dynamo/guards.py, 2.13).
 """
 
 from collections import deque
@@ -16,9 +16,9 @@ from ctrace.inspector.capture.state.containers import Container, Content, childr
 
 _MOST_CONTAINERS = 100_000
 _MOST_BYTES = 256 * 2**20
-"""Of tensors that one checkpoint copies; what is beyond is only watched."""
+"""Size of the tensors that one checkpoint copies; the others are only watched."""
 _LONG = 100
-"""A longer tuple is data, no setting."""
+"""A longer tuple is data, not a setting."""
 
 
 class _Missing:
@@ -36,7 +36,7 @@ Facts = dict[tuple[Where, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An item of a container that was something else at an earlier time; MISSING: there was, or is, none."""
+    """An item of a container that had another value earlier; MISSING: there was, or is, no item."""
 
     container: Container
     key: Any
@@ -45,11 +45,11 @@ class Change:
 
     @property
     def path(self) -> str:
-        """Where it is found, in torch's spelling."""
+        """Where the item is, in torch's notation."""
         return self.container.path_of(self.key)
 
     def undo(self) -> None:
-        """Put the old value back."""
+        """Restore the old value."""
         if self.was is MISSING:
             self.container.remove(self.key)
         else:
@@ -61,12 +61,12 @@ class World:
     """A checkpoint."""
 
     held: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
-    """Containers by kind and path, each with what it held."""
+    """Containers by kind and path, each with its content."""
     tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
     """Tensors, each with its version and a copy; None: too large."""
 
     def facts(self) -> Facts:
-        """Give all plain values and functions."""
+        """Return all plain values and functions."""
         return {
             (where, key): value
             for where, (_, content) in self.held.items()
@@ -75,19 +75,19 @@ class World:
         }
 
     def differing(self, facts: Facts) -> list[Change]:
-        """List the plain items that were otherwise, or were not there, when `facts` were taken, and those gone."""
+        """List the plain items that changed, appeared or disappeared since `facts` were collected."""
         found = []
         now = self.facts()
         for where, key in dict.fromkeys((*now, *facts)):
             was, value = facts.get((where, key), MISSING), now.get((where, key), MISSING)
             container, content = self.held.get(where, (None, {}))
-            unknown = value is MISSING and key in content  # it is something else than plain now
+            unknown = value is MISSING and key in content  # it is no longer a plain value
             if container is not None and not unknown and not _same(was, value):
                 found.append(Change(container, key, was, value))
         return found
 
     def restore(self) -> bool:
-        """Put back what has changed since; False: a tensor has, of which there is no copy."""
+        """Restore what has changed since; False: a tensor without a copy has changed."""
         for container, content in self.held.values():
             container.restore(content)
         changed = [(tensor, copied) for tensor, version, copied in self.tensors if tensor._version != version]
@@ -98,7 +98,7 @@ class World:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is one that facts may hold."""
+    """Whether facts may hold a value."""
     if isinstance(value, bool | int | float | complex | str | bytes | None | FunctionType):
         return True
     if isinstance(value, tuple | frozenset):
@@ -124,10 +124,10 @@ def look(model: Any) -> World:
 
 
 def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
-    """Walk breadth first, so that each container has its shortest path; collect tensors on the way."""
+    """Walk breadth first, so that each container has its shortest path; collect tensors along the way."""
     import torch
 
-    seen: dict[int, Any] = {}  # the values too: an object made on the way must not free its id
+    seen: dict[int, Any] = {}  # the values, too: a temporary object must not free its id
     waiting = deque([("model", "attribute", model)])
     while waiting and len(seen) < _MOST_CONTAINERS:
         path, kind, value = waiting.popleft()
@@ -144,12 +144,14 @@ def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
 
 
 def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:
-    """Copy what is small enough. Parameters are only watched: they are large, and a forward seldom changes one."""
+    """Copy tensors that are small enough; only watch parameters: they are large, and a forward seldom changes one."""
     import torch
 
     left = _MOST_BYTES
     for tensor in tensors:
-        if tensor.is_inference() or tensor.layout is not torch.strided:  # the one has no version, the other no bytes
+        if (
+            tensor.is_inference() or tensor.layout is not torch.strided
+        ):  # an inference tensor has no version, other layouts have no bytes
             continue
         size = 0 if id(tensor) in watched else tensor.numel() * tensor.element_size()
         left -= size

@@ -1,4 +1,4 @@
-"""What torch writes by itself: its structured trace, its counters, the source of frames; and its caches, switched off.
+"""Record what torch provides: its structured trace, its counters, source files; and switch its caches off.
 
 Start in `structured.py`.
 """

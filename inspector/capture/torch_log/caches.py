@@ -1,6 +1,6 @@
-"""Switch torch's graph caches off: a hit would hide AOTAutograd, passes and fusion. Give Triton a cache of our own.
+"""Switch torch's graph caches off, because a hit would hide AOTAutograd, passes and fusion; isolate Triton's cache.
 
-What the user has cached stays as it is.
+The user's caches do not change.
 """
 
 import os
@@ -22,7 +22,7 @@ _TRITON_CACHE = "TRITON_CACHE_DIR"
 
 @contextmanager
 def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
-    """Compile every graph anew."""
+    """Compile every graph without caches."""
     with ExitStack() as patches:
 
         def install(config: ModuleType) -> None:
@@ -37,17 +37,17 @@ def no_caches(recorder: Recorder, when: When) -> Iterator[None]:
 
 @contextmanager
 def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
-    """Have Triton compile every kernel anew, so that its times can be measured, and leave the user's cache alone.
+    """Use an empty Triton cache, so that every kernel is compiled and measured; leave the user's cache alone.
 
-    Triton and Inductor ask the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py). A kernel
-    that this process has loaded before is kept by Inductor in memory and looks for its binary in the folder of then
-    ("Cubin file saved by TritonBundler not found", 2.11, runtime/triton_heuristics.py); so a capture begins without
-    such kernels, and what it loads is forgotten at its end together with the folder.
+    Triton and Inductor read the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py). Inductor
+    keeps kernels that this process has loaded in memory, and they look for their binary in the folder that was used
+    then ("Cubin file saved by TritonBundler not found", 2.11, runtime/triton_heuristics.py). So drop such kernels at
+    the start of a capture, and those that it loads at its end, together with the folder.
     """
     with ExitStack() as replaced:
 
         def forget(codecache: ModuleType) -> None:
-            with recorder.watching("loading kernels anew"):
+            with recorder.watching("reloading kernels"):
                 replaced.enter_context(patched(codecache.PyCodeCache, "modules_no_attr", {}))
 
         def install(_triton: ModuleType) -> None:

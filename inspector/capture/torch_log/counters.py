@@ -1,7 +1,7 @@
-"""What torch itself counted during the run.
+"""Record torch's own counters for the run.
 
-Source: `torch._dynamo.utils.counters` (2.13). Not one of them counts graph breaks right, but they must not contradict
-what the entries say.
+Source: `torch._dynamo.utils.counters` (2.13). None of them counts graph breaks correctly, but they must not contradict
+the log entries.
 """
 
 import os
@@ -20,7 +20,7 @@ _NAMES = ("frames", "graph_break", "unimplemented", "stats")
 
 @contextmanager
 def counters(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record at the end how far Dynamo's counters have gone since the beginning."""
+    """At the end, record how much Dynamo's counters have increased since the start."""
     before: dict[str, Counter[str]] = {}
     when("torch._dynamo.utils", lambda utils: before.update(_counts(utils)))
     try:
@@ -43,7 +43,7 @@ def _record(recorder: Recorder, utils: Any, before: dict[str, Counter[str]]) -> 
 
 
 def _switched_off() -> str | None:
-    """Name what keeps Dynamo from being asked at all (2.13, _dynamo/eval_frame.py:1752 and `_stance`)."""
+    """Return what disables Dynamo completely (2.13, _dynamo/eval_frame.py:1752 and `_stance`)."""
     if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return "TORCHDYNAMO_DISABLE=1"
     stance = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)

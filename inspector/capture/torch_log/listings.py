@@ -1,6 +1,6 @@
-"""The source text of files that Dynamo compiled code from, or broke graphs in, as it was when it ran.
+"""Record the source text of files with compiled code or graph breaks.
 
-A saved run shows the user's lines also when the file has changed since.
+A saved run can then show the user's lines even if the file has changed since.
 """
 
 import linecache
@@ -20,12 +20,12 @@ _FRAME = re.compile(r'^ +File "(.+)", line \d+, in ', re.MULTILINE)
 _BREAK = "dynamo_graph_break_reason"
 _OURS = f"{INSPECTOR}/"
 _LONGEST = 400_000
-"""Characters; a longer file was generated, and nobody reads it."""
+"""Characters; a longer file is generated code that no one reads."""
 
 
 @contextmanager
 def listings(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record the text of each such file once, at the end; torch's files and ours are left out."""
+    """At the end, record the text of each such file once, without torch's and ctrace's files."""
     files: dict[str, None] = {}
     with ExitStack() as hooks:
         when("torch._dynamo", lambda _dynamo: _watch(files, hooks))
@@ -50,7 +50,7 @@ def _watch(files: dict[str, None], hooks: ExitStack) -> None:
 
 
 class _Breaks(logging.Handler):
-    """Notes the files of the user's traceback in each report of a graph break."""
+    """Collects the files in the user's traceback of each graph break report."""
 
     def __init__(self, files: dict[str, None]) -> None:
         super().__init__(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""Torch's own structured trace: everything that TORCH_TRACE would write (torch/_logging/_internal.py, 2.11 to 2.13)."""
+"""Record torch's structured trace: what TORCH_TRACE would write (torch/_logging/_internal.py, 2.11 to 2.13)."""
 
 import logging
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ctrace.inspector.capture.core.trace_log import TraceLog
 
 
 class _Handler(logging.Handler):
-    """Copies a record of `torch.__trace` into our log."""
+    """Copies the records of `torch.__trace` into ctrace's log."""
 
     def __init__(self, log: TraceLog, root: Path) -> None:
         super().__init__(logging.DEBUG)
@@ -33,9 +33,9 @@ class _Handler(logging.Handler):
 
 
 class _Added:
-    """A handler while it is added to a logger; meanwhile the logger has besides only handlers of torch.
+    """Adds a handler to a logger; in the meantime, the logger's only other handlers are torch's.
 
-    Pytest adds its own to all loggers that do not propagate (9.2, _pytest/logging.py), and would show each record.
+    Pytest adds its handlers to all loggers that do not propagate (9.2, _pytest/logging.py), and would show each record.
     """
 
     def __init__(self, logger: logging.Logger, handler: logging.Handler) -> None:
@@ -53,7 +53,7 @@ class _Added:
 
 
 def _with_stage(data: Any) -> Any:
-    """Add which part of its graph emitted code is of; torch does not say. The graph is still at hand (V.graph)."""
+    """Add the graph part that emitted code belongs to, which torch does not record; V.graph still has the graph."""
     from torch._inductor.virtualized import V
 
     part = {"stage": current_stage()} if hasattr(V.graph, "is_backward") else {}
@@ -62,14 +62,15 @@ def _with_stage(data: Any) -> Any:
 
 @contextmanager
 def structured(recorder: Recorder, when: When) -> Iterator[None]:
-    """Keep what torch writes to its structured trace, from the first event on."""
+    """Record torch's structured trace from the first event on."""
     added: list[_Added] = []
 
     def install(torch: ModuleType) -> None:
         from torch._logging import _internal
         from torch._logging.structured import INTERN_TABLE
 
-        # File names are written as numbers, each explained once in a process; we repeat what was explained before.
+        # Torch writes file names as numbers, and each number's name once per process; repeat those written before.
+
         for name, number in INTERN_TABLE.items():
             recorder.log.write({"str": [name, number]}, None, "ctrace", 0)
         handler = _Handler(recorder.log, Path(torch.__file__ or "").resolve().parent.parent)

@@ -1,1 +1,1 @@
-"""A GPU that is not there, as torch, Inductor and Triton see it."""
+"""Present a GPU that this machine does not have to torch, Inductor and Triton. Start in `virtual_gpu.py`."""

@@ -1,4 +1,4 @@
-"""Where the program asks about the device: each place once, in the words of its line."""
+"""Record where the program asks about the device: each place once, with its source expression."""
 
 import linecache
 from types import CodeType
@@ -14,7 +14,7 @@ _LONG = 120
 
 
 class Asked:
-    """Records questions; torch's own, and ours, are none of the program's."""
+    """Records the program's questions; ignores those of torch and ctrace."""
 
     _latest: "Asked | None" = None
 
@@ -25,18 +25,18 @@ class Asked:
 
     @classmethod
     def of(cls, recorder: Recorder) -> "Asked":
-        """Give the one of a capture, so that a place is recorded once."""
+        """Return the capture's only recorder of questions, so that a place is recorded once."""
         if cls._latest is None or cls._latest._recorder is not recorder:
             cls._latest = cls(recorder)
         return cls._latest
 
     def in_frame(self, frame: Any, asked: str, answer: Any, *, as_target: bool) -> None:
-        """Record what a frame of the running program asks."""
+        """Record a question from a frame of the running program."""
         position = _position(frame.f_code, frame.f_lasti)
         self._record(frame.f_code, frame.f_lineno, position, asked, answer, as_target=as_target)
 
     def traced(self, tx: Any, asked: str, answer: Any, *, as_target: bool = True) -> None:
-        """Record what a function asks that Dynamo's `InstructionTranslator` is tracing."""
+        """Record a question from a function that Dynamo's `InstructionTranslator` is tracing."""
         positions = getattr(tx.current_instruction, "positions", None)
         position = None if positions is None else tuple(positions)
         self._record(tx.f_code, tx.lineno, position, asked, answer, as_target=as_target)
@@ -53,7 +53,7 @@ class Asked:
         self._recorder.record("asked", {**about, "answer": str(answer), "as_target": as_target}, at={})
 
     def is_torchs(self, file: str) -> bool:
-        """Whether a file is torch's, Triton's, or ours."""
+        """Whether a file belongs to torch, Triton or ctrace."""
         if not self._prefixes:
             folder = folder_of_torch().rstrip("/")
             self._prefixes = {**library_prefixes(), folder: "torch"}
@@ -63,12 +63,12 @@ class Asked:
 
 
 def _position(code: CodeType, at: int) -> tuple[int | None, ...] | None:
-    """Give first line, last line, first and last column of the instruction at an offset (Python 3.11)."""
+    """Return the first line, last line, first and last column of the instruction at an offset (Python 3.11)."""
     return next((each for index, each in enumerate(code.co_positions()) if index == at // 2), None)
 
 
 def _words(file: str, position: tuple[int | None, ...] | None) -> str:
-    """Give the expression at a position, if it is on one line and not long; columns count bytes of UTF-8."""
+    """Return the expression at a position, if it is short and on one line; columns count UTF-8 bytes."""
     if position is None or None in position:
         return ""
     first, last, begin, end = position

@@ -1,7 +1,7 @@
-"""Run code that is written for a GPU on a machine that has none: what it puts on the GPU is put on the CPU.
+"""Run code written for a GPU on a machine without one: redirect what it puts on the GPU to the CPU.
 
-Torch hands every call on tensors, and every factory, to the active `TorchFunctionMode` (2.11 to 2.13,
-torch/overrides.py). Dynamo guards on active modes, so there is none while the compiled model is called.
+Torch passes every call on tensors, and every factory call, to the active `TorchFunctionMode` (2.11 to 2.13,
+torch/overrides.py). Dynamo guards on active modes, so none is active while the compiled model is called.
 """
 
 import sys
@@ -21,7 +21,7 @@ _ON_CPU = "put on the CPU: this machine has no such GPU"
 
 
 class Pretence:
-    """Pretends to a program in eager that there is the GPU."""
+    """Pretends to an eager program that the GPU exists."""
 
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
@@ -30,13 +30,13 @@ class Pretence:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Let a model be made, and its inputs; tensors say that they are on the CPU."""
+        """Create a model and its inputs in the block; tensors report the CPU as their device."""
         with self._reading({}):
             yield
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let a model be called without torch.compile; tensors say that they are on the GPU, as in compiled code."""
+        """Call a model without torch.compile in the block; its tensors report the GPU, as in compiled code."""
         import torch
 
         tensor: Any = torch.Tensor
@@ -85,7 +85,7 @@ def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
 
 
 class _Calls:
-    """Makes calls of torch's on the CPU that were to be made on the GPU."""
+    """Redirects torch calls from the GPU to the CPU."""
 
     def __init__(self, asked: Asked, answers: dict[Any, Any]) -> None:
         from torch.utils.weak import WeakIdKeyDictionary
@@ -93,17 +93,17 @@ class _Calls:
         self._asked = asked
         self._answers = answers
         self._stay = WeakIdKeyDictionary()
-        """Tensors that are on the CPU even where there is a GPU."""
+        """Tensors that would be on the CPU even with a GPU."""
 
     def call(self, func: Any, args: Any, kwargs: dict[str, Any], frame: FrameType) -> Any:
-        """Make a call of `frame`'s, or answer it."""
+        """Make a torch call from `frame`, or answer it."""
         import torch
 
         if func in self._answers and args[0].device.type == "cpu":
             return func(*args) if args[0] in self._stay else self._answer(func, frame)
         given = (*args, *kwargs.values())
         on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, given))
-        if on_gpu and not self._answers:  # with answers, compiled code is told the same
+        if on_gpu and not self._answers:  # with answers, compiled code gets the same
             _record(self._asked, frame)
         if func is torch.Tensor.cuda:
             return args[0]
@@ -116,12 +116,12 @@ class _Calls:
         import torch
 
         tensor: Any = torch.Tensor
-        if func != tensor.device.__get__:  # passed on more often than asked for
+        if func != tensor.device.__get__:  # torch forwards it more often than the program asks
             self._asked.in_frame(frame, str(func), self._answers[func], as_target=True)
         return self._answers[func]
 
     def _follow(self, func: Any, given: Any, result: Any) -> None:
-        """Keep that a result is on the CPU: made there, or from what is there."""
+        """Remember that a result is on the CPU: created there, or computed from tensors there."""
         import torch
 
         tensors = _tensors(given)
@@ -137,7 +137,7 @@ def _tensors(given: Any) -> list[Any]:
 
 
 def _record(asked: Asked, frame: FrameType | None) -> None:
-    """Record a device that is written out, at the line of the program that torch is called from."""
+    """Record a literal device at the program's line that calls torch."""
     while frame is not None and asked.is_torchs(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None:

@@ -1,7 +1,7 @@
-"""A captured graph, moved to a GPU that is not there: the same computation on fake tensors of that device.
+"""Move a captured graph to the target GPU: the same computation on fake tensors of that device.
 
-Dynamo captured it from tensors on the CPU, and writes devices into it as constants. Inputs are made from what Dynamo
-knows of each (`example_value`, with symbolic sizes), so that the moved graph has the same shapes and guards.
+Dynamo captures it from tensors on the CPU, and writes devices into it as constants. Inputs are made from Dynamo's
+`example_value` of each, with symbolic sizes, so that the moved graph has the same shapes and guards.
 """
 
 import copy
@@ -13,16 +13,16 @@ from ctrace.inspector.capture.virtual.torch_side.devices import CPU, Literal
 
 GPU = "cuda:0"
 _MARKS = ("_dynamo_static_input_type",)
-"""Attributes of an input that AOTAutograd looks at (2.11 to 2.13, _functorch/_aot_autograd/frontend_utils.py)."""
+"""Attributes of an input that AOTAutograd reads (2.11 to 2.13, _functorch/_aot_autograd/frontend_utils.py)."""
 
 
 def move(model: Any, inputs: Any) -> list[Any]:
-    """Move a graph, in place, and give its inputs as they would be on the GPU; to be called while one is presented.
+    """Move a graph in place, and return its inputs on the GPU; call this while a GPU is presented.
 
-    What hangs below the graph, and may be shared with a copy of it, is replaced and not changed.
+    Submodules, which a copy of the graph may share, are replaced and not changed.
 
     Raises:
-        NotImplementedError: an input is no ordinary tensor, such as a sparse one.
+        NotImplementedError: an input is not an ordinary tensor, such as a sparse one.
     """
     placeholders = [node for node in model.graph.nodes if node.op == "placeholder"]
     with _fake_mode():
@@ -45,7 +45,7 @@ def _fake_mode() -> Any:
 
 
 class _Inputs:
-    """Makes fake inputs; those that share memory go on sharing it."""
+    """Makes fake inputs that share memory where the originals do."""
 
     def __init__(self, inputs: Any) -> None:
         import torch
@@ -55,7 +55,7 @@ class _Inputs:
         self._bases: dict[Any, Any] = {}
 
     def of(self, known: Any, given: Any) -> Any:
-        """Make the input for `given`, with the sizes that Dynamo knows it by, where it does."""
+        """Make the input for `given`, with Dynamo's sizes if it has any."""
         import torch
 
         if not isinstance(given, torch.Tensor):
@@ -65,7 +65,7 @@ class _Inputs:
         return _fake_like(known if isinstance(known, torch.Tensor) else given, given, base)
 
     def _base(self, key: Any, given: Any) -> Any:
-        """Give memory for all tensors of one type that lie in one storage."""
+        """Return the base for all tensors of one dtype in one storage."""
         import torch
 
         key = (key, given.dtype)
@@ -76,14 +76,14 @@ class _Inputs:
 
 
 def _storage(tensor: Any) -> Any:
-    """Name the memory of a tensor; one that has none of its own is only itself."""
+    """Identify a tensor's storage; a tensor without one stands for itself."""
     import torch
 
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 def _fake_like(known: Any, given: Any, base: Any = None) -> Any:
-    """Make a fake tensor like `given`, sized as `known`, within `base` if there is one."""
+    """Make a fake tensor like `given` with the sizes of `known`, as a view of `base` if there is one."""
     import torch
 
     if known.layout is not torch.strided or _wraps(given):
@@ -103,7 +103,7 @@ def _fake_like(known: Any, given: Any, base: Any = None) -> Any:
 
 
 def _wraps(tensor: Any) -> bool:
-    """Whether it is a tensor made of other tensors."""
+    """Whether a tensor is a subclass that wraps other tensors."""
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     return bool(is_traceable_wrapper_subclass(tensor))
@@ -116,7 +116,7 @@ def _strided(known: Any, base: Any) -> Any:
     if base is not None:
         return torch.as_strided(base, size, stride, offset)
     fake = torch.empty_strided(size, stride, dtype=known.dtype, device=GPU)
-    # Whether memory is aligned to 16 bytes, which Inductor looks at, is a matter of the offset.
+    # Inductor checks whether memory is aligned to 16 bytes, which depends on the offset.
     return fake if isinstance(offset, int) and offset == 0 else _shifted(fake, size, stride, offset)
 
 
@@ -145,7 +145,7 @@ def _move_constants(module: Any) -> None:
     import torch
 
     for node in module.graph.nodes:
-        if node.target != "cpu":  # `x.cpu()` goes to the CPU from wherever x is
+        if node.target != "cpu":  # `x.cpu()` goes to the CPU from any device
             node.args = torch.fx.node.map_aggregate(node.args, _moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, _moved)
     save_for_backward(module.graph)
@@ -153,7 +153,7 @@ def _move_constants(module: Any) -> None:
 
 
 def _moved(value: Any) -> Any:
-    """Move a device; "cpu" that the program wrote out is one on the GPU too."""
+    """Move a device; a literal "cpu" in the program stays the CPU."""
     import torch
 
     if isinstance(value, Literal):

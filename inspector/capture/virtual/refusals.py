@@ -1,10 +1,10 @@
-"""Graphs for which there is no code: the program goes on, as it does not run on the GPU, and the log says why.
+"""Record why a graph has no code for the target; the program goes on, because it does not run on the GPU.
 
-Whether torch would fail on the real GPU too is not known, except of two kinds. Tensors of two devices that meet it
-finds as it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). And where Inductor
-asks for the function to be skipped, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), as with
-bfloat16 on a GPU that has none (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off, as here, torch
-wraps that into an error; with them on it does not.
+Whether torch would also fail on the real GPU is known only for two kinds of failures. Torch finds tensors of two
+devices in one op while it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`).
+If Inductor asks to skip the function, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), as
+with bfloat16 on a GPU without it (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off, as here,
+torch wraps that request in an error; with caches on, it does not.
 """
 
 import re
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 
 _MEETING = re.compile(r"at least two devices|two different devices|on the same device")
-_REFUSED = {"BF16 is not supported": "it has no bfloat16 arithmetic of its own; float16 and float32 compile there"}
+_REFUSED = {"BF16 is not supported": "it does not support bfloat16; float16 and float32 compile there"}
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
@@ -25,20 +25,20 @@ def without_code(recorder: Recorder, target: str) -> Iterator[None]:
 
     try:
         yield
-    except RestartAnalysis:  # Dynamo shall trace the function anew; not a failure
+    except RestartAnalysis:  # Dynamo restarts tracing; not a failure
         raise
     except Exception as error:
-        recorder.problem(_told(error, target))
+        recorder.problem(_explanation(error, target))
 
 
-def _told(error: Exception, target: str) -> str:
+def _explanation(error: Exception, target: str) -> str:
     from torch._dynamo.exc import SkipFrame
 
     text = str(error).strip()
     if _MEETING.search(text):
         return (
-            f"this would raise on the GPU{_place(text)}: a tensor on the CPU meets one on the GPU."
-            " A tensor that is made without a device is on the CPU: give it `device=x.device`"
+            f"this would raise on the GPU{_place(text)}: an op mixes tensors on the CPU and the GPU."
+            " A tensor created without a device is on the CPU: create it with `device=x.device`"
         )
     if isinstance(getattr(error, "inner_exception", error), SkipFrame):
         return (
@@ -50,12 +50,12 @@ def _told(error: Exception, target: str) -> str:
 
 
 def graph_name() -> str:
-    """Name the graph that is being compiled."""
+    """Return the name of the graph that is being compiled."""
     context = compile_context()
     return f"graph {context['frame_id']}/{context['frame_compile_id']}" if context else "a graph"
 
 
 def _place(text: str) -> str:
-    """Name the innermost line of the user's that torch quotes after its message."""
+    """Return the innermost user line that torch quotes after its message."""
     places = _PLACE.findall(text.partition("Original traceback")[2])
     return f" at {places[-1][0]}:{places[-1][1]}" if places else ""

@@ -1,9 +1,9 @@
-"""Ops of the GPU's path for which the CPU has no kernel: they give zeros of the right shape, and the log says so.
+"""Replace ops that have no CPU kernel: return zeros of the right shape, and record that.
 
-With `--target` a program takes the path that it takes on the GPU, and its tensors are on the CPU: an op there may have
-no CPU kernel, or none for the dtype, such as `histc` of integers. Torch raises NotImplementedError then (c10/core,
+With `--target`, a program takes its GPU path with tensors on the CPU. An op on that path may have no CPU kernel, or
+none for the dtype, such as `histc` of integers. Torch then raises NotImplementedError (c10/core,
 `TORCH_CHECK_NOT_IMPLEMENTED`; dispatcher: "Could not run ... from the 'CPU' backend"); before 2.9 some kernels raise
-RuntimeError in the same words. What the op would give is asked of its meta kernel.
+RuntimeError with the same text. The op's meta kernel provides the shapes of the results.
 """
 
 import re
@@ -22,24 +22,24 @@ from ctrace.inspector.model.target import NOT_REAL
 _LACKING = re.compile(r"not implemented for '|Could not run '")
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 _GRAPH = "<eval_with_key>"
-"""How names of files begin that torch.fx writes graphs into (fx/graph_module.py)."""
+"""Prefix of the file names of torch.fx's generated code (fx/graph_module.py)."""
 
 
 class _Made:
-    """Ops of a capture that gave zeros."""
+    """The ops of a capture that returned zeros."""
 
     recorder: Recorder | None = None
     ops: dict[str, None]
 
 
 def why_not_real(recorder: Recorder) -> str:
-    """Say why values of the program are not its own; empty: all are."""
+    """Return why the program's values are not its real ones; empty: all are real."""
     names = _Made.ops if _Made.recorder is recorder else {}
     return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
 
 
 class StandIns:
-    """Runs code in which ops without a kernel give zeros."""
+    """Runs code with zeros as the results of ops without a kernel."""
 
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
@@ -48,7 +48,7 @@ class StandIns:
 
     @contextmanager
     def used(self, graph: Any = None, name: str = "") -> Iterator[None]:
-        """Use zeros in the block, which runs `graph`, called `name`, or eager code."""
+        """Use zeros in the block, which runs `graph` with the name `name`, or eager code."""
         mode = _mode(lambda func, error: self._say(func, error, graph, name))
         with mode:
             yield
@@ -75,7 +75,7 @@ class StandIns:
         )
 
     def _place(self, frame: FrameType | None, graph: Any) -> str:
-        """Name the innermost line of the program's, or that which a graph's node was traced from."""
+        """Return the program's innermost line, or the line from which a graph's node was traced."""
         while frame is not None:
             file = frame.f_code.co_filename
             if graph is not None and file.startswith(_GRAPH):
@@ -88,10 +88,10 @@ class StandIns:
 
 @contextmanager
 def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
-    """Let Dynamo trace ops that the CPU lacks: their meta kernels refuse fake tensors that are on the CPU.
+    """Let Dynamo trace ops that the CPU lacks, though their meta kernels refuse fake tensors on the CPU.
 
-    Such a kernel asks `device_hint` (2.11 to 2.13, _meta_registrations.py). It is only answered otherwise once it has
-    refused, so that strides of all other results stay those of the CPU, on which the graph runs.
+    Such a kernel calls `device_hint` (2.11 to 2.13, _meta_registrations.py). Change its answer only after a refusal, so
+    that the strides of all other results stay those of the CPU, where the graph runs.
     """
     with ExitStack() as patches:
 
@@ -120,7 +120,7 @@ def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_node(graph: Any, line: int) -> str:
-    """Find the node that a line of a graph's code is of (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
+    """Find the node of a line in a graph's code (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
     number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
     nodes = list(graph.graph.nodes)
     stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
@@ -152,13 +152,13 @@ def _mode(say: Callable[[Any, Exception], None]) -> Any:
 
 
 def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
-    """Return zeros like the results of an op; one that writes into an argument leaves it as it is.
+    """Return zeros like the results of an op; an op that writes into an argument leaves it unchanged.
 
-    Tensors of device meta stand for its arguments: kernels for them follow the GPU's rules where devices differ
-    (2.11 to 2.13, _meta_registrations.py: `device_hint`), and those for a fake tensor on the CPU follow the CPU's.
+    Call its meta kernel with meta tensors: it follows the GPU's rules where devices differ (2.11 to 2.13,
+    _meta_registrations.py: `device_hint`), while with a fake tensor on the CPU it follows the CPU's.
 
     Raises:
-        Exception: `error`, where no such kernel knows the results.
+        Exception: `error`, if no meta kernel knows the results.
     """
     from torch.utils import _pytree
     from torch.utils._python_dispatch import _disable_current_modes
@@ -181,7 +181,7 @@ def _meta(value: Any, given: dict[int, Any]) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-    given[id(made)] = (value, made)  # with the key's owner, so that no other tensor gets its id
+    given[id(made)] = (value, made)  # with the owner of the id, so that no other tensor gets the same id
     return made
 
 

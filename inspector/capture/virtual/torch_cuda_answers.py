@@ -1,7 +1,7 @@
-"""Questions to torch.cuda: who asks, and what he is told.
+"""Answer the program's calls of torch.cuda as the target GPU would, and record them.
 
-Dynamo knows these functions by identity, and guards on them so. They stay themselves: their code is replaced. Torch's
-own questions are answered as ever.
+Dynamo recognizes these functions by identity, and its guards check it. So keep the functions and replace their code.
+Torch's own calls get torch's answers.
 """
 
 import sys
@@ -17,11 +17,11 @@ from ctrace.inspector.capture.virtual.virtual_gpu import properties_of
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _NO_ANSWER = ("get_device_capability", "get_device_name", "get_device_properties", "current_device")
-"""What raises without a GPU: it is always answered as the target."""
+"""Functions that raise without a GPU: always answered as the target."""
 
 
 def facts(gpu: TargetGpu) -> Source:
-    """Make the source that answers what the program asks of torch.cuda."""
+    """Make the source that answers the program's calls of torch.cuda."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -44,7 +44,7 @@ def facts(gpu: TargetGpu) -> Source:
 
 
 class Facts:
-    """What is said of the device, and to whom."""
+    """Answers each caller about the device, as the target or as torch does."""
 
     current: "Facts | None" = None
 
@@ -52,7 +52,7 @@ class Facts:
         properties = properties_of(gpu)
         self._asked = asked
         self.as_target = False
-        """Whether everything is answered as the target."""
+        """Whether every call gets the target's answer."""
         self.originals: dict[str, Callable[..., Any]] = {}
         self.answers: dict[str, Any] = {
             "is_available": True,
@@ -65,7 +65,7 @@ class Facts:
         }
 
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
-        """Answer one question, as the target or as torch does."""
+        """Answer one call as the target or as torch does."""
         frame = sys._getframe(3)
         if self._asked.is_torchs(frame.f_code.co_filename):
             return self.originals[name](*args, **kwargs)
@@ -77,21 +77,21 @@ class Facts:
 
 
 def gpu_named(properties: Any) -> str:
-    """Name a device for the record of an answer."""
+    """Return a device's name for the record of an answer."""
     return f"those of {properties.name}"
 
 
 def answered(name: str, args: Any, kwargs: Any) -> Any:
-    """Answer the question that the recoded `torch.cuda.<name>` was asked."""
+    """Answer a call of the recoded `torch.cuda.<name>`."""
     if Facts.current is None:
-        msg = f"torch.cuda.{name} was called after ctrace had put it back; please report this"
+        msg = f"torch.cuda.{name} was called after ctrace had restored it; please report this"
         raise RuntimeError(msg)
     return Facts.current.answer(name, args, kwargs)
 
 
 @contextmanager
 def as_the_target() -> Iterator[None]:
-    """Answer everything as the target until the end of the block."""
+    """Answer every call as the target until the end of the block."""
     told = Facts.current
     if told is None:
         yield
@@ -112,7 +112,7 @@ def {name}(*args, **kwargs):
 
 @contextmanager
 def _recoded(function: FunctionType) -> Iterator[Callable[..., Any]]:
-    """Have a function ask us, and give what it was as another function."""
+    """Redirect a function to `answered`, and return its original code as another function."""
     code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
     before = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     before.__kwdefaults__ = keywords

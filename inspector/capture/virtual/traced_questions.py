@@ -1,9 +1,8 @@
-"""Questions about the device in code that Dynamo traces: answered as the GPU would be, so that its branch is traced.
+"""Answer questions about the device in traced code as the GPU would, so that Dynamo traces the GPU's branch.
 
-Dynamo knows a device as a `ConstantVariable` (2.11 to 2.13, _dynamo/variables/constant.py), and folds what is asked of
-it. Here the device of a tensor is the GPU's constant; it becomes the CPU's again where it leaves for the graph
-(`as_proxy`) or for bytecode (codegen.py), both of which run on the CPU. Guards come from the tensors themselves, and
-stay as they are.
+Dynamo represents a device as a `ConstantVariable` (2.11 to 2.13, _dynamo/variables/constant.py) and folds its
+attributes. Here a tensor's device is the GPU's constant; it becomes the CPU's again on its way into the graph
+(`as_proxy`) or the bytecode (codegen.py), which both run on the CPU. Guards come from the tensors and do not change.
 """
 
 import sys
@@ -26,7 +25,7 @@ _AVAILABLE = ("torch.cuda", "torch.accelerator")
 
 @contextmanager
 def questions(recorder: Recorder, when: When) -> Iterator[None]:
-    """Have Dynamo answer as the GPU, and record what was asked."""
+    """Make Dynamo answer as the GPU, and record the questions."""
     asked = Asked.of(recorder)
     with ExitStack() as patches:
 
@@ -65,7 +64,7 @@ def _constant(value: Any) -> Any:
 
 
 def _device(variable: Any) -> Any:
-    """Give the device that a variable is, if it is one; what is not realized yet stays so: that would add guards."""
+    """Return a variable's device, if it is one; do not realize lazy variables, because that would add guards."""
     from torch._dynamo.variables import ConstantVariable, LazyVariableTracker
 
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
@@ -95,7 +94,7 @@ def _is_on_cpu(tensor: Any) -> bool:
 
 
 def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
-    """`x.get_device()`; `x.cuda()`, which a tensor of the GPU's is already; `x.cpu()`, which leaves it."""
+    """`x.get_device()`; `x.cuda()`, which does nothing on a GPU tensor; `x.cpu()`, which leaves the GPU."""
 
     def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
         if name == "get_device" and _is_on_cpu(self) and not stays_on_cpu(self.proxy.node):
@@ -111,7 +110,7 @@ def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
 
 
 def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.device(name)`, where the name comes from outside of the traced code: no literal, so its index says."""
+    """`torch.device(name)` with a name from outside the traced code: not a literal, so mark it by an index."""
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
@@ -124,7 +123,7 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
-    """Give the graph the CPU for the GPU, and mark the word "cpu" that the program wrote."""
+    """Pass the CPU instead of the GPU to the graph, and mark a literal "cpu" in the program."""
 
     def as_proxy(self: Any) -> Any:
         value = original(self)
@@ -143,7 +142,7 @@ def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any
 
 
 def _tracing(frame: Any) -> Any:
-    """Find the innermost translator: that of the function that is being traced."""
+    """Find the innermost translator, which traces the current function."""
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     while frame is not None:
@@ -189,7 +188,7 @@ def _function(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
 
 @contextmanager
 def _comparisons(asked: Asked) -> Iterator[None]:
-    """Record `x.device == ...`; Dynamo folds it."""
+    """Record `x.device == ...`, which Dynamo folds."""
     from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
 
     before = {name: handlers[name] for name in _COMPARISONS}

@@ -1,8 +1,8 @@
-"""Triton kernels of the program's, run on the CPU where there is no GPU to run them: by Triton's interpreter.
+"""Run the program's Triton kernels on the CPU with Triton's interpreter if there is no GPU.
 
 A launch is `JITFunction.run` (3.6 and 3.7, triton/runtime/jit.py), which needs a driver. The interpreter
 (triton/runtime/interpreter.py) runs the kernel's Python on tensors in memory, one program of the grid after another.
-It is slow, and does not know all of the language: what it cannot run is not known, and said so.
+It is slow and lacks parts of the language: results of a kernel that it cannot run are unknown, and the log says so.
 """
 
 import functools
@@ -18,34 +18,34 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 
 SECONDS = 20
-"""What one launch may take."""
+"""Time limit for one launch."""
 _not_run: dict[str, str] = {}
-"""Kernels that the interpreter could not run, each with the reason."""
+"""Kernels that the interpreter could not run, with the reasons."""
 
 
 def why_unknown() -> str:
-    """Say why results of the program are not known; empty: every kernel was run."""
+    """Return why the program's results are unknown; empty: every kernel ran."""
     return "; ".join(f"the kernel {name} was not run without a GPU" for name in _not_run)
 
 
 @contextmanager
 def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
-    """Run launches on tensors of the CPU by the interpreter."""
+    """Run launches on CPU tensors with the interpreter."""
     _not_run.clear()
     with ExitStack() as patches:
 
         def install_dynamo(support: ModuleType) -> None:
             with recorder.watching("whether Dynamo takes Triton kernels"):
-                # Asked for each kernel that is met (2.11 to 2.13, _dynamo/variables/builder.py).
+                # Dynamo calls this for each kernel (2.11 to 2.13, _dynamo/variables/builder.py).
                 patches.enter_context(patched(support, "has_triton", functools.cache(support.has_triton_package)))
 
         def install(jit: ModuleType) -> None:
-            with recorder.watching("kernels that are run without a GPU"):
+            with recorder.watching("kernels that run without a GPU"):
                 run = _launching(jit.JITFunction.run, recorder)
                 patches.enter_context(patched(jit.JITFunction, "run", run))
 
         def install_autotuner(autotuner: ModuleType) -> None:
-            with recorder.watching("configurations of kernels that are run without a GPU"):
+            with recorder.watching("configurations of kernels that run without a GPU"):
                 tuner = autotuner.Autotuner
                 patches.enter_context(patched(tuner, "run", _untuned(tuner.run)))
 
@@ -66,7 +66,7 @@ def _launching(original: Callable[..., Any], recorder: Recorder) -> Callable[...
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep Dynamo, which may be around the launch, from compiling the interpreter."""
+    """Keep Dynamo, which may be active during the launch, from compiling the interpreter."""
     import torch
 
     disabled: Callable[..., Any] = torch.compiler.disable(function)
@@ -74,7 +74,7 @@ def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Take the first configuration: which is the fastest cannot be seen here."""
+    """Use the first configuration: the fastest one is unknown here."""
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not _on_cpu((*args, *kwargs.values())) or not self.configs:
@@ -89,7 +89,7 @@ def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_cpu(values: tuple[Any, ...]) -> bool:
-    """Whether there are tensors, real ones, and all on the CPU, whatever the program is told of that."""
+    """Whether there are tensors, all of them real and on the CPU, whatever device the program sees."""
     import torch
     from torch._C import DisableTorchFunction
     from torch._subclasses import FakeTensor
@@ -100,12 +100,12 @@ def _on_cpu(values: tuple[Any, ...]) -> bool:
 
 
 def _base(value: Any) -> Any:
-    """Give the tensor in a descriptor or a reinterpreted tensor (triton/tools/tensor_descriptor.py, runtime/jit.py)."""
+    """Return the tensor behind a descriptor (triton/tools/tensor_descriptor.py) or reinterpreted tensor (jit.py)."""
     return getattr(value, "base", value) if type(value).__module__.startswith("triton.") else value
 
 
 def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorder) -> None:
-    """Run one launch; if that cannot be done, leave outputs as they are, and say so."""
+    """Run one launch; if that fails, leave the outputs unchanged and record a problem."""
     name = kernel.fn.__name__
     if name in _not_run:
         return
@@ -120,7 +120,7 @@ def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorde
 
 
 class _TooSlowError(Exception):
-    """The time is up."""
+    """The launch exceeds the time limit."""
 
 
 def _reason(error: BaseException) -> str:
@@ -150,7 +150,7 @@ def _run(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
 
 
 def _rewritten(kernel: Any, copies: dict[Any, Any]) -> Any:
-    """Give a kernel as the interpreter wants it, with globals of its own: it writes names of its own into them."""
+    """Return a kernel for the interpreter with a copy of its globals, because the interpreter adds names to them."""
     from triton.runtime.interpreter import FunctionRewriter
 
     function = kernel.fn
@@ -162,7 +162,7 @@ def _rewritten(kernel: Any, copies: dict[Any, Any]) -> Any:
 
 
 def _calling(copies: dict[Any, Any]) -> Callable[..., Any]:
-    """Have a kernel call another `@triton.jit` function, one of Triton's own library perhaps."""
+    """Let a kernel call other `@triton.jit` functions, including those of Triton's library."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         from triton.runtime.interpreter import _patch_lang
@@ -197,7 +197,7 @@ def _until(end: float, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _language_kept() -> Iterator[None]:
-    """Put Triton's language back afterwards: the interpreter replaces its functions, which compiling needs."""
+    """Restore Triton's language afterwards: the interpreter replaces functions that compiling needs."""
     from triton import language
 
     core = language.core
@@ -220,7 +220,7 @@ def _put_back(owner: Any, names: dict[str, Any]) -> None:
 
 @contextmanager
 def _no_modes() -> Iterator[None]:
-    """The interpreter works with tensors of its own, which are on the CPU and are no ops of the program's."""
+    """Disable modes: the interpreter's own tensors are on the CPU, and its ops are not the program's."""
     from torch._C import DisableTorchFunction
     from torch.utils._python_dispatch import _disable_current_modes
 

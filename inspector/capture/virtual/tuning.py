@@ -1,13 +1,11 @@
-"""Choices that Inductor makes by timing: on a GPU that is not there the ways are listed, and one is taken unmeasured.
+"""List the choices that Inductor would make by timing on the target GPU, and take one without measuring.
 
-Inductor makes the candidates itself (templates in each configuration, calls of libraries) and hands them to
-`AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which builds them first (`make_precompile_fn`)
-and times them then (`do_autotuning`): only these two are replaced. The scheduler times fusions of its own accord
+Inductor makes the candidates (templates in each configuration, library calls) and passes them to
+`AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which first builds them (`make_precompile_fn`)
+and then times them (`do_autotuning`): only these two are replaced. The scheduler also times fusions
 (`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py): these run until they need the device.
 
-Describe the ways that Inductor would time: the choices of one operation.
-
-A choice is a `ChoiceCaller` (2.11 to 2.13, _inductor/ir.py); its classes are those of select_algorithm.py.
+A candidate is a `ChoiceCaller` (2.11 to 2.13, _inductor/ir.py); its subclasses are in select_algorithm.py.
 """
 
 import functools
@@ -43,12 +41,12 @@ def candidate(choice: Any) -> dict[str, Any]:
 
 
 def taken_of(choices: list[Any]) -> Any:
-    """Give the choice that torch itself takes where it has no times: a library's, else the first."""
+    """Return the choice that torch makes without times: a library call, else the first candidate."""
     return next((choice for choice in choices if type(choice).__name__ == "ExternKernelCaller"), choices[0])
 
 
 def subject_of(name: str, choice: Any) -> str:
-    """Name an operation by the shapes that it is given and their type: `mm(128x64, 64x256) bfloat16`."""
+    """Name an operation by the shapes and dtype of its inputs: `mm(128x64, 64x256) bfloat16`."""
     nodes = choice.input_nodes
     shapes = ["x".join(map(_factor, node.get_size())) for node in nodes[:_SHOWN]]
     more = ["..."] if len(nodes) > _SHOWN else []
@@ -61,17 +59,17 @@ def _factor(size: Any) -> str:
 
 
 _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_module")
-"""What the scheduler calls to time a fusion."""
+"""The methods that the scheduler calls to time a fusion."""
 
 
 def can_be_left_open() -> bool:
-    """Say whether this torch makes its choices where we look for them."""
+    """Whether this torch makes its choices in the patched places."""
     return all(hasattr(owner, name) for owner, name, _ in _replaced())
 
 
 @contextmanager
 def left_open(recorder: Recorder) -> Iterator[None]:
-    """Have Inductor list the ways that it would time, take one of them, and time nothing.
+    """Make Inductor list the candidates that it would time, and take one of them without timing.
 
     Raises:
         AttributeError: this torch makes its choices elsewhere, and would time them.
@@ -95,7 +93,7 @@ def _replaced() -> Iterator[tuple[Any, str, Callable[[Any, Recorder], Any]]]:
 
 
 class _DeviceNeeded(BaseException):
-    """Ends a decision where it comes to timing; torch passes over what is an `Exception` there."""
+    """Ends a decision before timing; not an `Exception`, because torch ignores those there."""
 
 
 def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
@@ -106,7 +104,7 @@ def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
 
 
 def _listed(original: Any, recorder: Recorder) -> Any:
-    """Record the candidates of one operation while it is lowered, and build none of them."""
+    """Record the candidates of one operation during lowering, without building them."""
     given = inspect.signature(original)
 
     def make_precompile_fn(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +131,7 @@ def _described(name: str, choices: list[Any]) -> dict[str, Any]:
 
 
 def _ranked(original: Any, _recorder: Recorder) -> Any:
-    """Rank the candidates as if they had been timed: first the one that is taken."""
+    """Rank the candidates as if they had been timed, with the taken one first."""
     given = inspect.signature(original)
 
     def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
@@ -153,7 +151,7 @@ def _fused(original: Any, recorder: Recorder) -> Any:
         try:
             return original(self, node1, node2)
         except _DeviceNeeded:
-            # A call of a library takes nothing in; loops are fused by default (config.py, `benchmark_fusion`).
+            # A library call cannot absorb other ops; loops are fused by default (config.py, `benchmark_fusion`).
             fuse = not (node1.is_template() or node2.is_template())
         told.record(self, [node1, node2], fuse)
         return FusionResult.fuse(fuse)
@@ -175,7 +173,7 @@ def _combined(original: Any, recorder: Recorder) -> Any:
 
 
 class _Fusions:
-    """Records fusions that are timed, each once: a pair that is left apart is tried again in every round."""
+    """Records each timed fusion once: the scheduler retries an unfused pair in every round."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

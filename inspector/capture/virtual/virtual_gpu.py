@@ -1,8 +1,8 @@
-"""A GPU that is not there: while it is presented, torch, Inductor and Triton are told what they ask about it.
+"""Present a GPU that this machine does not have: answer what torch, Inductor and Triton ask about it.
 
-Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which keeps
-functions of `torch.cuda` under names of its own; both are answered. Nothing can be run on this device: tensors on it
-are fake, and what would launch or time a kernel is left out by who presents it (`emit.py`).
+Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
+functions of `torch.cuda` under other names; both are answered. Nothing can run on this device: tensors on it are fake,
+and the caller skips whatever would launch or time a kernel (`emitting/emit.py`).
 """
 
 import importlib
@@ -46,12 +46,12 @@ _CACHED = {
     ),
     "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
-"""Functions that remember what they were once told about the device, by module."""
+"""Functions that cache answers about the device, by module."""
 _ALLOCATOR = "check_caching_allocator_for_cudagraphs"
 
 
 class VirtualGpu:
-    """Presents one GPU to torch, as often as needed."""
+    """Presents one GPU to torch."""
 
     def __init__(self, gpu: TargetGpu, recorder: Recorder) -> None:
         record_target(recorder, gpu)
@@ -66,7 +66,7 @@ class VirtualGpu:
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Answer as the GPU would until the end of the block; blocks may be nested."""
+        """Answer as the GPU would until the end of the block; blocks may nest."""
         if self._depth:
             yield
             return
@@ -80,7 +80,7 @@ class VirtualGpu:
             self._depth -= 1
 
     def _record_tf32(self) -> None:
-        """Record anew what the program lets libraries do with float32, which it may set at any time before a graph."""
+        """Record the program's TF32 settings again, because it may change them before any graph."""
         if self._capability < (8, 0):
             return
         with self._recorder.watching("tf32_allowed"):
@@ -91,7 +91,7 @@ class VirtualGpu:
 
     @contextmanager
     def tracing(self, inputs: Any) -> Iterator[None]:
-        """Trace a graph of these inputs until the end of the block: for inference where no backward can be traced."""
+        """Trace a graph of these inputs until the end of the block, for inference if no backward can be traced."""
         import torch
 
         refused = self._hooks.refused()
@@ -117,7 +117,7 @@ class VirtualGpu:
                 patches.enter_context(part())
 
     def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
-        """Give what stands in for the device where torch chooses by it, and what a failure to put it there is of."""
+        """Return the patches of torch's choices by device, each with a name for the report of a failure."""
         return {
             "attention for the target": lambda: attention_as_on(self._capability),
             "convolutions for the target": lambda: convolved_as_on(self._capability),
@@ -139,11 +139,12 @@ class VirtualGpu:
             yield CudaInterface, name, staticmethod(value)
         yield CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: self._properties)
         yield CudaInterface.Worker, "current_device", staticmethod(lambda: 0)
-        # A fake tensor would make a real one first, to have a context (fake_tensor.py, `init_gpu_context`).
+        # A fake tensor would first make a real one to create a context (fake_tensor.py, `init_gpu_context`).
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
-        # CUDA graphs want the caching allocator, which is on by default (2.13, cudagraph_utils.py; 2.11 does not ask).
+        # CUDA graphs need the caching allocator, the default (2.13, cudagraph_utils.py; 2.11 does not check).
+
         if hasattr(cudagraph_utils, _ALLOCATOR):
             yield cudagraph_utils, _ALLOCATOR, lambda: None
 
@@ -180,7 +181,7 @@ def _differentiates(inputs: Any) -> bool:
 
 
 class _Nothing:
-    """Stands in for `torch.cuda.device`: there is no other device to go to."""
+    """Replaces `torch.cuda.device`: there is no other device to switch to."""
 
     def __init__(self, *_args: Any) -> None:
         self.idx = 0
@@ -193,7 +194,7 @@ class _Nothing:
 
 
 def _rng_state() -> Any:
-    """Give a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
+    """Return a state of CUDA's generator: seed and offset, 8 bytes each (aten/src/ATen/cuda/CUDAGeneratorImpl.cpp)."""
     import torch
 
     with torch.utils._python_dispatch._disable_current_modes():
@@ -201,7 +202,7 @@ def _rng_state() -> Any:
 
 
 def properties_of(gpu: TargetGpu) -> Any:
-    """Give what `torch.cuda.get_device_properties` gives for this GPU: its names and units."""
+    """Return this GPU's properties with the names and units of `torch.cuda.get_device_properties`."""
     return SimpleNamespace(
         name=gpu.title,
         major=gpu.capability[0],
@@ -223,7 +224,7 @@ def properties_of(gpu: TargetGpu) -> Any:
 
 
 def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
-    """Record which GPU code is emitted for; the names are those of a GPU that is there (`capture/gpu.py`)."""
+    """Record the GPU that code is emitted for, with the same names as a local GPU (`building/gpu.py`)."""
     recorder.record(
         "gpu",
         {
@@ -250,7 +251,8 @@ def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) 
 
 @contextmanager
 def _forgetting() -> Iterator[None]:
-    """Have cached answers about the device forgotten before the block and after it."""
+    """Clear cached answers about the device before and after the block."""
+
     _forget()
     try:
         yield

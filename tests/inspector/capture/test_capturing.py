@@ -1,4 +1,4 @@
-"""What a capture does when torch is not what its hooks expect."""
+"""A capture when torch is not what its hooks expect."""
 
 import json
 import sys

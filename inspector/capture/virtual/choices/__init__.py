@@ -1,1 +1,1 @@
-"""What torch chooses by looking at a GPU: attention kernels, convolution, padding. Start in `sdpa.py`."""
+"""Choices that torch makes by device: attention kernels, convolution formats, padding. Start in `sdpa.py`."""

@@ -1,9 +1,9 @@
-"""The memory format of a convolution's result on a GPU that is not there: that of cuDNN.
+"""Choose the memory format of a convolution's result on the target GPU, as cuDNN does.
 
-Fake tensors ask C++ which library would convolve and how it lays out its result (2.11 to 2.13,
-_subclasses/fake_impls.py: `conv`), and C++ asks what this torch was built with, and the device. Here it is answered as
-`use_cudnn` in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h do with
-cuDNN 9.19. Convolutions over channels that cuDNN leaves to other code have contiguous results, as here.
+Fake tensors ask C++ which library runs a convolution and how it lays out the result (2.11 to 2.13,
+_subclasses/fake_impls.py: `conv`). C++ answers by torch's build and the device. This module answers like `use_cudnn`
+in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19.
+Convolutions over channels that cuDNN does not handle have contiguous results, as here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from ctrace.inspector.capture.core.patch import patched
 
 @contextmanager
 def convolved_as_on(capability: tuple[int, int]) -> Iterator[None]:
-    """Answer for CUDA tensors as on a device of this compute capability."""
+    """Choose formats for CUDA tensors as on a device of this compute capability."""
     import torch
 
     backend: Any = torch._C
@@ -55,7 +55,7 @@ def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
 def _backends() -> Any:
     import torch
 
-    unstubbed: Any = torch._C  # its stubs name another
+    unstubbed: Any = torch._C  # its stubs have another type
     return unstubbed._ConvBackend
 
 
@@ -68,7 +68,7 @@ def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[
 
 
 def _too_far(given: dict[str, Any]) -> bool:
-    """Find an output padding that no stride or dilation covers."""
+    """Whether an output padding exceeds both stride and dilation."""
 
     def of(name: str) -> Sequence[int]:
         return tuple(given.get(name) or ())
@@ -80,7 +80,7 @@ def _too_far(given: dict[str, Any]) -> bool:
 
 
 def _suggested(input: Any, weight: Any) -> Any:
-    """Give the format with the channels last where the input or the weight has it, and contiguous else."""
+    """Return the channels-last format if the input or the weight has it, else contiguous."""
     import torch
     from torch._prims_common import suggest_memory_format
 

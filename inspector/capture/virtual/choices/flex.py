@@ -1,6 +1,6 @@
-"""FlexAttention of a program that runs on the CPU, as it would be on the GPU.
+"""Make FlexAttention on the CPU behave as on the GPU.
 
-On the CPU it refuses to be trained, and leaves out what the backward needs (2.11 to 2.13,
+On the CPU, it refuses to train and does not save what the backward needs (2.11 to 2.13,
 nn/attention/flex_attention.py, `_validate_device` and `_apply_kernel_options`).
 """
 
@@ -18,7 +18,7 @@ _SAVED = "OUTPUT_LOGSUMEXP"
 
 @contextmanager
 def trainable(recorder: Recorder, when: When) -> Iterator[None]:
-    """Let FlexAttention be run on the CPU with gradients: its eager form can, and its kernels are the GPU's."""
+    """Allow FlexAttention with gradients on the CPU: its eager form supports them, and its kernels are for the GPU."""
     with ExitStack() as patches:
 
         def install(module: ModuleType) -> None:
@@ -30,11 +30,11 @@ def trainable(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _accepted(query: Any, key: Any, value: Any) -> None:
-    """Stand in for the check; Dynamo traces it."""
+    """Replace the check; Dynamo traces this function."""
 
 
 def save_for_backward(graph: Any) -> None:
-    """Have each FlexAttention of a graph give what its backward needs, as it does on a GPU where gradients are on."""
+    """Make each FlexAttention of a graph save what its backward needs, as on a GPU with gradients enabled."""
     import torch
 
     enabled = torch.is_grad_enabled()

@@ -1,8 +1,8 @@
-"""Whether matrices are padded to multiples that tensor cores take: torch times both ways, and here neither can run.
+"""Decide whether to pad matrices to multiples for tensor cores, which torch times and ctrace cannot run.
 
-Torch has rules before it times (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): switches, what the device's speed of
-arithmetic and memory says, times that it once kept. They stay as they are. Only where it would time, nothing is padded,
-and that is recorded as a choice left open. An exception leads out, so that torch keeps no answer that nobody measured.
+Torch applies rules before it times (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the device's arithmetic
+and memory speed, cached times. These stay in effect. Where torch would time, pad nothing and record an open choice.
+Leave through an exception, so that torch does not cache an answer that was never measured.
 """
 
 import re
@@ -18,7 +18,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 @contextmanager
 def padding_left_open(recorder: Recorder) -> Iterator[None]:
-    """Have torch not time paddings, and record which it would have timed."""
+    """Keep torch from timing paddings, and record those that it would time."""
     from torch._inductor.fx_passes import pad_mm
 
     asking = _Asking(pad_mm._should_pad, pad_mm.get_cached_should_pad, recorder)
@@ -30,7 +30,7 @@ def padding_left_open(recorder: Recorder) -> Iterator[None]:
 
 
 class _WouldTimeError(Exception):
-    """Torch has no rule, and no time that it kept."""
+    """Torch has no rule and no cached time."""
 
 
 class _Asking:
@@ -40,7 +40,7 @@ class _Asking:
         self._recorder = recorder
 
     def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
-        """Stand in for `_should_pad`."""
+        """Replace `_should_pad`."""
         try:
             return bool(self._should_pad(match, mat1, mat2, op, input))
         except _WouldTimeError:
@@ -49,7 +49,7 @@ class _Asking:
             return False
 
     def kept(self, key: str) -> bool:
-        """Stand in for `get_cached_should_pad`, which torch asks last before it times."""
+        """Replace `get_cached_should_pad`, torch's last check before it times."""
         known = self._kept(key)
         if known is None:
             raise _WouldTimeError
@@ -79,7 +79,7 @@ def _product(op: Any, sizes: list[list[str]]) -> str:
 
 
 def _stage(match: Any) -> str:
-    """Say which part the product belongs to: the graph is that of forward and backward together, where it is trained.
+    """Return the stage of a matmul; in training, the graph contains both forward and backward.
 
     AOTAutograd tags the nodes of such a graph (2.11 to 2.13, _aot_autograd/graph_capture_wrappers.py).
     """

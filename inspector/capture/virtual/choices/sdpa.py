@@ -1,8 +1,8 @@
-"""Attention on a GPU that is not there: `scaled_dot_product_attention` becomes the op that a CUDA build would call.
+"""Decompose `scaled_dot_product_attention` on the target GPU into the op that a CUDA build of torch calls.
 
-In C++ it is made of other ops (2.11 to 2.13, aten/src/ATen/native/transformers/attention.cpp), one way for each kernel,
-and a torch without CUDA knows only the way of plain products. Python's dispatcher, under which AOTAutograd and Inductor
-trace, takes a Python kernel where there is one.
+C++ decomposes it differently for each kernel (2.11 to 2.13, aten/src/ATen/native/transformers/attention.cpp), and a
+torch without CUDA has only the decomposition into matmuls. The Python dispatcher, under which AOTAutograd and Inductor
+trace, prefers a Python kernel if there is one.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from ctrace.inspector.capture.virtual.choices.sdpa_choice import CUDNN, EFFICIEN
 _FLASH_ALIGNMENT = 8
 _MASK_ALIGNMENT = 8
 _CUDNN_LOWEST = -65504.0
-"""What cuDNN is given in the place of minus infinity."""
+"""The value that cuDNN gets instead of minus infinity."""
 
 
 @contextmanager
 def attention_as_on(capability: tuple[int, int]) -> Iterator[None]:
-    """Have attention on CUDA tensors decomposed, and its kernel chosen, as on a device of this compute capability."""
+    """Decompose attention on CUDA tensors, and choose its kernel, as on a device of this compute capability."""
     import torch
 
     op = torch.ops.aten.scaled_dot_product_attention.default
@@ -34,7 +34,7 @@ def attention_as_on(capability: tuple[int, int]) -> Iterator[None]:
 
 @contextmanager
 def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
-    """Give `op` a Python kernel; one that torch has there already is put back."""
+    """Register a Python kernel for `op`; restore torch's own afterwards, if there is one."""
     before = op.py_kernels.get(key)
     op.py_kernels[key] = kernel
     op._dispatch_cache.clear()
@@ -48,7 +48,7 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
 
 
 def _answered(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
-    """Answer for the target, where our own views ask why there is no fused kernel."""
+    """Answer for the target when ctrace asks why there is no fused kernel."""
     tensors = (call.query, call.key, call.value, call.attn_mask)
     return chosen(Call(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))
 
@@ -95,7 +95,7 @@ def _by_cudnn(call: Call, scale: float | None) -> Any:
 
 
 def _by_flash(call: Call, scale: float | None) -> Any:
-    """Pad the width to what the kernel takes; the scale is that of the width as it was."""
+    """Pad the width to the kernel's multiple; the scale is that of the original width."""
     import torch
 
     width = call.query.size(-1)
@@ -106,7 +106,7 @@ def _by_flash(call: Call, scale: float | None) -> Any:
 
 
 def _scale_of(width: Any) -> Any:
-    """Give what C++ takes for a width: a number that is known, or a symbolic one."""
+    """Return the scale for a width, a number or a symbolic one, as C++ computes it."""
     import torch
 
     return 1.0 / torch.sym_sqrt(width)
@@ -132,7 +132,7 @@ def _by_efficient(call: Call, scale: float | None) -> Any:
 
 
 def _additive(call: Call, lowest: float = float("-inf")) -> Any:
-    """Make what is added to the scores of a mask that says what may be seen."""
+    """Convert a boolean mask into one that is added to the scores."""
     import torch
 
     mask = call.mask
@@ -142,7 +142,7 @@ def _additive(call: Call, lowest: float = float("-inf")) -> Any:
 
 
 def _aligned(mask: Any) -> Any:
-    """Copy a mask, where its rows do not begin at multiples of what the kernel reads at once."""
+    """Copy a mask if its rows do not start at multiples of the kernel's vector size."""
     import torch
 
     aligned = all(stride % _MASK_ALIGNMENT == 0 for stride in mask.stride()[:-1]) and mask.stride(-1) == 1

@@ -1,8 +1,8 @@
-"""Which kernel `scaled_dot_product_attention` takes on a CUDA device, as torch chooses it there.
+"""Choose the kernel of `scaled_dot_product_attention` on a CUDA device as torch does there.
 
-A mirror of `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and sdp_utils_cpp.h beside it;
-2.11 to 2.13, with cuDNN 9.19), which the CPU build lacks and which asks the device elsewhere. Held against the answers
-of an H100 by a test.
+This mirrors `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its sdp_utils_cpp.h;
+2.11 to 2.13, with cuDNN 9.19), which the CPU build lacks and which asks the device in other builds. A test compares it
+with the answers of an H100.
 """
 
 import os
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
-"""As torch numbers them (`torch.nn.attention.SDPBackend`)."""
+"""Torch's numbers of the kernels (`torch.nn.attention.SDPBackend`)."""
 _ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
-"""The order that torch starts with; a device that prefers cuDNN puts it first when it is first asked."""
+"""Torch's initial order; a device that prefers cuDNN moves it to the front at the first call."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,22 @@ class Call:
 
     @property
     def trains(self) -> bool:
-        """Whether there will be a backward pass."""
+        """Whether a backward pass follows."""
         import torch
 
         return torch.is_grad_enabled() and any(each.requires_grad for each in self.tensors)
 
     @property
     def half(self) -> bool:
-        """Whether a number has 16 bits."""
+        """Whether the dtype has 16 bits."""
         return bool(self.query.dtype.itemsize == 2)
 
 
 def chosen(call: Call) -> int:
-    """Choose as torch does.
+    """Choose a kernel as torch does.
 
     Raises:
-        RuntimeError: the user's `sdpa_kernel` leaves no kernel that can do it; torch says the same.
+        RuntimeError: the user's `sdpa_kernel` allows no kernel that supports the call; the message is torch's.
     """
     for backend in _order(call.capability):
         enabled, checks = _BACKENDS.get(backend, (_never, ()))
@@ -75,7 +75,7 @@ def _deprioritized() -> bool:
 
 
 def _known(condition: Any) -> bool:
-    """Decide about sizes, symbolic ones too; what cannot be told is taken to be false."""
+    """Evaluate a condition on sizes, even symbolic ones; assume False if unknown."""
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return bool(guard_or_false(condition))
@@ -94,7 +94,7 @@ def _not_empty(call: Call) -> bool:
 
 
 def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
-    """Ask for one batch size, and for as many heads everywhere, or for groups of them that come out even."""
+    """Require one batch size, and equal numbers of heads or evenly divided groups of them."""
     if not _same(*(each.size(0) for each in call.tensors)):
         return False
     queries, keys, values = (each.size(-3) for each in call.tensors)
@@ -131,7 +131,7 @@ def _dense_or_narrow(call: Call) -> bool:
 
 
 def _is_half(call: Call) -> bool:
-    """Ask for one 16-bit format that the device computes with."""
+    """Require one 16-bit dtype that the device supports."""
     import torch
 
     formats = (torch.float16, torch.bfloat16) if call.capability[0] >= 8 else (torch.float16,)
@@ -163,7 +163,7 @@ def _flash_width(call: Call) -> bool:
 
 
 def _flash_width_trained(call: Call) -> bool:
-    """Ask for a width that the backward pass has shared memory for on 8.6 to 8.9 and 12.x."""
+    """Require a width that fits into the backward's shared memory on 8.6 to 8.9 and 12.x."""
     small = (8, 6) <= call.capability <= (8, 9) or call.capability[0] == 12
     if not (call.trains and small):
         return True
@@ -176,7 +176,7 @@ def _square_if_causal(call: Call) -> bool:
 
 
 def _alignment(call: Call) -> int:
-    """Count the numbers that a row of a product is a multiple of, for CUTLASS (`minimum_gemm_alignment`)."""
+    """Return the number of elements that CUTLASS needs rows to be a multiple of (`minimum_gemm_alignment`)."""
     least = 4 if call.capability[0] >= 8 else 1
     tensor_cores = call.capability[0] >= 8 or (call.capability[0] >= 7 and call.half)
     return max(least, 8 if call.half else 4) if tensor_cores else least
@@ -189,7 +189,7 @@ def _efficient_width(call: Call) -> bool:
 
 
 def _mask_fits(call: Call) -> bool:
-    """Ask for a mask without gradient that broadcasts in two or four dimensions."""
+    """Require a mask without gradient that broadcasts in two or four dimensions."""
     if call.mask is None:
         return True
     if call.mask.requires_grad:
@@ -220,7 +220,7 @@ def _cudnn_lengths(call: Call) -> bool:
 
 
 def _flag(name: str) -> Callable[[], bool]:
-    """Read one of the switches that `sdpa_kernel` and `torch.backends.cuda` set."""
+    """Return one of the flags that `sdpa_kernel` and `torch.backends.cuda` set."""
 
     def enabled() -> bool:
         import torch

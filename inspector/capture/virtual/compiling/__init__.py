@@ -1,1 +1,1 @@
-"""Triton kernels compiled for a GPU that is not there, on all free cores, and cached. Start in `compile_kernels.py`."""
+"""Compile Triton kernels for the target GPU on all free cores, with a cache. Start in `compile_kernels.py`."""

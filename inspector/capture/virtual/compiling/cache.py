@@ -1,4 +1,4 @@
-"""What was compiled for a GPU, kept between runs by all that it depends on; the least recently used goes first."""
+"""Cache kernels compiled for a GPU between runs, by everything that they depend on; evict the least recently used."""
 
 import hashlib
 import json
@@ -15,22 +15,22 @@ from typing import Any
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _FORMAT = 2
-"""Of what is kept; to be counted up when that changes."""
+"""Version of the cached data; increase it when the format changes."""
 _MOST = 1 << 30
-"""Bytes that are kept."""
+"""Maximum size of the cache in bytes."""
 _ENOUGH = 3 * _MOST // 4
-"""Bytes that are left when there were more."""
+"""Bytes that remain after trimming."""
 
 _UNFINISHED = ".unfinished-"
 _ABANDONED_SECONDS = 3600
 _LARGEST = 1 << 28
-"""Bytes of one outcome, unpacked."""
+"""Maximum bytes of one unpacked outcome."""
 
 Outcome = dict[str, Any]
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Unpack; bounded, since a few KiB that nobody made with `put` may unpack to gigabytes."""
+    """Unpack with a limit, because a few KiB from another source than `put` may unpack to gigabytes."""
     unpacking = zlib.decompressobj()
     unpacked = unpacking.decompress(data, _LARGEST)
     if not unpacking.eof:
@@ -39,7 +39,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _is_outcome(data: Any) -> bool:
-    """Whether data has the form of what `put` keeps; what has not is compiled once more."""
+    """Whether data has the form that `put` writes; otherwise the kernel is compiled again."""
     if not isinstance(data, dict) or not {"records", "refused", "error"} <= data.keys():
         return False
     records, refused = data["records"], data["refused"]
@@ -53,18 +53,18 @@ def _is_record(data: Any) -> bool:
 
 
 class CompileCache:
-    """Outcomes of compiles for one GPU, a file each."""
+    """Outcomes of compilations for one GPU, one file each."""
 
     def __init__(self, gpu: TargetGpu) -> None:
         self._gpu = gpu
         self._folder = cache_dir() / "triton"
 
     def key(self, name: str, source: str) -> str:
-        """Name what compiles to the same: the source of a kernel, the GPU, the compilers and their switches."""
+        """Return the cache key: a hash of the kernel's source, the GPU, the compilers and their settings."""
         return hashlib.sha256(f"{self._surroundings}\n{name}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def get(self, key: str) -> Outcome | None:
-        """Give what was kept, unless it is damaged, and mark it as used."""
+        """Return a cached outcome unless it is damaged, and mark it as used."""
         file = self._file(key)
         try:
             outcome = json.loads(_unpacked(file.read_bytes()))
@@ -74,10 +74,10 @@ class CompileCache:
         return outcome if _is_outcome(outcome) else None
 
     def put(self, key: str, outcome: Outcome) -> None:
-        """Keep an outcome.
+        """Store an outcome.
 
         Raises:
-            OSError: the folder cannot be written.
+            OSError: the folder is not writable.
         """
         file = self._file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class CompileCache:
             raise
 
     def trim(self) -> None:
-        """Delete what was not used for the longest time, where there is too much, and what was never finished."""
+        """Delete the least recently used outcomes if the cache is too large, and unfinished files."""
         files = [entry for folder in _entries(self._folder) for entry in _entries(Path(folder.path))]
         _drop_unfinished(files)
         known = sorted((stat.st_mtime, stat.st_size, file.path) for file in files if (stat := _stat(file)))
@@ -102,7 +102,7 @@ class CompileCache:
         for _, freed, path in known:
             if size <= _ENOUGH:
                 break
-            with suppress(OSError):  # another process was faster, or it is somebody else's
+            with suppress(OSError):  # another process was faster, or another user owns it
                 Path(path).unlink()
                 size -= freed
 
@@ -111,7 +111,7 @@ class CompileCache:
 
     @cached_property
     def _surroundings(self) -> str:
-        """All that what is compiled depends on, but for the source of the kernel."""
+        """Return everything that a compilation depends on except the kernel's source."""
         import torch
         import triton
         from torch._inductor import config
@@ -120,7 +120,7 @@ class CompileCache:
         facts = {name: value for name, value in asdict(self._gpu).items() if name not in ("rates", "sources")}
         tools = [_identity(os.environ.get(name)) for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")]
         versions = (torch.__version__, torch.version.git_version, triton.__version__, _identity(triton.__file__))
-        # A setting for Intel's GPUs is by default a folder beside the working directory.
+        # The default of a setting for Intel GPUs is a folder beside the working directory.
         with config.patch({name: "" for name in ("xpu.cutlass_dir",) if hasattr(config, name)}):
             settings = config.get_hash().hex()
         switches = (settings, sorted(get_cache_invalidating_env_vars().items()))
@@ -128,7 +128,7 @@ class CompileCache:
 
 
 def _drop_unfinished(files: list["os.DirEntry[str]"]) -> None:
-    """Delete what a process left that was killed while it wrote."""
+    """Delete files of processes that were killed while writing."""
     for file in files:
         stat = _stat(file) if file.name.startswith(_UNFINISHED) else None
         if stat is not None and time.time() - stat.st_mtime > _ABANDONED_SECONDS:
@@ -161,7 +161,7 @@ def _stat(file: "os.DirEntry[str]") -> os.stat_result | None:
 
 
 def cache_dir() -> Path:
-    """Give the folder, which may not be there yet: `$CTRACE_CACHE_DIR`, else `ctrace` in the user's cache folder."""
+    """Return the folder, which may not exist yet: `$CTRACE_CACHE_DIR`, else `ctrace` in the user's cache folder."""
     own = os.environ.get("CTRACE_CACHE_DIR")
     if own:
         return Path(own).expanduser()
@@ -170,7 +170,7 @@ def cache_dir() -> Path:
 
 
 def _home() -> Path:
-    """Return the user's home folder; of one who has none, a folder that cannot be made, so that nothing is kept."""
+    """Return the user's home folder; without one, a folder that cannot be created, so that nothing is cached."""
     try:
         return Path.home()
     except RuntimeError:

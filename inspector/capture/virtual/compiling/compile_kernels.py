@@ -1,8 +1,6 @@
-"""Down to the metal: every Triton kernel that was emitted for a GPU, compiled for it, on all cores that are free.
+"""Down to the metal: compile every Triton kernel emitted for a GPU, on all free cores.
 
-What was compiled before is taken from a cache, by source and target (`compilecache.py`).
-
-The sources of Triton kernels in a wrapper that Inductor emitted.
+Kernels compiled before come from a cache, by source and target (`cache.py`).
 """
 
 import ast
@@ -24,13 +22,13 @@ from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
 
 
 def sources_of(wrapper: str) -> Iterator[tuple[str, str, str]]:
-    """Give of each kernel its name in the wrapper, its name in its source, and that source.
+    """Return each kernel's name in the wrapper, its name in its source, and the source.
 
     A wrapper defines a kernel as `name = async_compile.triton('name', '''...''')` (2.11 to 2.13,
     _inductor/codegen/triton.py: `define_kernel`, codegen/wrapper.py: `define_user_defined_triton_kernel`).
 
     Raises:
-        SyntaxError: it is not Python.
+        SyntaxError: the wrapper is not Python.
     """
     for statement in ast.parse(wrapper).body:
         match statement:
@@ -45,22 +43,22 @@ def sources_of(wrapper: str) -> Iterator[tuple[str, str, str]]:
 
 
 _SECONDS = 120
-"""That one kernel may take, all its configurations."""
+"""Time limit for one kernel with all its configurations."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel to compile, and the graph parts that call it, each by the name that it has there."""
+    """A kernel to compile, and the graph parts that call it, each with the kernel's name there."""
 
     key: str
     name: str
-    """In its source."""
+    """The kernel's name in its source."""
     source: str
     users: list[tuple[Part, str]] = field(default_factory=list)
 
 
 class Metal:
-    """Has kernels compiled, and records what came out."""
+    """Compiles kernels and records the outcomes."""
 
     def __init__(self, recorder: Recorder, gpu: VirtualGpu, cores: Cores) -> None:
         self._recorder = recorder
@@ -70,7 +68,7 @@ class Metal:
         self._folder = self._scratch()
 
     def jobs(self, wrapper: str, part: Part) -> list[Job]:
-        """Record those kernels of a graph part that were compiled before, and give the others."""
+        """Record the cached kernels of a graph part, and return jobs for the others."""
         found: dict[str, Job] = {}
         with self._recorder.watching("the kernels of a graph, compiled"):
             for variable, name, source in sources_of(wrapper) if self._can_compile else ():
@@ -83,17 +81,17 @@ class Metal:
         return list(found.values())
 
     def _scratch(self) -> Path | None:
-        """Make a folder for what compiling leaves; None: there is none to be had, and nothing is compiled."""
+        """Make a folder for temporary files of the compilers; None: impossible, and nothing is compiled."""
         try:
             return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
         except OSError as error:
             name = self._gpu.facts.name
-            why = f"no temporary folder can be made ({error.strerror or error}); name one with TMPDIR"
+            why = f"no temporary folder can be created ({error.strerror or error}); set TMPDIR to one"
             self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why}")
             return None
 
     def compile(self, jobs: Iterable[Job]) -> None:
-        """Compile kernels, record what came out, and keep it; wait until that is done."""
+        """Compile kernels, record and cache the outcomes, and wait until all are done."""
         todo = _merged(jobs)
 
         def work(number: int) -> None:
@@ -107,7 +105,7 @@ class Metal:
             work_off(len(todo), work, failed, self._cores, _SECONDS)
 
     def end(self) -> None:
-        """Keep the cache from growing for ever, and leave nothing else behind."""
+        """Trim the cache, and delete the temporary folder."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         with self._recorder.watching("the size of the cache of compiled kernels"):
@@ -116,17 +114,17 @@ class Metal:
     def _compile(self, job: Job) -> None:
         outcome = self._compiler.compile(job.name, job.source)
         self._record(outcome, job.users, cached=False)
-        if any(name == "problem" for name, _ in outcome["records"]):  # it may go better next time
+        if any(name == "problem" for name, _ in outcome["records"]):  # it may succeed next time
             return
         try:
             self._cache.put(job.key, outcome)
         except OSError as error:
-            self._recorder.problem(f"compiled kernels were not kept for the next run: {error}")
+            self._recorder.problem(f"compiled kernels were not cached for the next run: {error}")
 
     @cached_property
     def _compiler(self) -> TritonCompiler:
-        """Make the compiler of a worker; there the first use changes what torch and Triton do."""
-        assert self._folder is not None  # else no kernel is a job
+        """Make the compiler of a worker; its first use patches torch and Triton in that process."""
+        assert self._folder is not None  # otherwise there are no jobs
         return TritonCompiler(self._gpu.facts, self._folder)
 
     @cached_property
@@ -170,7 +168,7 @@ def _merged(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _leave_open(recorder: Recorder, outcome: Outcome, part: Part, kernel: str) -> None:
-    """Record that torch would time configurations, to choose, where there are several."""
+    """Record that torch would time the configurations to choose one, if there are several."""
     built = [payload for name, payload in outcome["records"] if name == "built"]
     if len(built) > 1:
         candidates = [{"name": kernel, "language": "triton", "configuration": _configuration(each)} for each in built]

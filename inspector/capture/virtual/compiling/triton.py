@@ -1,9 +1,9 @@
-"""Compile one of Inductor's Triton kernels for a GPU that is not there, all its configurations, as torch would.
+"""Compile all configurations of one of Inductor's Triton kernels for the target GPU, as torch would.
 
-`CachingAutotuner.precompile` goes its whole way (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): options and
-signature are Inductor's, configurations that do not fit are left out, and those are added that it derives from the
-registers of others. Only loading is left out: registers are read from the binary, limits from the target's facts.
-To be called in a fork: what is replaced here is not put back.
+`CachingAutotuner.precompile` runs completely (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): it sets options
+and signature, drops configurations that do not fit, and adds those that it derives from the registers of others. Only
+loading is skipped: registers come from the binary, limits from the target's facts.
+Call this in a fork: its patches are not undone.
 """
 
 import os
@@ -20,17 +20,17 @@ from ctrace.inspector.capture.virtual.compiling.cache import Outcome
 from ctrace.inspector.gpus.gpu import TargetGpu
 
 _TENSOR_MEMORY = 512
-"""Columns, of every GPU that has it (triton/compiler/compiler.py, 3.6 and 3.7: `CompiledKernel._init_handles`)."""
+"""Columns on every GPU with tensor memory (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
 
 
 class TritonCompiler:
-    """Compiles kernels in this process, which is from then on good for nothing else."""
+    """Compiles kernels in this process, which cannot do anything else afterwards."""
 
     def __init__(self, gpu: TargetGpu, folder: Path) -> None:
         from torch._inductor.runtime import compile_tasks
 
         self._gpu = gpu
-        # The user's caches stay as they are.
+        # Do not touch the user's caches.
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         os.environ.pop("TRITON_INTERPRET", None)
@@ -39,7 +39,7 @@ class TritonCompiler:
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:
-        """Compile a kernel: give `records` as they are for every graph part that calls it, `refused` and `error`."""
+        """Compile a kernel; return `records` for every graph part that calls it, `refused` and `error`."""
         records: list[list[Any]] = []
         self._builds = TritonBuilds(Recorder(_Gathered(records)), on_device=False)  # type: ignore[arg-type]
         self._loaded: list[Any] = []
@@ -51,7 +51,7 @@ class TritonCompiler:
             for result in self._loaded:
                 self._builds.compiled(kernel, result)
             self._builds.belongs(kernel, Part({}, ""))
-        except Exception as raised:  # whatever Triton or a heuristic of torch's raises
+        except Exception as raised:  # any exception of Triton or torch's heuristics
             error = _reason(raised)
         refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]
         return {"records": records, "refused": refused, "error": error}
@@ -67,9 +67,9 @@ class TritonCompiler:
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
         heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
-        # It tells which configuration was best in an earlier run on some GPU, and takes a second to open.
+        # It stores the best configuration of an earlier run on some GPU, and takes a second to open.
         heuristics.AutotuneCache.create = staticmethod(_nothing)
-        heuristics.log.disabled = True  # it prints what we record
+        heuristics.log.disabled = True  # it prints what ctrace records
         knobs.compilation.listener = lambda **told: self._builds.listen(
             **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
         )
@@ -87,7 +87,7 @@ class TritonCompiler:
         return precompile_config
 
     def _launcher_of(self, result: Any) -> Any:
-        """Stand in for what loads and can launch; torch asks again for all when it has added a configuration."""
+        """Replace the launcher; torch asks for all of them again after it adds a configuration."""
         if result not in self._loaded:
             try:
                 self._load(result.kernel)
@@ -98,7 +98,7 @@ class TritonCompiler:
         return SimpleNamespace(config=result.config)
 
     def _load(self, binary: Any) -> None:
-        """Check and learn what loading would; a configuration that does not fit is left out by who compiles."""
+        """Check what loading would check; the caller drops a configuration that does not fit."""
         limits = {
             "shared memory": (binary.metadata.shared, self._gpu.shared_per_block_optin),
             "tensor memory": (getattr(binary.metadata, "tmem_size", None) or 0, _TENSOR_MEMORY),
@@ -115,16 +115,16 @@ class TritonCompiler:
 
 
 def _nothing(*_args: Any) -> None:
-    """Stand in for what is not to be done."""
+    """Replace a function that must do nothing."""
 
 
 def _no_guard(*_args: Any) -> Any:
-    """Stand in for a context manager that is about a device."""
+    """Replace a context manager for a device."""
     return nullcontext()
 
 
 class _Gathered:
-    """Stands in for the log: keeps records to be written for each graph part that calls the kernel."""
+    """Replaces the log: collects the records to write for each graph part that calls the kernel."""
 
     def __init__(self, records: list[list[Any]]) -> None:
         self._records = records
@@ -140,7 +140,7 @@ def _kernel(name: str, source: str) -> Any:
 
 
 def configuration_of(config: Any) -> str:
-    """Name a configuration of Triton's."""
+    """Return a description of a Triton configuration."""
     values = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
     return ", ".join(f"{name}={value}" for name, value in values.items())
 

@@ -1,4 +1,4 @@
-"""Do jobs in forked workers on the cores that are free, so that a crash or a hang costs one job."""
+"""Run jobs in forked workers on free cores, so that a crash or a hang costs only one job."""
 
 import os
 import select
@@ -12,20 +12,20 @@ from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.forks import end, ended, fork
 
 _POLL = 0.05
-"""Seconds after which workers are looked at again."""
+"""Seconds between two checks of the workers."""
 _NEXT = struct.Struct("I")
 _TOLD = struct.Struct("IIB")
-"""Of a worker: its process id, the job, and whether that is done; shorter than PIPE_BUF, so written at once."""
+"""A worker's message: process id, job, and whether it is done; shorter than PIPE_BUF, so writes are atomic."""
 
 Work = Callable[[int], None]
 Failed = Callable[[int, str], None]
 
 
 def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
-    """Have `work(number)` done for each of so many jobs, and wait.
+    """Run `work(number)` for each job number below `jobs`, and wait.
 
-    The first worker runs on this process' core. `failed(number, why)` is called here for a job whose worker crashed, or
-    did not end in `limit` seconds.
+    The first worker uses this process's core. `failed(number, why)` is called in this process for a job whose worker
+    crashes or does not finish within `limit` seconds.
     """
     if jobs:
         _Driver(jobs, work, failed, cores, limit).run()
@@ -35,13 +35,13 @@ def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) 
 class _Worker:
     pid: int
     on_core: bool
-    """Whether it has a core of its own, to be given back."""
+    """Whether it holds a core that it must return."""
     job: int | None = None
     since: float = field(default_factory=time.monotonic)
 
 
 class _Driver:
-    """One queue of jobs, which workers take from, and one pipe on which they tell what they do."""
+    """A queue of jobs for the workers, and a pipe for their messages."""
 
     def __init__(self, jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
         self._undone = set(range(jobs))
@@ -56,7 +56,7 @@ class _Driver:
             file.write(b"".join(map(_NEXT.pack, range(jobs))))
 
     def run(self) -> None:
-        """Go on until every job is done or has failed."""
+        """Continue until every job is done or has failed."""
         try:
             while self._undone:
                 self._start_some()
@@ -74,7 +74,7 @@ class _Driver:
                 os.close(descriptor)
 
     def _start_some(self) -> None:
-        """Start as many workers as there are cores and jobs; the first on the core that this process waits on."""
+        """Start as many workers as there are cores and jobs; the first uses the core of this waiting process."""
         while len(self._workers) < len(self._undone):
             has_own = any(not worker.on_core for worker in self._workers.values())
             if has_own and not self._cores.take():
@@ -114,12 +114,12 @@ class _Driver:
         status = ended(worker.pid, block=late)
         if status is None:
             return
-        self._listen(0)  # to what it said last
+        self._listen(0)  # for its last message
         del self._workers[worker.pid]
         self._free(worker)
         if worker.job is not None:
             self._fail(worker.job, f"took more than {self._limit:.0f} s" if late else _how(status))
-        elif status != 0 and not self._workers:  # between two jobs, perhaps with one that it did not tell of
+        elif status != 0 and not self._workers:  # between two jobs, perhaps after taking one without a message
             for job in list(self._undone):
                 self._fail(job, _how(status))
 

@@ -1,1 +1,1 @@
-"""The parts of torch and its C++ core that must believe in the GPU. Start in `hooks.py`."""
+"""Patches of torch and its C++ core that present the target GPU. Start in `hooks.py`."""

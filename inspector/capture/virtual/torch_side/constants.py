@@ -1,9 +1,9 @@
-"""Constants that torch computes while it compiles: on the CPU, where the graph's device is not there.
+"""Compute constants on the CPU if torch needs them at compile time and the graph's device does not exist.
 
-Only their values matter. Three places make them (2.11 to 2.13): Inductor folds tensors of one value by running their
-ops on one element (_inductor/fx_passes/joint_graph.py, `UniformValueConstantFolder`), a tracer follows the values of
-small constants (fx/experimental/proxy_tensor.py, `proxy_call`), and a graph's constants are copied to the device that
-they are used on (_inductor/graph.py, `GraphLowering.constant_name`).
+Only their values matter. Three places compute them (2.11 to 2.13): Inductor folds uniform tensors by running their ops
+on one element (_inductor/fx_passes/joint_graph.py, `UniformValueConstantFolder`), the tracer follows the values of
+small constants (fx/experimental/proxy_tensor.py, `proxy_call`), and a graph copies constants to the device that uses
+them (_inductor/graph.py, `GraphLowering.constant_name`).
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from ctrace.inspector.capture.core.patch import patched
 
 @contextmanager
 def constants_on_cpu() -> Iterator[None]:
-    """Have constants computed and kept on the CPU."""
+    """Compute and keep constants on the CPU."""
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
     from torch._inductor.graph import GraphLowering
     from torch.fx.experimental import proxy_tensor
@@ -48,7 +48,7 @@ def _with_real_on_cpu(original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _cpu_mode() -> Any:
-    """Make a mode in which every op that is told a device runs on the CPU."""
+    """Make a mode in which every op with a device argument runs on the CPU."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map_only
@@ -62,7 +62,7 @@ def _cpu_mode() -> Any:
 
 
 def _not_copied(original: Callable[..., str]) -> Callable[..., str]:
-    """Name a constant as if it had been copied to the GPU."""
+    """Return a constant's name as if it had been copied to the GPU."""
 
     def constant_name(self: Any, name: str, device_override: Any) -> str:
         constant = self.constants[name]

@@ -1,7 +1,7 @@
-"""Devices as constants of a program that runs on the CPU for a GPU.
+"""Translate devices for a program that runs on the CPU in place of a GPU.
 
-The program is told that its tensors are on the GPU, and its graphs, which run on the CPU, are given the CPU. A device
-that the program itself writes out as "cpu" stays one on the GPU too: it is marked.
+The program sees its tensors on the GPU; its graphs, which run on the CPU, get the CPU. A literal "cpu" in the program
+is marked, because it stays the CPU on a GPU machine.
 """
 
 from typing import Any
@@ -11,27 +11,27 @@ CUDA = "cuda"
 
 
 class Literal(str):
-    """The word "cpu" in a graph where the program says it."""
+    """A "cpu" in a graph that is a literal in the program."""
 
     __slots__ = ()
 
 
 def is_gpu(value: Any) -> bool:
-    """Whether a value is a CUDA device, or the name of one."""
+    """Whether a value is a CUDA device or its name."""
     if isinstance(value, str):
         return value == CUDA or value.startswith(f"{CUDA}:")
     return _is_device(value) and value.type == CUDA
 
 
 def is_cpu(value: Any) -> bool:
-    """Whether a value is the CPU's device, or its name."""
+    """Whether a value is the CPU device or its name."""
     if isinstance(value, str):
         return value in (CPU, f"{CPU}:0")
     return _is_device(value) and value.type == CPU
 
 
 def on_cpu(value: Any) -> Any:
-    """Give the CPU instead of a GPU; anything else as it is."""
+    """Return the CPU for a GPU; return anything else unchanged."""
     import torch
 
     if not is_gpu(value):
@@ -40,7 +40,7 @@ def on_cpu(value: Any) -> Any:
 
 
 def the_gpu() -> Any:
-    """Give the device that tensors of the program would be on."""
+    """Return the device that the program's tensors would be on."""
     import torch
 
     return torch.device(CUDA, 0)

@@ -1,8 +1,8 @@
-"""The random generator of a GPU that is not there.
+"""Provide the target GPU's random generator.
 
-Where forward and backward must draw the same numbers (dropout inside of an attention that is checkpointed), AOTAutograd
-hands both a copy of the device's generator (2.11 to 2.13, _functorch/partitioners.py and _inductor/ir.py). Nothing is
-drawn while code is emitted; only the device of a generator is read.
+If forward and backward must draw the same numbers (dropout inside a checkpointed attention), AOTAutograd passes both a
+copy of the device's generator (2.11 to 2.13, _functorch/partitioners.py and _inductor/ir.py). Emitting code draws no
+numbers; it reads only the generator's device.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ctrace.inspector.capture.core.patch import patched
 
 @contextmanager
 def one_generator() -> Iterator[None]:
-    """Let there be one default generator of CUDA's."""
+    """Provide one default CUDA generator in the block."""
     import torch
 
     with patched(torch.cuda, "default_generators", (_generator(),)):

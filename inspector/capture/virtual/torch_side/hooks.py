@@ -1,9 +1,9 @@
-"""What torch's C++ side is told about a GPU that is not there.
+"""Answer the questions of torch's C++ side about the target GPU.
 
-Autograd asks for the stream of each tensor's device, even a fake tensor's, and the process aborts where that device has
-no guard (torch/csrc/autograd/input_metadata.cpp). Its engine keeps the streams of the accelerator that torch was built
-for in step, if that has a context (engine.cpp, `GraphTask::stash_current_streams`). Operators ask CUDA's hooks what
-cuDNN can do (aten/src/ATen/native/Convolution.cpp, `ConvParams`), of which some depends on the device.
+Autograd asks for the stream of each tensor's device, even a fake tensor's, and the process aborts if that device has
+no guard (torch/csrc/autograd/input_metadata.cpp). Its engine synchronizes the streams of the accelerator that torch
+was built for, if that has a context (engine.cpp, `GraphTask::stash_current_streams`). Operators ask CUDA's hooks what
+cuDNN supports (aten/src/ATen/native/Convolution.cpp, `ConvParams`), which partly depends on the device.
 """
 
 import ctypes
@@ -15,11 +15,11 @@ from ctrace.inspector.capture.virtual.torch_side.native import Native
 from ctrace.inspector.capture.virtual.torch_side.vtables import UnknownTorchError
 
 _VOLTA, _AMPERE = 7, 8
-"""Major compute capabilities from which cuDNN does what is asked (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""
+"""Major compute capabilities from which cuDNN has a feature (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""
 _CUDNN = 91900
-"""cuDNN 9.19.0, which torch 2.11.0+cu130 comes with: `torch.backends.cudnn.version()` there."""
+"""cuDNN 9.19.0, the version in torch 2.11.0+cu130: `torch.backends.cudnn.version()` there."""
 _EPSILON = 1e-5
-"""The least epsilon of a batch norm in cuDNN (`CUDNN_BN_MIN_EPSILON`, 2.11)."""
+"""The smallest epsilon of a batch norm in cuDNN (`CUDNN_BN_MIN_EPSILON`, 2.11)."""
 
 
 class Hooks:
@@ -31,14 +31,14 @@ class Hooks:
         self._refused: str | None = None
 
     def refused(self) -> str:
-        """Say why this torch cannot be answered, so that a backward would not be traced but abort; empty: it can be."""
+        """Why this torch cannot be answered, so that tracing a backward would abort the process; empty: it can."""
         if self._refused is None:
             self._refused = self._prepared()
         return self._refused
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Have torch's C++ side see the GPU until the end of the block, where it can be answered."""
+        """Present the GPU to torch's C++ side until the end of the block, if this torch can be answered."""
         with ExitStack() as stack:
             self.refused()
             if self._native is not None:
@@ -56,7 +56,7 @@ class Hooks:
         return native.without_stream
 
     def _show(self, native: Native, stack: ExitStack) -> None:
-        """Answer what a GPU that is there would answer otherwise; where there is none, all that is asked."""
+        """Answer what differs from a local GPU; without a local GPU, answer everything."""
         import torch
 
         answers = self._of_device()
@@ -88,7 +88,7 @@ def _of_cuda() -> dict[str, Any]:
 
 
 def _of_cudnn() -> dict[str, Any]:
-    """Give what a torch that was built with CUDA knows of itself."""
+    """Return the cuDNN facts of a torch that was built with CUDA."""
     return {
         "hasCuDNN": _answer(ctypes.c_bool, True),
         "hasCuBLASLt": _answer(ctypes.c_bool, True),
@@ -101,14 +101,15 @@ def _of_cudnn() -> dict[str, Any]:
 
 
 def _answer(kind: Any, value: Any) -> Any:
-    """Make a C function that gives `value`, whatever object it is called on."""
+    """Make a C function that returns `value` on any object."""
     return ctypes.CFUNCTYPE(kind, ctypes.c_void_p)(lambda _hooks: value)
 
 
 def _start_engine() -> None:
-    """Run a backward on the CPU, where autograd's engine counts the devices: once, and makes a thread for each.
+    """Run a backward on the CPU first, because autograd's engine counts the devices once and starts a thread for each.
 
-    With such a thread, a later backward of the program in a fork would be refused (`in_bad_autograd_fork`, engine.cpp).
+    With such a thread, torch would refuse a later backward in a fork of the program (`in_bad_autograd_fork`,
+    engine.cpp).
     """
     import torch
 

@@ -1,18 +1,15 @@
-"""Torch's C++ side by its symbols and addresses: two words of it that are exchanged for a while, and put back.
+"""Patch two words of torch's C++ side for a while, found by symbol and address; no compiler is needed.
 
-One leads to the functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is CUDA's entry
-in `c10::impl::device_guard_impl_registry`. So no compiler is needed; a torch that looks otherwise is refused.
+One word points to the virtual functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is
+CUDA's entry in `c10::impl::device_guard_impl_registry`. A torch with another layout is refused.
 
-Where torch's virtual functions lie: in the order in which torch's own headers declare them.
+The order of virtual functions comes from torch's headers, which every torch wheel contains. In the Itanium C++ ABI
+(Linux and macOS), a vtable lists the functions in the order of declaration, the base class first, and an override
+keeps the place of the overridden function.
 
-By the Itanium C++ ABI (that of Linux and macOS) the functions of an object lie in a table in the order of their
-declaration, those of the base class first, and a function that overrides one keeps the place of that. The headers are
-part of every torch wheel, of the same build.
-
-One function in machine code: it gives the default stream of CUDA's device 0, as torch's C++ code takes it.
-
-`c10::Stream` (c10/core/Stream.h: type and index of the device, a byte each, and an id of 8 bytes) is given back in two
-registers, which no callback of ctypes can do.
+One function is machine code: it returns the default stream of CUDA device 0. C++ returns a `c10::Stream`
+(c10/core/Stream.h: device type and index, a byte each, and an id of 8 bytes) in two registers, which a ctypes callback
+cannot do.
 """
 
 import ctypes
@@ -35,38 +32,38 @@ _CODE = {
 }
 _pages: list[mmap.mmap] = []
 _READ, _EXECUTE = 1, 4
-"""Of mprotect(2)."""
+"""Flags of mprotect(2)."""
 
 
 class NoMachineCodeError(Exception):
-    """This machine does not take our code; says why."""
+    """This machine cannot run ctrace's machine code; the message says why."""
 
 
 @cache
 def default_stream() -> int:
-    """Give the function's address; it stays as long as the process.
+    """Return the function's address, which is valid as long as the process lives.
 
     Raises:
-        NoMachineCodeError: the processor is another one, or the system allows no such code.
+        NoMachineCodeError: the processor is unknown, or the system allows no new machine code.
     """
     code = _CODE.get(platform.machine())
     if code is None:
-        msg = f"processors of type {platform.machine()} are not known"
+        msg = f"processors of type {platform.machine()} are not supported"
         raise NoMachineCodeError(msg)
     page = mmap.mmap(-1, mmap.PAGESIZE)
     page.write(code)
     _pages.append(page)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE), _READ | _EXECUTE):
-        msg = "the system does not allow new code in a process"
+        msg = "the system does not allow a process to add machine code"
         raise NoMachineCodeError(msg)
     return address
 
 
 HOOKS = ("ATen/detail/AcceleratorHooksInterface.h", "ATen/detail/CUDAHooksInterface.h")
-"""Of `at::CUDAHooksInterface`, which torch's C++ code asks about CUDA: the base class, and itself (2.11 to 2.13)."""
+"""Headers of `at::CUDAHooksInterface`, which torch's C++ code asks about CUDA, base class first (2.11 to 2.13)."""
 GUARD = ("c10/core/impl/DeviceGuardImplInterface.h",)
-"""Of `c10::impl::DeviceGuardImplInterface`, which it asks about devices and streams."""
+"""Header of `c10::impl::DeviceGuardImplInterface`, which it asks about devices and streams."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ONLY_ROCM = re.compile(r"^#ifdef USE_ROCM\b.*?^#endif", re.DOTALL | re.MULTILINE)
@@ -74,11 +71,11 @@ _VIRTUAL = re.compile(r"\bvirtual\s[^({;]*?(~|\b)(\w+)\s*\(")
 
 
 def slots_of(include: Path, headers: tuple[str, ...]) -> list[str]:
-    """Give the functions' names in the order of the table, from headers below `include`; a destructor (`~`) has two.
+    """Return the functions' names in vtable order, from headers below `include`; a destructor (`~`) has two entries.
 
     Raises:
         OSError: a header is missing.
-        UnicodeDecodeError: it is no text.
+        UnicodeDecodeError: a header is not text.
     """
     slots: list[str] = []
     for header in headers:
@@ -98,31 +95,31 @@ _CUDA = 1
 
 
 class Native:
-    """The C++ side of the torch that is imported.
+    """The C++ side of the imported torch.
 
     Raises:
-        UnknownTorchError: it is not as expected.
+        UnknownTorchError: its layout is not the expected one.
     """
 
     def __init__(self) -> None:
         import torch
 
-        # A look-up in this library goes on in those that it needs: libtorch_cpu and libc10.
+        # A lookup in this library continues in its dependencies: libtorch_cpu and libc10.
         self._library = ctypes.CDLL(torch._C.__file__)
         self._hook_slots = _declared(HOOKS)
         self._guard_slots = _declared(GUARD)
         symbol_covers(self._address(_INTERFACE), Table.words(self._hook_slots))
         self._hooks = word_at(self._hooks_address())
         self._guard = word_at(self._address(_GUARDS) + _CUDA * ctypes.sizeof(ctypes.c_void_p))
-        # Never freed: another thread of the program may be on its way through a table when it is put back.
+        # Never freed: another thread may be calling through a table while it is restored.
         self._kept: list[Table] = []
 
     @contextmanager
     def answering(self, answers: Mapping[str, Any]) -> Iterator[None]:
-        """Have CUDA's hooks answer by these C functions until the end of the block.
+        """Replace CUDA's hooks by these C functions until the end of the block.
 
         Raises:
-            UnknownTorchError: there is no hook of such a name.
+            UnknownTorchError: there is no hook with such a name.
         """
         table = Table.copied(self._hooks, self._hook_slots)
         self._kept.append(table)
@@ -133,17 +130,17 @@ class Native:
 
     @contextmanager
     def guarding(self) -> Iterator[None]:
-        """Have one device of CUDA, with nothing but its default stream, until the end of the block.
+        """Present one CUDA device, with only its default stream, until the end of the block.
 
         Raises:
-            UnknownTorchError: none could be made.
+            UnknownTorchError: the guard could not be made.
         """
         with _exchanged(self._guard, self._stand_in.object):
             yield
 
     @cached_property
     def without_stream(self) -> str:
-        """Why the device has not even a default stream, which autograd needs; empty: it has."""
+        """Why the device lacks a default stream, which autograd needs; empty: it has one."""
         try:
             default_stream()
         except NoMachineCodeError as error:
@@ -152,10 +149,10 @@ class Native:
 
     @cached_property
     def _stand_in(self) -> Table:
-        """Make a guard that does nothing, and gives the default stream of device 0.
+        """Make a guard that does nothing, and returns the default stream of device 0.
 
-        Torch's own that does nothing, `NoOpDeviceGuardImpl`, gives a stream of device -1, with which autograd would
-        read beside a vector.
+        Torch's own no-op guard, `NoOpDeviceGuardImpl`, returns a stream of device -1, with which autograd would read
+        outside a vector.
         """
         guard = Table.copied(word_at(self._idle()), self._guard_slots)
         for name in () if self.without_stream else ("getStream", "getDefaultStream"):
@@ -163,10 +160,10 @@ class Native:
         return guard
 
     def _idle(self) -> int:
-        """Have torch make a guard that does nothing, and give its address.
+        """Make torch create a guard that does nothing, and return its address.
 
-        It does so where CUDA's guard says that there are no devices (`ensureCUDADeviceGuardSet`,
-        c10/core/impl/DeviceGuardImplInterface.cpp). Without CUDA there is none, so it is shown one that says that.
+        Torch creates one if CUDA's guard reports no devices (`ensureCUDADeviceGuardSet`,
+        c10/core/impl/DeviceGuardImplInterface.cpp). Without CUDA there is no guard, so present one that reports none.
         """
         import torch
 

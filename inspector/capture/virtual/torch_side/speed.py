@@ -1,7 +1,7 @@
-"""How fast a GPU is that is not there, where Inductor weighs arithmetic against memory.
+"""Answer with the target GPU's speed when Inductor compares arithmetic with memory traffic.
 
-It looks a GPU up by name in a table of its own (2.11 to 2.13, _inductor/analysis/device_info.py), and works out what is
-not there from clocks that it asks of the driver (_inductor/utils.py: `get_device_tflops`, `get_gpu_dram_gbps`).
+Inductor looks up a GPU by name in its table (2.11 to 2.13, _inductor/analysis/device_info.py), and derives missing
+numbers from the driver's clocks (_inductor/utils.py: `get_device_tflops`, `get_gpu_dram_gbps`).
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 
 @contextmanager
 def as_fast_as(gpu: TargetGpu) -> Iterator[None]:
-    """Answer with the clock of `gpu` where torch runs `nvidia-smi`."""
+    """Answer with the clock of `gpu` when torch would run `nvidia-smi`."""
     import torch._utils_internal as internal
 
     def max_clock_rate() -> int:
         if gpu.clock is None:
-            msg = f"the clock of {gpu.name} is not known"
+            msg = f"the clock of {gpu.name} is unknown"
             raise RuntimeError(msg)
         return round(gpu.clock / 1e6)
 

@@ -1,4 +1,4 @@
-"""Tables of virtual functions, as the Itanium C++ ABI lays them out: copied, and with some functions replaced."""
+"""Copy vtables, in the layout of the Itanium C++ ABI, and replace some of their functions."""
 
 import ctypes
 import sys
@@ -7,15 +7,15 @@ from typing import Any, Self
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _BEFORE = 2
-"""Words of a table before its first function: an offset, and what type it is of."""
+"""Words of a table before its first function: an offset and the type info."""
 
 
 class UnknownTorchError(Exception):
-    """Torch's C++ side is not as expected; says what is missing."""
+    """Torch's C++ side has an unexpected layout; the message says what is missing."""
 
 
 class Table:
-    """A table of functions in our memory, and an object that has it."""
+    """A vtable in ctrace's memory, and an object with it."""
 
     def __init__(self, words: Sequence[int | None], slots: Sequence[str]) -> None:
         self._words = (ctypes.c_void_p * len(words))(*words)
@@ -25,13 +25,13 @@ class Table:
 
     @classmethod
     def copied(cls, table: ctypes.c_void_p, slots: Sequence[str]) -> Self:
-        """Copy the table that an object's first word leads to."""
+        """Copy the table that an object's first word points to."""
         start = (table.value or 0) - _BEFORE * _WORD
         return cls((ctypes.c_void_p * cls.words(slots)).from_address(start)[:], slots)
 
     @classmethod
     def of_one(cls, function: Any, slots: Sequence[str]) -> Self:
-        """Make a table whose every function is the same."""
+        """Make a table with the same function in every slot."""
         table = cls([None] * cls.words(slots), slots)
         for name in slots:
             table.replace(name, function)
@@ -39,24 +39,24 @@ class Table:
 
     @staticmethod
     def words(slots: Sequence[str]) -> int:
-        """Count the words of a table of these functions."""
+        """Return the number of words in a table of these functions."""
         return _BEFORE + len(slots)
 
     @property
     def functions(self) -> int:
-        """The address of the first function, as objects hold it."""
+        """The address of the first function, which objects point to."""
         return ctypes.addressof(self._words) + _BEFORE * _WORD
 
     @property
     def object(self) -> int:
-        """The address of an object that has this table, and nothing else."""
+        """The address of an object that has only this table."""
         return ctypes.addressof(self._object)
 
     def replace(self, name: str, function: Any) -> None:
-        """Replace every function of this name by a C function or an address, which lives as long as the table.
+        """Replace every function with this name by a C function or an address, and keep it alive with the table.
 
         Raises:
-            UnknownTorchError: there is none of this name.
+            UnknownTorchError: there is no such function.
         """
         self._used.append(function)
         address = function if isinstance(function, int) else ctypes.cast(function, ctypes.c_void_p).value
@@ -70,12 +70,12 @@ class Table:
 
 
 def word_at(address: int) -> ctypes.c_void_p:
-    """Give the word at an address, to be read and set."""
+    """Return the word at an address, for reading and writing."""
     return ctypes.c_void_p.from_address(address)
 
 
 class _Symbol(ctypes.Structure):
-    """`Dl_info` of dladdr(3): the symbol that an address lies in."""
+    """`Dl_info` of dladdr(3): the symbol that contains an address."""
 
     _fields_ = (
         ("file", ctypes.c_char_p),
@@ -86,13 +86,13 @@ class _Symbol(ctypes.Structure):
 
 
 def symbol_covers(start: int, words: int) -> None:
-    """Check that the symbol at `start` has as many words as the headers say.
+    """Check that the symbol at `start` has as many words as the headers declare.
 
     Raises:
-        UnknownTorchError: it has not.
+        UnknownTorchError: it has fewer.
     """
     last, beyond = (_symbol_at(start + word * _WORD) == start for word in (words - 1, words))
-    # Only Linux looks at a symbol's size here; elsewhere what follows may seem to belong to it.
+    # Only Linux uses a symbol's size here; elsewhere, memory after the symbol may appear to belong to it.
     if not last or (beyond and sys.platform == "linux"):
         msg = "torch's headers do not describe its library"
         raise UnknownTorchError(msg)

@@ -1,4 +1,4 @@
-"""Which tensors of a graph are on the CPU even when the program's tensors are on a GPU."""
+"""Find the tensors of a graph that are on the CPU even if the program's tensors are on a GPU."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from ctrace.inspector.capture.virtual.torch_side.devices import Literal, is_cpu
 
 
 def stays_on_cpu(node: Any) -> bool:
-    """Whether a node of Dynamo's graph is made on the CPU: by a call without a device, or with "cpu" written out."""
+    """Whether a node of Dynamo's graph is on the CPU: created without a device, or with a literal "cpu"."""
     seen: dict[Any, bool] = {}
     waiting = [node]
     while waiting:
         current = waiting[-1]
         inputs = [each for each in _tensors(current) if each not in seen]
-        if inputs and _told(current) is None:
+        if inputs and _explicit(current) is None:
             waiting.extend(inputs)
             continue
         seen[waiting.pop()] = _stays(current, seen)
@@ -20,14 +20,14 @@ def stays_on_cpu(node: Any) -> bool:
 
 
 def _stays(node: Any, seen: dict[Any, bool]) -> bool:
-    told = _told(node)
+    told = _explicit(node)
     if told is not None:
         return told
     return all(seen.get(each, False) for each in _tensors(node))
 
 
-def _told(node: Any) -> bool | None:
-    """Say what a node itself says of its device; None: nothing, it is where its inputs are."""
+def _explicit(node: Any) -> bool | None:
+    """Whether a node's own arguments put it on the CPU; None: it is where its inputs are."""
     if node.op not in ("call_function", "call_method"):
         return False
     if node.target == "cpu":
@@ -37,7 +37,7 @@ def _told(node: Any) -> bool | None:
 
 
 def _tensors(node: Any) -> list[Any]:
-    """Give the nodes that a node takes tensors from; several may come as a tuple."""
+    """Return the nodes whose tensors a node reads, including those in tuples."""
     import torch
 
     return [

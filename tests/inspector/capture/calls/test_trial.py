@@ -1,4 +1,4 @@
-"""Trials in the process that captures: edited sources, settings, and what is refused."""
+"""Trials in the capturing process: edited sources, settings, and refusals."""
 
 import importlib
 import sys
@@ -25,7 +25,7 @@ def test_a_changed_line_is_refused(tmp_path: Path, line: int, was: str) -> None:
 
 
 def test_edits_reach_a_module_that_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one with cached bytecode; the file stays, and the next import sees it as it is."""
+    """Even with cached bytecode; the file does not change, and the next import reads it unedited."""
     name = "ctrace_tried_module"
     path = tmp_path / f"{name}.py"
     path.write_text("value = 1\n")

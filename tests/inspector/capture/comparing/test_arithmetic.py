@@ -21,7 +21,7 @@ def called(arithmetic: Watched, function: Callable[..., Any], *args: Any) -> Any
 
 
 def normed(x: Any) -> Any:
-    """Compute as library code does: casts to and fro, factories, constants of its own."""
+    """Compute as library code does: casts back and forth, factories, its own constants."""
     wide = x.to(torch.float32)
     scale = torch.full((4,), 3.0, dtype=torch.float16) * torch.tensor(0.1)
     with torch.autocast("cpu", dtype=torch.bfloat16):

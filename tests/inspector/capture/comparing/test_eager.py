@@ -1,4 +1,4 @@
-"""Copies for eager calls: what is said where the model cannot be copied, at once or later."""
+"""Copies for eager calls: the problem recorded if the model cannot be copied, at first or later."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -13,8 +13,8 @@ from ctrace.inspector.capture.state.world import look
 from ctrace.inspector.model.scenarios import ScenarioKind
 
 
-class _Told:
-    """Takes down problems, as a recorder does."""
+class _Problems:
+    """Collects problems as a recorder does."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -27,7 +27,7 @@ class _Told:
 
 
 class _Stubborn:
-    """Can be copied so many times, and then no more."""
+    """Can be copied only a limited number of times."""
 
     def __init__(self, left: list[int]) -> None:
         self.left = left
@@ -41,7 +41,7 @@ class _Stubborn:
 
 @pytest.mark.parametrize(("times", "first"), [(0, "coverage was not measured"), (1, "coverage of later calls was not")])
 def test_what_was_measured_before_is_not_denied(times: int, first: str) -> None:
-    told = _Told()
+    told = _Problems()
     eager = Eager(_Stubborn([times]), told, train=False)  # type: ignore[arg-type]
     made = [eager._copy() for _ in range(times + 2)]
     assert [each is not None for each in made] == [True] * times + [False, False]
@@ -58,7 +58,7 @@ def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_o
                 raise RuntimeError("expected Float32, got Double")
             return super().forward(x)
 
-    told, model = _Told(), OnlyFloat32(2, 2)
+    told, model = _Problems(), OnlyFloat32(2, 2)
     eager = Eager(model, told, train=False)  # type: ignore[arg-type]
     call = Call((torch.rand(1, 2),), {})
     way = Way(lambda: call, ScenarioKind.BASE)

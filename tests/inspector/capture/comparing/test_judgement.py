@@ -1,4 +1,4 @@
-"""The rule for a value that is not eager's: wrong, or rounded otherwise?"""
+"""The rule for a value that differs from eager: wrong, or rounded differently?"""
 
 from typing import Any
 

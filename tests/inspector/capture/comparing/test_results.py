@@ -1,4 +1,4 @@
-"""Results of a compiled call held against those in eager."""
+"""Results of a compiled call compared with those in eager."""
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def test_equal(value: Any):
         (torch.tensor([1, 2]), torch.tensor([1, 3]), "the result differs in 1 of 2 values"),
         (torch.tensor([NAN, 1.0]), torch.tensor([1.0, 1.0]), "the result differs in 1 of 2 values, by up to 0"),
         ({"a": (1, 2)}, {"a": (1, 3)}, "the result['a'][1] is 2 in eager, 3 compiled"),
-        ({"a": 1}, {"b": 1}, "the result has other keys in eager than compiled"),
+        ({"a": 1}, {"b": 1}, "the result has different keys in eager and compiled"),
         ([1], [1, 2], "the result has 1 items in eager, 2 compiled"),
         (1, 1.0, "the result is a int in eager, a float compiled"),
         (True, False, "the result is True in eager, False compiled"),

@@ -1,4 +1,4 @@
-"""Which further eager calls a verdict takes, and what it falls back on without a reference."""
+"""The extra eager calls of a verdict, and its fallback without a reference."""
 
 from dataclasses import replace
 from typing import Any
@@ -90,11 +90,11 @@ def test_eager_is_rounded_otherwise_before_anything_is_called_wrong():
     ("changes", "reason"),
     [
         ({"calls": Calls(None)}, "the call fails in float64 (RuntimeError: \"only32\" not implemented for 'Double')"),
-        ({"calls": Calls(reads=True)}, "Python reads other values in float64, so the call takes another path"),
+        ({"calls": Calls(reads=True)}, "Python reads different values in float64, so the call takes another path"),
         ({"coarsest": FLOAT64}, "the call computes in float64 already"),
         ({"coarsest": None}, "nothing in the call is rounded"),
         ({"room": False}, "there is no memory for a copy of the model in float64"),
-        ({"seconds": 100.0}, "the call takes 100 s in eager, too long for further ones"),
+        ({"seconds": 100.0}, "the call takes 100 s in eager, too long for extra calls"),
     ],
 )
 def test_without_a_reference_tolerances_decide(changes: dict[str, Any], reason: str):

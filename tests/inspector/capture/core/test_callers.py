@@ -1,4 +1,4 @@
-"""Stacks of the running program, as they are recorded."""
+"""Recorded stacks of the running program."""
 
 import sys
 from pathlib import Path

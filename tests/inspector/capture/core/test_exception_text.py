@@ -1,4 +1,4 @@
-"""Exceptions that misbehave when they are asked what they are."""
+"""Exceptions that misbehave when their text is read."""
 
 from ctrace.inspector.capture.core.exception_text import (
     LONGEST,

@@ -15,7 +15,7 @@ Make = Callable[[str, str], str]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Write a module that can be imported until the test ends; gives its name."""
+    """Write a module that can be imported until the test ends, and return its name."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
 

@@ -1,4 +1,4 @@
-"""Handlers that hear a logger whatever a program does to logging."""
+"""Handlers that receive a logger's records whatever a program does to logging."""
 
 import logging
 import logging.config
@@ -26,12 +26,12 @@ def logger() -> Iterator[logging.Logger]:
     logger.setLevel(logging.DEBUG)
     yield logger
     logging.disable(logging.NOTSET)
-    for each in enabled:  # what `dictConfig` leaves disabled, later tests in this process would not hear
+    for each in enabled:  # later tests in this process need the loggers that `dictConfig` disables
         each.disabled = False
 
 
 def _configured(_logger: logging.Logger) -> None:
-    """Disable every logger that there is, as `dictConfig` does by default."""
+    """Disable every existing logger, as `dictConfig` does by default."""
     logging.config.dictConfig({"version": 1, "root": {"level": "WARNING"}})
 
 

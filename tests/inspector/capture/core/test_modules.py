@@ -1,4 +1,4 @@
-"""Modules of the program's own that have names of the standard library's."""
+"""A program's modules with the names of standard library modules."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is patched is put back as it was."""
+"""Patches are undone."""
 
 from types import ModuleType, SimpleNamespace
 from typing import Any

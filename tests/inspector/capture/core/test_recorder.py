@@ -1,4 +1,4 @@
-"""What hooks write through: records in their compilation, and failures that stay inside."""
+"""Records belong to their compilation, and failures of hooks do not reach the program."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def problems(tmp_path: Path) -> list[str]:
 
 
 def compiling(monkeypatch: pytest.MonkeyPatch, trace_id: object) -> None:
-    """Pretend that torch is there and at work on a compilation."""
+    """Pretend that torch is imported and compiling."""
     context = SimpleNamespace(current_trace_id=lambda: trace_id)
     monkeypatch.setitem(sys.modules, "torch._guards", SimpleNamespace(CompileContext=context))
 

@@ -1,4 +1,4 @@
-"""Counted ops become a record."""
+"""The record of counted ops."""
 
 from types import CodeType
 

@@ -1,4 +1,4 @@
-"""Unmet guards that only follow from others."""
+"""Failed guards that only follow from others."""
 
 import pytest
 

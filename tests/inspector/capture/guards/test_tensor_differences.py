@@ -1,4 +1,4 @@
-"""What of a tensor is not as a guard wants it."""
+"""The differences between a tensor and what a guard expects."""
 
 import pytest
 

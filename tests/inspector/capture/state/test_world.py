@@ -1,4 +1,4 @@
-"""Checkpoints of what a model can read, and finding out which change of it matters."""
+"""Checkpoints of what a model can read, and the search for the change that matters."""
 
 import inspect
 import os
@@ -32,7 +32,7 @@ class Net(torch.nn.Module):
 
 
 def changed(model: Any, *actions: Any) -> dict[str, tuple[Any, Any]]:
-    """Take facts, do something, and give what changed, by path; then put everything back."""
+    """Take facts, run the actions, and return what changed by path; then restore everything."""
     before = look(model)
     facts = before.facts()
     for action in actions:
@@ -138,7 +138,7 @@ def test_objects_are_no_facts():
 
 class TestCulprits:
     def found(self, needed: set[str], *, spoilers: frozenset[str] = frozenset()) -> list[str]:
-        """Change five items, and let `needed` be what explains, unless a spoiler is put back too."""
+        """Change five items; `needed` explains the difference, unless a spoiler is restored, too."""
         model = SimpleNamespace(**dict.fromkeys("abcde", 1))
         earlier = look(model).facts()
         for name in "abcde":

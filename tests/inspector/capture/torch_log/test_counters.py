@@ -1,4 +1,4 @@
-"""Torch's own counters, as far as they went during the capture."""
+"""The increase of torch's own counters during a capture."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from ctrace.inspector.log.reader import Entry, read
 
 @pytest.fixture
 def utils(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Pretend that torch is there, with its counters and no stance."""
+    """Pretend that torch is imported, with its counters and no stance."""
     config = SimpleNamespace(recompile_limit=8)
     fake = SimpleNamespace(
         counters={"frames": Counter(total=3, ok=2), "stats": Counter(), "other": Counter(a=1)}, config=config
@@ -29,7 +29,7 @@ def utils(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def recorded(folder: Path, utils: SimpleNamespace, **more: dict[str, int]) -> Any:
-    """Count some more during a capture, and read back what was recorded."""
+    """Increase counters during a capture, and return the record."""
     with counters(Recorder(TraceLog(folder / "trace.log")), lambda _name, action: action(utils)):
         for name, counts in more.items():
             utils.counters.setdefault(name, Counter()).update(counts)

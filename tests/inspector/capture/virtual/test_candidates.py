@@ -1,4 +1,4 @@
-"""How choices that torch would time are described for the log."""
+"""Descriptions, for the log, of choices that torch would time."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where the cache is."""
+"""The folder of the cache."""
 
 from pathlib import Path
 

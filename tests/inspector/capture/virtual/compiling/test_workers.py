@@ -1,4 +1,4 @@
-"""Jobs in forked workers: all are done, and a crash or a hang costs one."""
+"""Jobs in forked workers: all are done, and a crash or a hang costs only one."""
 
 import os
 import signal
