@@ -68,7 +68,7 @@ def _parameters(
 
 
 def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first parameter is a `Request`, the shared arguments and options on its command line."""
+    """Return a command, whose first parameter is a `Request`, the shared arguments and options on its command line."""
     shared = inspect.signature(_parameters).parameters
     own = dict(list(inspect.signature(command).parameters.items())[1:])
 
@@ -132,7 +132,7 @@ def refuse_name(request: Request, store: "Store") -> None:
 
 
 def target_names(request: Request) -> dict[str, str]:
-    """Give the GPUs that `--target` names, each once, in their order: by name, how the command line writes it.
+    """Return the GPUs that `--target` names, each once, in their order: by name, how the command line writes it.
 
     Raises:
         CtraceError: one is not known, options exclude each other, or the project's settings are wrong.

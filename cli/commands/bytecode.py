@@ -62,17 +62,17 @@ def bytecode(
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.bytecode.screen import Asked, bytecode_screen
+        from ctrace.reports.terminal.bytecode.screen import Selection, bytecode_screen
 
         whole = function is None and graph is None and line is None
         chosen = _chosen(session, function, graph, line)
-        return bytecode_screen(session, Asked(chosen, whole, line, all_of_it, side_by_side, source), width)
+        return bytecode_screen(session, Selection(chosen, whole, line, all_of_it, side_by_side, source), width)
 
     show_view(request, output, json=json, data=data, screen=screen)
 
 
 def _chosen(session: "Session", function: str | None, graph: str | None, line: int | None) -> "tuple[Compiled, ...]":
-    """Give the compilations that are asked for.
+    """Return the compilations that are asked for.
 
     Raises:
         TargetError: the run has bytecode, but no such function, compilation or line.
@@ -92,7 +92,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
 
 
 def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[Compiled, ...]":
-    """Give those with instructions of a source line."""
+    """Return those with instructions of a source line."""
     lines = {each: _lines(session, each) for each in found}
     known = set().union(*lines.values())
     if line not in known:

@@ -50,7 +50,7 @@ def graphs(
     output: opt.Output = None,
 ) -> None:
     """Show graphs at every stage, their shapes, and what each stage changed."""
-    from ctrace.cli.commands.graph_views import Asked, data, picture, screen
+    from ctrace.cli.commands.graph_views import GraphView, data, picture, screen
     from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
     from ctrace.cli.show import show_view
 
@@ -58,14 +58,14 @@ def graphs(
     check_line(line)
     check_graph_stage(stage)
     check_diff(diff)
-    asked = Asked(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
-    if asked.is_picture:
-        picture(request, asked, output)
+    view = GraphView(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
+    if view.is_picture:
+        picture(request, view, output)
         return
     show_view(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda session, width: screen(session, asked, width),
+        data=lambda session: data(session, view),
+        screen=lambda session, width: screen(session, view, width),
     )

@@ -64,7 +64,7 @@ def kernels(
     output: opt.Output = None,
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
-    from ctrace.cli.commands.kernel_views import Asked, data, screen, side_by_side
+    from ctrace.cli.commands.kernel_views import KernelView, data, screen, side_by_side
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
@@ -73,20 +73,20 @@ def kernels(
     check_part(stage)
     check_line(line)
     check_ir(ir)
-    asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    view = KernelView(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
     if shown_side_by_side(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda targets, failed, width: side_by_side(targets, failed, asked, width),
-        others=asked.views,
+        data=lambda session: data(session, view),
+        screen=lambda targets, failed, width: side_by_side(targets, failed, view, width),
+        others=view.views,
     ):
         return
     show_view(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda session, width: screen(session, asked, width),
+        data=lambda session: data(session, view),
+        screen=lambda session, width: screen(session, view, width),
     )

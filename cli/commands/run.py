@@ -75,7 +75,7 @@ _WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name")
 
 
 def _gpu(text: str | None, *, build: bool) -> str | None:
-    """Give the one GPU that is named.
+    """Return the one GPU that is named.
 
     Raises:
         TargetError: it is not known, there are several, or kernels are to be built too.

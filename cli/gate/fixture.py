@@ -163,7 +163,7 @@ def _seen(ran: Ran, root: Path) -> Seen:
 
 
 def _for_pytest(finding: Finding) -> Finding:
-    """Give advice that fits: tests are not updated by the command."""
+    """Return advice that fits: tests are not updated by the command."""
     if finding.kind is not FindingKind.NO_SECTION:
         return finding
     return replace(finding, todo="run pytest --ctrace-update with it, and commit the lock")

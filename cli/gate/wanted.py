@@ -30,7 +30,7 @@ class Wanted:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Give the targets that are named, as a lock names them.
+        """Return the targets that are named, as a lock names them.
 
         Raises:
             TargetError: there is no such GPU.
@@ -40,7 +40,7 @@ class Wanted:
 
     @property
     def command(self) -> str:
-        """Give the command that checks the same again, such as `ctrace check model.py --train`."""
+        """Return the command that checks the same again, such as `ctrace check model.py --train`."""
         given = {
             "--policy": self.policy,
             "--lock": self.lock,

@@ -24,7 +24,7 @@ class CodeFile:
 
 
 def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Resources, ...]]:
-    """Give every configuration of each kernel of a graph part that was compiled, by name."""
+    """Return every configuration of each kernel of a graph part that was compiled, by name."""
     found: dict[str, tuple[Resources, ...]] = {}
     for each in resources(session, graph, all_of_them=True):
         if each.built.stage is stage:

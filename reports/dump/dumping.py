@@ -58,7 +58,7 @@ class Names:
         self._taken = {name.lower() for name in taken}
 
     def new(self, text: str) -> str:
-        """Give a safe stem that was not given before."""
+        """Return a safe stem that was not given before."""
         stem, number = safe(text), 1
         name = stem
         while name.lower() in self._taken:

@@ -152,7 +152,7 @@ class _Walk:
             scope.values[target.id] = self._made(target.id, value, scope)
 
     def _made(self, name: str, value: ast.expr, scope: "_Scope") -> Value:
-        """Give what a name is set to: fresh memory, a view of other memory, a number."""
+        """Return what a name is set to: fresh memory, a view of other memory, a number."""
         match value:
             case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
                 device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
@@ -185,7 +185,7 @@ class _Walk:
         return number(value, scope.values)
 
     def _view(self, call: ast.Call, scope: "_Scope") -> Tensor | None:
-        """Give what `reinterpret_tensor(...)` and the like give; None: it is none of them."""
+        """Return what `reinterpret_tensor(...)` and the like give; None: it is none of them."""
         match dotted(call.func), call.args:
             case "reinterpret_tensor", [base, shape, stride, offset, *_]:
                 source, start = self._value(base, scope), number(offset, scope.values)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import Asked
+from ctrace.cli.commands.kernel_views import KernelView
 from ctrace.inspector.errors import TargetError
 from tests.cli.test_main import NO_TORCH, _ctrace
 from tests.support.places import DATA
@@ -68,7 +68,7 @@ def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_pat
 )
 def test_what_excludes_each_other(asked: dict[str, object], what: str) -> None:
     with pytest.raises(TargetError, match=f"{what} exclude each other"):
-        Asked(**asked)  # type: ignore[arg-type]
+        KernelView(**asked)  # type: ignore[arg-type]
 
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ NET: Any = object()
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], None]:
-    """Give a way to say what captures show from now on."""
+    """Return a way to say what captures show from now on."""
 
     def show(session: Session) -> None:
         monkeypatch.setattr(api, "observe", lambda *_args, **_more: session)
