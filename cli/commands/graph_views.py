@@ -61,7 +61,7 @@ class GraphView:
 
 
 def data(session: "Session", view: GraphView) -> "Document":
-    """Make JSON."""
+    """Return the view as JSON."""
     from ctrace.inspector.graphs.view import compiled
     from ctrace.reports.json import graphs as json_graphs
 
@@ -77,7 +77,7 @@ def data(session: "Session", view: GraphView) -> "Document":
 
 
 def screen(session: "Session", view: GraphView, width: int) -> "Iterable[RenderableType]":
-    """Make a screen."""
+    """Return the view as a screen."""
     if view.diff:
         from ctrace.reports.terminal.graphs.stage_diff import diff_screen
 
@@ -103,7 +103,7 @@ def screen(session: "Session", view: GraphView, width: int) -> "Iterable[Rendera
 
 
 def _known(session: "Session", graph: str | None) -> str | None:
-    """Return back the name of a graph that the run has.
+    """Return the graph's id if the run has it.
 
     Raises:
         TargetError: it has no such graph.
@@ -122,7 +122,7 @@ def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> 
 
 
 def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine, ...]":
-    """Find the nodes that a line made.
+    """Return the nodes of a source line.
 
     Raises:
         TargetError: there is none.
@@ -132,8 +132,8 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine,
     found = of_line(session, line, graph)
     if not found:
         known = [f"{Path(at.file).name}:{at.line}" for at in near(session, graph, line)]
-        todo = f"lines that did are: {', '.join(known)}" if known else "no line of yours is known to have made any"
-        raise TargetError(f"--line {line}: no node of a graph was made there", todo)
+        todo = f"lines with nodes: {', '.join(known)}" if known else "no node has a known source line"
+        raise TargetError(f"--line {line}: no graph has a node from that line", todo)
     return found
 
 
@@ -153,7 +153,7 @@ def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[Compi
 
 
 def picture(request: Request, view: GraphView, output: Path | None) -> None:
-    """Draw one graph at one stage, and say on stderr what drew it.
+    """Draw one graph at one stage, and name the drawing tool on stderr.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
@@ -172,7 +172,9 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     session, is_new = session_of(request)
     each, staged = _one_stage(session, view, "--dot" if view.dot else "--svg")
     if staged.graph is None:
-        raise TargetError(f"the stage {staged.label} cannot be read", f"ctrace graphs --stage {staged.label} shows it")
+        raise TargetError(
+            f"ctrace cannot read the stage {staged.label}", f"see its text: ctrace graphs --stage {staged.label}"
+        )
     title = f"{each.id} {each.compilation.function} {staged.label}"
     text = dot_text(staged.graph, title)
     if view.svg:

@@ -52,7 +52,7 @@ class KernelView:
 
     @property
     def views(self) -> dict[str, object]:
-        """Return what narrows or replaces the table of kernels, by option."""
+        """The options that narrow or replace the table of kernels."""
         return {
             "--graph": self.graph,
             "--stage": self.stage,
@@ -68,14 +68,14 @@ class KernelView:
 def side_by_side(
     targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int
 ) -> "Iterable[RenderableType]":
-    """Make a screen of several GPUs."""
+    """Return a screen that compares several GPUs."""
     from ctrace.reports.terminal.target.side_by_side import kernels_side_by_side
 
     return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
 
 
 def data(session: "Session", view: KernelView) -> "Document":
-    """Make JSON."""
+    """Return the view as JSON."""
     from ctrace.reports.json import kernels as json_kernels
 
     if view.dump:
@@ -91,7 +91,7 @@ def data(session: "Session", view: KernelView) -> "Document":
 
 
 def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
-    """Make a screen."""
+    """Return the view as a screen."""
     from ctrace.reports.terminal.kernels import one
     from ctrace.reports.terminal.kernels.tables import kernels_screen
 
@@ -113,7 +113,7 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
 
 
 def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
-    """Show what only some runs have: kernels that the user wrote, kernels that were built, a GPU that is not there."""
+    """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
     from ctrace.inspector.target.view import target_of
     from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
     from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
@@ -131,7 +131,7 @@ def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", wid
 def _for_a_target(
     session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int
 ) -> "Iterator[RenderableType]":
-    """Show bounds, choices that are left to the device, and where the program view about it."""
+    """Show bounds, choices that autotuning makes on the device, and questions about the device."""
     from ctrace.reports.terminal.kernels.bounds import bounds_screen
     from ctrace.reports.terminal.target import screen as target
 
@@ -180,14 +180,14 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
         return found
     place, of_lines, why = _of_line(session, view.line, view, found)
     if not of_lines:
-        raise TargetError(f"--line {place.text}: no kernel carries it", why)
+        raise TargetError(f"--line {place.text}: no kernel contains it", why)
     return tuple(replace(part, rows=tuple(each.row for each in told)) for part, told in of_lines)
 
 
 def _of_line(
     session: "Session", line: str, view: KernelView, found: "tuple[Part, ...]"
 ) -> "tuple[Wanted, tuple[tuple[Part, tuple[OfLine, ...]], ...], str]":
-    """Find the kernels of some lines; where there are none, also why.
+    """Return the kernels of some source lines, and if there are none, why.
 
     Raises:
         TargetError: there is none, and it is not known why.
@@ -199,7 +199,7 @@ def _of_line(
     of_lines = kernels_of(found, place)
     why = "" if of_lines else why_none(session, place, view.graph)
     if not of_lines and not why:
-        raise TargetError(f"--line {line}: no kernel carries it", nearest(found, place))
+        raise TargetError(f"--line {line}: no kernel contains it", nearest(found, place))
     return place, of_lines, why
 
 
@@ -214,7 +214,7 @@ def _wrappers(session: "Session", view: KernelView) -> "tuple[tuple[OutputCode, 
     found = tuple(wrappers(session, view.graph, view.stage))
     if not found:
         known = ", ".join(f"{code.graph} {code.stage}" for code in session.code[:8])
-        todo = f"there is code of: {known}" if known else "the log holds no code; run it anew with this ctrace"
-        of = " ".join(part for part in (view.graph, view.stage) if part)
-        raise TargetError(f"--wrapper: this run has no code{' of ' if of else ''}{of}", todo)
+        todo = f"there is code for: {known}" if known else "the log has no code; run the model again with this ctrace"
+        part = " ".join(each for each in (view.graph, view.stage) if each)
+        raise TargetError(f"--wrapper: this run has no code{' for ' if part else ''}{part}", todo)
     return found

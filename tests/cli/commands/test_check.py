@@ -33,7 +33,7 @@ def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
     assert code == 1
     assert out.startswith("WORSE  The model got worse.\n")
     again = "ctrace check train --from-trace traces --update"
-    assert f" {again}  if this is wanted: keep" in out
+    assert f" {again}  if this is intended: record" in out
     assert not (tmp_path / "ctrace.lock").exists()
 
     code, out, err = _check(tmp_path, *again.split()[2:])
@@ -82,7 +82,7 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
     [
         ([], "there is no ctrace.yaml here or above"),
         (["--init"], "--init needs models to check"),
-        (["--only-improve", "a.py"], "--only-improve goes with --update"),
+        (["--only-improve", "a.py"], "--only-improve needs --update"),
         (["a.py"], "a.py"),
         (["--init", "a.py"], "a.py"),
         (["--init", "nothing/*.py"], "nothing/*.py matches no Python file"),

@@ -79,8 +79,8 @@ def test_markdown() -> None:
 )
 def test_every_screen_says_what_it_is_of(draw: Callable[[Session, int], str]) -> None:
     shown = draw(EMITTED, 140)
-    assert "emitted for h100" in shown
-    assert "nothing was run on it" in shown or "not run)" in shown
+    assert "for h100" in shown
+    assert re.search(r"[Nn]othing (was run|ran) on|not run\)", shown)
 
 
 def test_little_is_known() -> None:
