@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.target import ProgramTarget
 
 EXAMPLES = """\b
-Options for ctrace come before the program; everything after it goes to the program.
+Put options of ctrace before the program; the rest goes to the program.
 
 \b
 Examples:

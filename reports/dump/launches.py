@@ -85,11 +85,11 @@ class _Walk:
     def _input(self, name: str, value: ast.expr) -> Value:
         match value:
             case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
-                said = {each.arg: each.value for each in keywords}
-                device = said.get("device")
+                values = {each.arg: each.value for each in keywords}
+                device = values.get("device")
                 return Tensor(
                     name,
-                    dotted(said["dtype"]) if "dtype" in said else "",
+                    dotted(values["dtype"]) if "dtype" in values else "",
                     numbers(shape, {}),
                     numbers(stride, {}),
                     device=str(device.value) if isinstance(device, ast.Constant) else "",
@@ -177,8 +177,8 @@ class _Walk:
                 return scope.values[name]
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return [self._value(each, scope) for each in elements]
-            case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[given]):
-                part, arguments = number(index, {}), self._value(given, scope)
+            case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[passed]):
+                part, arguments = number(index, {}), self._value(passed, scope)
                 return self.function(f"partition_{part}", arguments if isinstance(arguments, list) else [])
             case ast.Call():
                 return self._view(value, scope)

@@ -76,10 +76,11 @@ def _refused(each: Refused) -> dict[str, Any]:
     }
 
 
-def _occupancy(held: Occupancy) -> dict[str, Any]:
-    limits = list(map(str, held.limits))
+def _occupancy(occupancy: Occupancy) -> dict[str, Any]:
+    limits = list(map(str, occupancy.limits))
     return basis(
-        Basis.COMPUTED, {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": limits}
+        Basis.COMPUTED,
+        {"blocks": occupancy.blocks, "warps": occupancy.warps, "share": occupancy.share, "limited_by": limits},
     )
 
 

@@ -18,7 +18,7 @@ WORK = ("read", "written", "flops", "intensity", "share")
 
 
 def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:
-    """Put before figures what they rest on, and for fields that rest on something else, on what."""
+    """Add the basis of figures, and for each field with another basis, that one."""
     bases = {name: str(other) for other, names in others.values() for name in names if name in data}
     figures = {name: value for name, value in data.items() if name not in ("basis", "bases")}
     return {"basis": str(of), **({"bases": bases} if bases else {}), **figures}
@@ -89,7 +89,7 @@ def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
 
 
 def bounds_data(session: Session, found: tuple[Part, ...]) -> list[dict[str, Any]]:
-    """Return the least seconds of kernels, of each graph part, on the GPU that they were emitted for; no times."""
+    """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
     return [_part(each) for each in bounds(session, found)] if target_of(session) else []
 
 

@@ -75,4 +75,4 @@ def test_an_old_run_without_code(tmp_path: Path) -> None:
     # The log of trained.py holds no code that any version reads.
     done = _ctrace("kernels", LOG, "--wrapper", "--stage", "backward", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("ctrace: --wrapper: this run has no code of backward")
+    assert done.stderr.startswith("ctrace: --wrapper: this run has no code for backward")

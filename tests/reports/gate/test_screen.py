@@ -89,19 +89,19 @@ class TestJobs:
 
 class TestNext:
     def test_the_lock_is_written_where_it_helps(self) -> None:
-        assert " ctrace check --update  if this is wanted" in _screen(outcomes.WORSE)
+        assert " ctrace check --update  if this is intended" in _screen(outcomes.WORSE)
         assert "--only-improve" in _screen(outcomes.BETTER)
         assert "--update" not in _screen(outcomes.HOLDS)
 
     def test_the_command_says_what_was_asked_for(self) -> None:
         asked = dataclasses.replace(outcomes.WORSE, command="ctrace check models/mask.py --train")
-        assert " ctrace check models/mask.py --train --update  if this is wanted" in _screen(asked)
+        assert " ctrace check models/mask.py --train --update  if this is intended" in _screen(asked)
 
     def test_without_a_policy_there_is_no_limit_to_raise(self) -> None:
         beyond = Finding(FindingKind.LIMIT, "graph breaks", count=Count.BREAKS, was=0, now=1)
         alone = Outcome(Policy(), Lock(), (Checked(JobKey("models/mask.py"), findings=(beyond,)),))
         assert "ctrace.yaml" not in _screen(alone)
-        assert " ctrace check --update  if this is wanted" in _screen(alone)
+        assert " ctrace check --update  if this is intended" in _screen(alone)
 
     def test_what_cannot_be_trusted_is_not_to_be_kept(self) -> None:
         assert "--update" not in _screen(outcomes.UNTRUSTED)

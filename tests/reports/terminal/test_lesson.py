@@ -78,7 +78,7 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
 def test_each_case_says_what_the_users_code_is() -> None:
     screen = _screen(LESSONS["branch"])
     assert "If it is an assert" in screen
-    assert "Where it is a while loop" in screen
+    assert "If it is a while loop" in screen
 
 
 @pytest.mark.parametrize("case", sorted({key.partition("/")[2] for key in entries("breaks") if "/" in key}))

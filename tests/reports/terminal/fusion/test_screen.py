@@ -51,14 +51,14 @@ def test_foreign_text_cannot_control_the_terminal(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["overview", "rounds", "nodes"])
 def test_without_inductor_it_says_so(name: str) -> None:
-    assert "No graph went through Inductor's scheduler" in _screen(EAGER, name, 80)
+    assert "no graph went through Inductor's scheduler" in _screen(EAGER, name, 80)
     assert "the backend is eager" in " ".join(_screen(EAGER, name, 80).split())
 
 
 def test_an_old_log_says_what_it_lacks() -> None:
     old = replace(FUSED, fusions=(OLD,))
-    assert "an older ctrace wrote it" in _screen(old, "overview", 140)
-    assert "an older ctrace wrote it" in _screen(old, "nodes", 140)
+    assert "an older ctrace wrote" in _screen(old, "overview", 140)
+    assert "an older ctrace wrote" in _screen(old, "nodes", 140)
     assert "Not fused" not in _screen(old, "overview", 140)
 
 

@@ -70,7 +70,7 @@ def test_without_guards_that_is_said() -> None:
 def test_what_cannot_be_read_is_said() -> None:
     screen = _screen(guarded.UNREAD)
     assert "1 line of torch's text could not be read" in screen
-    assert "recorded otherwise" in screen
+    assert "those recorded do not match" in screen
 
 
 def test_all_shows_every_compilation() -> None:
