@@ -1,4 +1,4 @@
-"""What all commands that look at a run share: a target, and how to run it first where it is not a saved run."""
+"""Shared by all commands that view a run: parse the target, and capture it unless it is a saved run."""
 
 import inspect
 from collections.abc import Callable
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The part of a command line that says which run is meant."""
+    """The part of a command line that selects a run."""
 
     target: str | None = None
     args: tuple[str, ...] = ()
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `inspector.order.Options`; imported only when something is to be run."""
+    """Fields of `inspector.runs.order.Options`, which is imported only before a capture."""
     name: str | None = None
-    """What the run is to be called."""
+    """Name of the new run."""
 
 
 def _parameters(
@@ -39,7 +39,7 @@ def _parameters(
             help="A file, file.py:name, pkg.mod:name, a saved run or a TORCH_TRACE log. Default: the last run."
         ),
     ] = None,
-    args: Annotated[list[str] | None, typer.Argument(help="Arguments of a program.")] = None,
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
     inputs: opt.Inputs = None,
     vary: opt.Varies = None,
     provoke: opt.Provoke = False,
@@ -68,7 +68,7 @@ def _parameters(
 
 
 def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first parameter is a `Request`, the shared arguments and options on its command line."""
+    """Add the shared arguments and options to a command whose first parameter is a `Request`."""
     shared = inspect.signature(_parameters).parameters
     own = dict(list(inspect.signature(command).parameters.items())[1:])
 
@@ -85,9 +85,9 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Session, bool]":
-    """Read the saved run that is meant, or run the target; also say which.
+    """Read the selected saved run, or capture the target; return whether the run is new.
 
-    With `check_advice`, what a new run leads to is tried, where that can be done.
+    With `check_advice`, try the advice for a new run where possible.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -115,10 +115,10 @@ def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Sessio
 
 
 def refuse_name(request: Request, store: "Store") -> None:
-    """Refuse a name that the run cannot get, before it takes its time.
+    """Refuse an invalid run name before the capture.
 
     Raises:
-        TargetError: it is no name, it is taken, or nothing is run that could be named.
+        TargetError: the name is invalid or taken, or there is no new run to name.
     """
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.names import new_name
@@ -127,15 +127,15 @@ def refuse_name(request: Request, store: "Store") -> None:
         return
     new_name(request.name, store)
     if request.target is None or saved(request.target, store) is not None:
-        todo = f"name what to run, or rename a run: ctrace runs --rename RUN {request.name}"
-        raise TargetError("--name is for a new run, and nothing is run here", todo)
+        todo = f"name a model or program, or rename the saved run: ctrace runs --rename RUN {request.name}"
+        raise TargetError("--name needs a new run, but this command reads a saved one", todo)
 
 
 def target_names(request: Request) -> dict[str, str]:
-    """Give the GPUs that `--target` names, each once, in their order: by name, how the command line writes it.
+    """Return the GPUs of `--target`, each once and in order: name to spelling on the command line.
 
     Raises:
-        CtraceError: one is not known, options exclude each other, or the project's settings are wrong.
+        CtraceError: a GPU is unknown, options exclude each other, or the project's settings are wrong.
     """
     text = request.options.get("target")
     if text is None:
@@ -151,14 +151,14 @@ def target_names(request: Request) -> dict[str, str]:
 
 
 def saved(target: str | None, store: "Store") -> "Session | None":
-    """Read what was captured earlier, if that is what the target names."""
+    """Read the saved run or log that the target names; None if it names something to run."""
     from ctrace.cli.console import say
     from ctrace.inspector.runs.load import load, load_log, only_log
     from ctrace.inspector.runs.target import holds
 
     if target is None:
         for what in store.damaged():
-            say(f"ctrace: {what}; it is passed over")
+            say(f"ctrace: {what}; skipped")
         return load(store.load())
     path = Path(target)
     if holds(path.is_file):
@@ -181,7 +181,7 @@ def captured(
     *,
     check_advice: bool = False,
 ) -> "Session":
-    """Run a target, once the command line is known to make sense; by default it shares our terminal."""
+    """Check the options, then capture the target; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
     from ctrace.inspector.runs.capture import capture

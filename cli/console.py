@@ -1,4 +1,4 @@
-"""The two consoles, and writing a report."""
+"""Consoles on stdout and stderr, messages, and writing a report."""
 
 import os
 import sys
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 PLAIN_WIDTH = 100
-"""Width of a screen that goes to a pipe or a file."""
+"""Width of a screen written to a pipe or a file."""
 _LONGEST = 4_000
-"""Characters of a message on stderr."""
+"""Most characters of a message on stderr."""
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """Make a console on stdout or stderr; colours only on a terminal, and not with NO_COLOR."""
+    """Make a console on stdout or stderr; colored only on a terminal without NO_COLOR."""
     from rich.console import Console
 
     stream = unguarded(sys.stderr if stderr else sys.stdout)
@@ -32,17 +32,17 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 class GuardedStream:
-    """A stream that writes what it is asked to as plain text: no control character, no command to a CI system.
+    """A stream that writes plain text only: no control characters, no commands to a CI system.
 
-    Stands for stdout and stderr while a command runs, so that whatever prints there, a library or a traceback too, is
-    made safe. Documents and screens go to the stream behind it; they are safe already.
+    It replaces stdout and stderr while a command runs, so that everything printed there is safe, even by a library or
+    a traceback. Documents and screens go to the stream behind it; they are safe already.
     """
 
     def __init__(self, behind: TextIO) -> None:
         self.behind = behind
 
     def write(self, text: str) -> int:
-        """Write text; a letter that would be obeyed becomes an escape."""
+        """Write text with hidden letters and CI commands escaped."""
         self.behind.write(plain_document(text))
         return len(text)
 
@@ -56,13 +56,13 @@ class GuardedStream:
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """Return the stream behind a guarded one, for what is safe already."""
+    """Return the stream behind a guarded one, for text that is safe already."""
     return stream.behind if isinstance(stream, GuardedStream) else stream
 
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Guard stdout and stderr while in the block; either may be closed, and then it is None."""
+    """Guard stdout and stderr while in the block; a closed one is None."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (stream and cast("TextIO", GuardedStream(stream)) for stream in before)
     try:
@@ -72,19 +72,19 @@ def guarded_streams() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Talk to the user, on stderr, in one line; where nothing can be written there, nobody is left to tell."""
+    """Print one line on stderr; ignore a stderr that cannot be written."""
     with suppress(OSError):
         print(one_line_of(text), file=sys.stderr, flush=True)
 
 
 def complain(what: str, todo: str) -> None:
-    """Say on stderr what is wrong and what to do, a line each."""
+    """Print an error and its fix on stderr, one line each."""
     with suppress(OSError):
         print(one_line_of(f"ctrace: {what}"), one_line_of(f"  {todo}"), sep="\n", file=sys.stderr, flush=True)
 
 
 def one_line_of(text: str) -> str:
-    """Make a message one line of plain text that is not endless."""
+    """Make a message one line of plain text of limited length."""
     safe = without_commands(one(text[:_LONGEST]))
     return safe if len(text) <= _LONGEST else f"{safe}… ({len(text) - _LONGEST:,} more characters)"
 
@@ -103,7 +103,7 @@ def say_unsaved(store: "Store") -> None:
 
 
 def say_left(left: Sequence[str], of: str = "") -> None:
-    """Say which processes a program left running, which were killed then."""
+    """Report processes that the program left running and that ctrace killed."""
     from ctrace.reports.format import count, one_line
 
     if left:
@@ -114,10 +114,10 @@ def say_left(left: Sequence[str], of: str = "") -> None:
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse a file that cannot be written before a long capture is made for it.
+    """Refuse an output file that cannot be written, before a long capture.
 
     Raises:
-        TargetError: its folder is not there, or it is a folder.
+        TargetError: its folder is missing, or it is a folder.
     """
     if output is None or str(output) == "-":
         return
@@ -127,7 +127,7 @@ def check_output(output: Path | None) -> None:
 
 
 def write_report(text: Document, output: Path | None) -> None:
-    """Write a report to a file, or to stdout when there is none or it is `-`.
+    """Write a report to a file, or to stdout if `output` is None or `-`.
 
     Raises:
         RunError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""What narrows a view, checked before a run is made for it, as far as the names are known without the run."""
+"""Check options that narrow a view before the capture, as far as possible without the run."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _LINE = re.compile(r"(?:.*:)?[0-9]{1,9}(?:-[0-9]{1,9})?", re.DOTALL)
 
 
 def check_graph(graph: str | None) -> None:
-    """Refuse what is the name of no graph of any run.
+    """Refuse a text that is no graph id.
 
     Raises:
         TargetError: it is none.
@@ -31,7 +31,7 @@ def check_line(line: str | None) -> None:
 
 
 def check_part(stage: str | None) -> None:
-    """Refuse what is no part of a graph that has kernels.
+    """Refuse a stage that has no kernels.
 
     Raises:
         TargetError: it is none.
@@ -42,19 +42,19 @@ def check_part(stage: str | None) -> None:
 
 
 def check_ir(stage: str | None) -> None:
-    """Refuse what Triton makes on no GPU.
+    """Refuse a stage that Triton has on no GPU.
 
     Raises:
         TargetError: it is none.
     """
     from ctrace.inspector.model.built import IR_STAGES
 
-    # The last two are of AMD's GPUs (Triton 3.7, backends/amd/compiler.py); their text is kept where there is one.
+    # The last two are for AMD GPUs (Triton 3.7, backends/amd/compiler.py); their text is kept if there is any.
     _check("--ir", stage, IR_STAGES, also=("amdgcn", "hsaco"))
 
 
 def check_diff(stages: str | None) -> None:
-    """Refuse `before..after` of what is no stage of any graph.
+    """Refuse `before..after` with an unknown stage.
 
     Raises:
         TargetError: one of them is none.
@@ -69,7 +69,7 @@ def check_diff(stages: str | None) -> None:
 
 
 def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
-    """Refuse what is no stage of any graph; one that is there twice has a number, `forward_2`.
+    """Refuse an unknown stage; a stage that occurs twice has a number, `forward_2`.
 
     Raises:
         TargetError: it is none.
@@ -81,9 +81,9 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
     _check(option, name, list(GraphStage), also=parts)
 
 
-def _check(option: str, asked: str | None, known: Iterable[str], also: Iterable[str] = ()) -> None:
+def _check(option: str, name: str | None, known: Iterable[str], also: Iterable[str] = ()) -> None:
     from ctrace.inspector.kernels.view import suggestion
 
-    wanted = None if asked is None else asked.strip().lower()
+    wanted = None if name is None else name.strip().lower()
     if wanted is not None and wanted not in (*known, *also):
-        raise TargetError(f"{option} {asked}: there is no such stage", suggestion(wanted, map(str, known)))
+        raise TargetError(f"{option} {name}: there is no such stage", suggestion(wanted, map(str, known)))

@@ -34,7 +34,7 @@ from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 # Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
 _app = typer.Typer(
     name="ctrace",
-    help="Say what torch.compile did to a model, why, and what to change.",
+    help="Show what torch.compile did to a model, why, and what to change.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -43,7 +43,7 @@ _app = typer.Typer(
 
 
 def _add(command: Callable[..., None], examples: str, **settings: Any) -> None:
-    """Add a command, with the first sentence of its help in the list of commands: typer cuts it after 45 letters."""
+    """Add a command; the list of commands shows the first line of its help, which typer would cut after 45 letters."""
     _app.command(epilog=examples, short_help=(command.__doc__ or "").partition("\n")[0], **settings)(command)
 
 
@@ -88,30 +88,30 @@ def app(prog_name: str | None = None) -> None:
 
 
 def _ending(prog_name: str | None) -> None:
-    """Run the command, and turn what it raises into words and an exit code."""
+    """Run the command, and turn exceptions into a message and an exit code."""
     try:
         with ending_in_order():
             _run(prog_name)
-    except EndedBySignal as ended:
-        # The program ends with us: whatever it started, too (`inspector/processes/watcher.py`).
-        say(f"ctrace: ended by {ended.name}")
+    except EndedBySignal as signal:
+        # The program and everything it started end with us (`inspector/processes/watcher.py`).
+        say(f"ctrace: ended by {signal.name}")
         raise
     except CtraceError as error:
         _refuse(error)
     except BrokenPipeError:
-        # Whoever read our output has enough; Python must not complain when it flushes what is left.
+        # The reader closed the pipe; keep Python from failing when it flushes the rest.
         _leave_stdout()
         sys.exit(Exit.DONE)
     except OSError as error:
         if not is_of_the_system(error):
             _report_bug()
-        _refuse(_refused(error))
+        _refuse(_system_error(error))
     except Exception:
         _report_bug()
 
 
 def _run(prog_name: str | None) -> None:
-    """Run the command, and have what it printed leave this process while its failure can still be said."""
+    """Run the command, and flush stdout while a failure can still be reported."""
     try:
         _app(run.separated(sys.argv[1:]), prog_name=prog_name)
     finally:
@@ -125,7 +125,7 @@ def _run(prog_name: str | None) -> None:
 
 
 def _leave_stdout() -> None:
-    """Let go of a stdout that takes no more, and of what is still to be written there."""
+    """Point a broken stdout at the null device, so that the rest is dropped."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -134,19 +134,19 @@ def _refuse(error: CtraceError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-def _refused(error: OSError) -> RunError:
-    """Say what the system refused; it names no file where something was written, and our files are seen to before."""
+def _system_error(error: OSError) -> RunError:
+    """Turn a system error into ours; without a file name it is about stdout, since our files are handled earlier."""
     if error.filename is None:
         return _no_report(error)
     return RunError(f"{error.filename}: {reason(error)}", remedy(error))
 
 
 def _no_report(error: OSError) -> RunError:
-    return RunError(f"the report cannot be written: {reason(error)}", "send stdout elsewhere, or name a file with -o")
+    return RunError(f"the report cannot be written: {reason(error)}", "redirect stdout, or name a file with -o")
 
 
 def _open_standard_streams() -> None:
-    """Put the null device where a standard stream is closed: a log that is opened next would take its place."""
+    """Replace closed standard streams by the null device; the next opened file would take their number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -159,5 +159,5 @@ def _open_standard_streams() -> None:
 
 def _report_bug() -> NoReturn:
     traceback.print_exc()
-    print("ctrace: this is a bug of ctrace; please report it with the lines above", file=sys.stderr)
+    print("ctrace: this is a bug in ctrace; please report it with the lines above", file=sys.stderr)
     sys.exit(Exit.BUG)

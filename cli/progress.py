@@ -1,4 +1,4 @@
-"""The status line of a running capture, and of many."""
+"""Status lines of a capture and of a check."""
 
 import os
 import select
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ctrace.inspector.gate.model import Job
 
 _ASKING_SECONDS = 0.2
-"""How long a line may stay without its end before it is taken for a question."""
+"""Seconds after which an unfinished line counts as a prompt."""
 _WIDTH = 76
-"""Of the status line; with what rich puts before it, it fits into 80 columns."""
+"""Width of the status line; with rich's spinner it fits into 80 columns."""
 _LONG_SECONDS = 30.0
-"""How long one stage of one compilation may take before the user hears what it is and how to get around it."""
+"""How long one stage of a compilation may take before the user hears which one it is and how to avoid it."""
 
 
 class Progress:
@@ -44,12 +44,12 @@ class Progress:
         """Where the child's stdout and stderr go: to stderr, since stdout is for the report."""
 
     def say(self, text: str) -> None:
-        """Name what is going on beside the capture."""
+        """Show a step outside of the capture."""
         self._stage, self._function = text, ""
         self.observe(None)
 
     def observe(self, event: ev.Event | None) -> None:
-        """Update the line with what the log says."""
+        """Update the status from a log event."""
         match event:
             case ev.CompileStarted(stack=stack) if stack:
                 self._function = resumed(stack[-1].name)[0]
@@ -88,9 +88,9 @@ class Progress:
 
 @contextmanager
 def progress(*, is_program: bool = False) -> Iterator[Progress]:
-    """Show progress while in the block; what a model prints meanwhile scrolls by above the line.
+    """Show progress while in the block; the model's output scrolls above the line.
 
-    A program has the terminal to itself: it may ask for a password, or show a progress of its own.
+    A program gets the terminal for itself: it may ask for a password or show its own progress.
     """
     if is_program or not sys.stderr.isatty():
         yield Progress(is_program=is_program)
@@ -110,11 +110,11 @@ def progress(*, is_program: bool = False) -> Iterator[Progress]:
             yield shown
         finally:
             sink.close()
-            pump.join(timeout=1.0)  # what may not be killed, such as another user's process, may hold the pipe
+            pump.join(timeout=1.0)  # a process that we may not kill, such as another user's, may keep the pipe open
 
 
 class Many:
-    """Shows how far the jobs of a check are, on one line, if stderr is a terminal."""
+    """Shows the progress of a check's jobs on one line, if stderr is a terminal."""
 
     def __init__(self, total: int, status: "Status | None" = None) -> None:
         self._total = total
@@ -123,7 +123,7 @@ class Many:
         self._running: list[Job] = []
 
     def observe(self, job: "Job", what: str) -> None:
-        """Take in that a job started or ended; see `crew.run_jobs`."""
+        """Record that a job started or ended; see `pool.run_jobs`."""
         if self._status is None:
             return
         from rich.text import Text
@@ -135,10 +135,10 @@ class Many:
         else:
             self._running.remove(job)
             self._ended += 1
-        self._status.update(Text(one_line(self._told(), _WIDTH)))
+        self._status.update(Text(one_line(self._text(), _WIDTH)))
 
-    def _told(self) -> str:
-        """Name the job that has run longest; it is the one that is waited for."""
+    def _text(self) -> str:
+        """Name the longest-running job, which the check most likely waits for."""
         done = f"{self._ended} of {self._total}"
         if not self._running:
             return done
@@ -164,7 +164,7 @@ def many(total: int) -> Iterator[Many]:
 
 
 class Pump:
-    """Passes on what the program writes: whole lines above the line of progress, and its questions instead of it."""
+    """Forwards the program's output: whole lines above the status line, prompts in its place."""
 
     def __init__(self, reading: int, talk: "Console", status: "Status") -> None:
         self._reading = reading
@@ -174,7 +174,7 @@ class Pump:
         self._is_asking = False
 
     def run(self) -> None:
-        """Read until nobody writes any more."""
+        """Read until all writers have closed the pipe."""
         with os.fdopen(self._reading, "rb", buffering=0) as source:
             while True:
                 if not select.select([source], [], [], _ASKING_SECONDS if self._partial else None)[0]:
@@ -193,7 +193,7 @@ class Pump:
             self._status.start()
 
     def _ask(self) -> None:
-        """Show a line that has not ended, such as the prompt of `input()`; leave it alone until the next one."""
+        """Show an unfinished line, such as the prompt of `input()`, without the status line until the next line."""
         if not self._is_asking:
             self._is_asking = True
             self._status.stop()

@@ -1,4 +1,4 @@
-"""Show a Session in the format that was asked for."""
+"""Show a Session in the requested format."""
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -29,7 +29,7 @@ def shown_format(*, json: bool, markdown: bool) -> Format:
     """Choose the format.
 
     Raises:
-        TargetError: two were asked for.
+        TargetError: both are set.
     """
     if json and markdown:
         raise TargetError("--json and --markdown exclude each other", "choose one")
@@ -95,7 +95,7 @@ def show_view(
     data: Callable[[Session], Document],
     screen: Callable[[Session, int], "Iterable[RenderableType]"],
 ) -> None:
-    """Read or make the run that is meant, show a view of it as JSON or as a screen, and end as a new run does.
+    """Read or capture the selected run, and show a view of it as JSON or a screen; a new run sets the exit code.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
@@ -103,12 +103,12 @@ def show_view(
     check_output(output)
     session, is_new = session_of(request)
 
-    def led(width: int) -> "Iterable[RenderableType]":
+    def with_verdict(width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.parts import led_by_verdict
 
         return led_by_verdict(session, screen(session, width))
 
-    show_either(output, json=json, data=lambda: data(session), screen=led)
+    show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:
         raise typer.Exit(exit_code(session))
 
@@ -120,7 +120,7 @@ def show_either(
     data: Callable[[], Document],
     screen: Callable[[int], "Iterable[RenderableType]"],
 ) -> None:
-    """Write JSON, or print a screen; only what is asked for is made.
+    """Write JSON or print a screen; build only the requested one.
 
     Raises:
         RunError: the file cannot be written.
@@ -132,6 +132,6 @@ def show_either(
 
 
 def exit_code(session: Session) -> Exit:
-    """Decide how a command ends that ran the user's program."""
-    is_cut = session.verdict is Verdict.INCOMPLETE
-    return Exit.PROGRAM if session.failure is not None or is_cut else Exit.DONE
+    """Return the exit code of a command that ran the user's program."""
+    is_incomplete = session.verdict is Verdict.INCOMPLETE
+    return Exit.PROGRAM if session.failure is not None or is_incomplete else Exit.DONE

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrace.reports.escape import Document
 
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
-"""Makes a screen of sessions by GPU, of why others failed, and of a width."""
+"""Makes a screen from sessions by GPU, the errors of other GPUs, and a width."""
 
 
 def shown_side_by_side(
@@ -29,10 +29,10 @@ def shown_side_by_side(
     screen: Screen,
     others: Mapping[str, object],
 ) -> bool:
-    """Compare what was emitted for several GPUs, if several were named; say whether it was so.
+    """Compare the code for several GPUs if `--target` names several; return whether it does.
 
     Raises:
-        CtraceError: the command line or the target is wrong, one of the `others` was given, or no run can be made.
+        CtraceError: the command line or the target is wrong, one of the `others` is set, or no run can be captured.
     """
     names = target_names(request)
     if len(names) < 2:
@@ -41,9 +41,11 @@ def shown_side_by_side(
     from ctrace.cli.targeting import sessions_for
     from ctrace.reports.json.side_by_side import render_side_by_side_json
 
-    given = next((option for option, value in others.items() if value), None)
-    if given is not None:
-        raise TargetError(f"--target {','.join(names)} and {given} exclude each other", f"with {given}, name one GPU")
+    conflict = next((option for option, value in others.items() if value), None)
+    if conflict is not None:
+        raise TargetError(
+            f"--target {','.join(names)} and {conflict} exclude each other", f"with {conflict}, name one GPU"
+        )
     check_output(output)
     found = sessions_for(request, names)
     show_either(

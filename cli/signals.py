@@ -1,4 +1,4 @@
-"""End a command in order when a signal asks for it, so that what it started ends too."""
+"""End a command cleanly on a signal, so that the processes it started end too."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 class EndedBySignal(SystemExit):
-    """Ends the command with the exit code that shells give to a signal."""
+    """Ends the command with a shell's exit code for the signal: 128 + number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -18,14 +18,14 @@ class EndedBySignal(SystemExit):
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Have signals that would end Python at once, or as an error, raise `EndedBySignal` instead."""
+    """Raise `EndedBySignal` on signals that would otherwise end Python at once or with an error."""
 
     def end(number: int, _frame: object) -> NoReturn:
         raise EndedBySignal(number)
 
-    # What nohup has Python ignore stays ignored; None is a handler that is not Python's, and cannot be put back.
-    heard = [number for number in _ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
-    before = {number: signal.signal(number, end) for number in heard}
+    # Signals that nohup ignores stay ignored. None is a handler not set by Python, which cannot be restored.
+    handled = [number for number in _ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, end) for number in handled}
     try:
         yield
     finally:

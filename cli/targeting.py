@@ -1,4 +1,4 @@
-"""`--target`: the runs that were emitted for one GPU or for several, and those that have to be made for it."""
+"""`--target`: find the runs for one or several GPUs, or capture them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved
 
-_ONE = "name its file instead of a saved run, and it is run for each: ctrace kernels model.py --target a100,h100"
+_ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """What was emitted for several GPUs, in the order in which they were named."""
+    """Sessions of several GPUs, in the order of the command line."""
 
     sessions: "dict[str, Session]" = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why nothing was captured, by GPU."""
+    """The reason why a GPU has no session."""
     is_new: bool = True
 
 
 def session_for(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
-    """Read the saved run that is meant, if it was emitted for the GPU, or run the target; also say which.
+    """Read the selected run if it is for the GPU, or capture the target; return whether the run is new.
 
-    `written` is how the command line names the GPU, perhaps by its file.
+    `written` is the GPU's spelling on the command line, perhaps a file.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
     """
     found = saved(request.target, store)
     if found is None:
-        return captured(*_asked(request, written), request.timeout, store, request.name), True
+        return captured(*_new_run(request, written), request.timeout, store, request.name), True
     if _is_for(found, name):
         return found, False
     if request.target is None:
-        return captured(*_again(request, store.load(), written), request.timeout, store), True
-    what = f"{request.target} was not emitted for {name}"
-    raise TargetError(what, f"run what it is of for it: ctrace kernels model.py --target {written}")
+        return captured(*_rerun(request, store.load(), written), request.timeout, store), True
+    what = f"{request.target} has no code for {name}"
+    raise TargetError(what, f"run its model for that GPU: ctrace kernels model.py --target {written}")
 
 
 def _is_for(session: "Session", name: str) -> bool:
@@ -56,11 +56,11 @@ def _read(run: "Run") -> "Session":
     return load(run)
 
 
-def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
-    """Return what a saved run was made of, for a GPU; what the command line asks for comes over its own options.
+def _rerun(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
+    """Return the target and options of a saved run, for a GPU; options of the command line override the saved ones.
 
     Raises:
-        RunError: the run was not made here, or of something outside of the project: a clone may hold any run.
+        RunError: the run is not from here, or its target is outside of the project: a clone may contain any run.
     """
     from ctrace.cli.console import say
     from ctrace.inspector.runs.order import Options
@@ -73,7 +73,7 @@ def _again(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
     return resolved_of(order), replace(options, target=name, build=False)
 
 
-def _asked(request: Request, name: str) -> "tuple[Resolved, Options]":
+def _new_run(request: Request, name: str) -> "tuple[Resolved, Options]":
     from ctrace.inspector.runs.order import Options
     from ctrace.inspector.runs.target import resolve
 
@@ -82,7 +82,7 @@ def _asked(request: Request, name: str) -> "tuple[Resolved, Options]":
 
 
 def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
-    """Read the last runs, if they were emitted for these GPUs from the same, or run the target for each.
+    """Read the last runs if they are of one target for these GPUs, or capture the target for each GPU.
 
     Raises:
         CtraceError: the command line or the target is wrong, or nothing was captured for any.
@@ -94,14 +94,14 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
         if known := _last(store, names):
             return Several(known, is_new=False)
         last = store.load()
-        return _all(names, store, request.timeout, lambda written: _again(request, last, written))
+        return _all(names, store, request.timeout, lambda written: _rerun(request, last, written))
     if saved(request.target, store) is not None:
-        raise TargetError(f"{request.target} is a saved run: it has code for one GPU at most", _ONE)
-    return _all(names, store, request.timeout, lambda written: _asked(request, written))
+        raise TargetError(f"{request.target} is a saved run, which has code for one GPU only", _ONE)
+    return _all(names, store, request.timeout, lambda written: _new_run(request, written))
 
 
 def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
-    """Read the last runs, where they are of the same, one for each GPU; else nothing."""
+    """Return the last runs if they are of one target, one for each GPU; else nothing."""
     from ctrace.inspector.runs.rerun import order_of, same_but_for_gpu
 
     wanted = list(names)
@@ -124,7 +124,7 @@ def _all(
     timeout: float | None,
     what: "Callable[[str], tuple[Resolved, Options]]",
 ) -> Several:
-    """Run a target for each GPU, as many at a time as there are cores; one that fails does not stop the others."""
+    """Capture a target for each GPU, one per core at a time; a failure does not stop the others."""
     from concurrent.futures import ThreadPoolExecutor
 
     from ctrace.inspector.runs.child import ChildProcess
@@ -144,7 +144,7 @@ def _all(
                 except CtraceError as error:
                     errors.append(error)
                     several.failed[name] = error.what
-        except BaseException:  # such as a signal: the pool would wait for all of them
+        except BaseException:  # such as a signal; without this, the pool waits for all captures
             for child in children.values():
                 child.end()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,1 +1,1 @@
-"""Ways to show a Session: one file per format."""
+"""Reports of a Session and of a check: one module or package per format."""

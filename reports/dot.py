@@ -7,7 +7,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, graphviz_string, markup_document
 from ctrace.reports.text.graphs import op_text, result_text
 
-COLOURS = {
+COLORS = {
     Kind.PLACEHOLDER: "#dbeafe",
     Kind.GET_ATTR: "#fef3c7",
     Kind.OUTPUT: "#dcfce7",
@@ -19,7 +19,7 @@ _LONGEST = 60
 
 
 def dot_text(graph: FxGraph, title: str) -> Document:
-    """Write a graph, and those it calls as boxes around theirs, top down."""
+    """Draw a graph top down, with each graph that it calls in a box."""
     named = graphviz_string(fmt.one(title))
     lines = ["digraph {", f"  label={named};", '  node [shape=box style="filled,rounded" fontsize=10];']
     for number, each in enumerate(graph.whole()):
@@ -32,7 +32,7 @@ def _graph(graph: FxGraph, number: int) -> Iterator[str]:
         yield f"  subgraph cluster_{number} {{ label={graphviz_string(fmt.one(graph.name, _LONGEST))};"
     known = {node.name: f"n{number}_{at}" for at, node in enumerate(graph.nodes)}
     for at, node in enumerate(graph.nodes):
-        yield f'  n{number}_{at} [label={_label(node)} fillcolor="{COLOURS[node.kind]}"];'
+        yield f'  n{number}_{at} [label={_label(node)} fillcolor="{COLORS[node.kind]}"];'
     if number:
         yield "  }"
     for at, node in enumerate(graph.nodes):
@@ -40,7 +40,7 @@ def _graph(graph: FxGraph, number: int) -> Iterator[str]:
 
 
 def label_lines(node: FxNode) -> tuple[str, ...]:
-    """Say what a node is: its name, what it calls, and what it gives."""
+    """Return a node's label: its name, its call and its result."""
     call = "" if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT) else op_text(node)
     texts = (node.name, call, result_text(node))
     return tuple(fmt.one(text, _LONGEST) for text in texts if text)

@@ -1,12 +1,13 @@
 """The one place that makes foreign text safe to write: on a terminal, and in each format of a report.
 
-Whatever comes from a log, a saved run, a policy, a lock, source text or the user's program is foreign. Two kinds of
-letters are dangerous. Some are obeyed instead of shown: control characters, those that change the direction of text
-or take no room, and line separators. Others are commands to a CI system that reads what a step prints: `::error::` at
-the start of a line (GitHub), `##[error]` and `##vso[` anywhere in it (GitHub, Azure), `##teamcity[` (TeamCity).
+Text from a log, a saved run, a policy, a lock, source code or the user's program is foreign. Two kinds of letters are
+dangerous. A terminal obeys some instead of showing them: control characters, letters that change the direction of
+text or take no room, and line separators. A CI system that reads what a step prints takes others for commands:
+`::error::` at the start of a line (GitHub), `##[error]` and `##vso[` anywhere in it (GitHub, Azure), `##teamcity[`
+(TeamCity).
 
-A `Document` is the text of a whole report, ready to be written. Only this module makes one, and the command line
-writes nothing else, so that mypy finds the report that forgot to escape.
+A `Document` is the text of a whole report, ready to write. Only this module makes one, and the command line writes
+nothing else, so mypy finds a report that forgot to escape.
 """
 
 import json
@@ -17,24 +18,24 @@ from functools import lru_cache
 from typing import Any, NewType
 
 Document = NewType("Document", str)
-"""A report that holds nothing to be obeyed."""
+"""A report without any text that a terminal or a CI system obeys."""
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
-"""Unicode's categories of what is not shown: controls, formats, unassigned, private, surrogates, separators."""
+"""Unicode categories of invisible letters: controls, formats, unassigned, private, surrogates, separators."""
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Letters and marks that count as shown but are not: joiners, fillers and variation selectors."""
+"""Invisible letters in visible categories: joiners, fillers and variation selectors."""
 _COMMAND = re.compile(r"^(?P<indent>[^\S\n]*):(?=:)|\#(?=\#\w*\[)", re.MULTILINE)
-"""The first letter of what a CI system obeys. GitHub's runner skips white space before `::` (actions/runner,
+"""The first letter of a command to a CI system. GitHub's runner skips white space before `::` (actions/runner,
 ActionCommand.cs), and it and Azure's agent look for `##` in the whole line."""
 
 
 def plain(text: str) -> str:
-    """Make text of several lines safe for a terminal: what would be obeyed is shown as an escape."""
+    """Make text of several lines safe for a terminal: show hidden letters as escapes."""
     return _shown_in(text, "\n\t")
 
 
 def one(text: str) -> str:
-    """Make a name safe for a terminal: as `plain`, and a line break or a tab in it is shown as an escape too."""
+    """Make a name safe for a terminal: as `plain`, and show line breaks and tabs as escapes too."""
     return _shown_in(text, "")
 
 
@@ -47,7 +48,7 @@ def _shown_in(text: str, kept: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_hidden(letter: str) -> bool:
-    """Whether a letter is not seen where it is written."""
+    """Whether a letter is invisible."""
     return unicodedata.category(letter) in _HIDDEN or _INVISIBLE.match(letter) is not None
 
 
@@ -56,7 +57,7 @@ def _shown(letter: str) -> str:
 
 
 def without_commands(text: str, colon: str = r"\x3a", hash_sign: str = r"\x23") -> str:
-    """Break what a CI system would obey, by writing its first letter as an escape."""
+    """Break commands to a CI system by escaping their first letter."""
 
     def broken(match: re.Match[str]) -> str:
         return hash_sign if match["indent"] is None else f"{match['indent']}{colon}"
@@ -65,29 +66,29 @@ def without_commands(text: str, colon: str = r"\x3a", hash_sign: str = r"\x23") 
 
 
 def screen_document(text: str) -> Document:
-    """Make a document of a screen, whose letters are safe already; it may hold rich's own styles."""
+    """Make a document of a screen, whose text is safe already; it may contain rich's styles."""
     return Document(without_commands(text))
 
 
 def plain_document(text: str) -> Document:
-    """Make a document of plain text, or of YAML, which has the same escapes."""
+    """Make a document of plain text, or of YAML, which uses the same escapes."""
     return Document(without_commands(plain(text)))
 
 
 def markup_document(text: str) -> Document:
-    """Make a document of Markdown, SVG, XML or Graphviz's language: all of them know HTML's numbers of letters."""
+    """Make a document of Markdown, SVG, XML or Graphviz's language, which all know HTML's character references."""
     return Document(without_commands(plain(text), "&#58;", "&#35;"))
 
 
 def commands_document(text: str) -> Document:
-    """Make a document of commands to GitHub; whoever writes them escapes what they hold."""
+    """Make a document of GitHub commands; the caller escapes their contents."""
     return Document(plain(text))
 
 
 def json_document(data: object) -> Document:
-    """Write JSON, indented, with a final newline; what is hidden becomes JSON's own escape, so it reads back the same.
+    """Write JSON, indented, with a final newline; hidden letters become JSON escapes, which read back the same.
 
-    JSON has no number that is not finite; such a one becomes null, which is "not known" in every report.
+    JSON has no infinity or NaN; they become null, which means "not known" in every report.
     """
     try:
         text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
@@ -97,7 +98,7 @@ def json_document(data: object) -> Document:
 
 
 def json_escaped(text: str) -> str:
-    """Escape what JSON text has in its strings and should not show or be obeyed."""
+    """Escape hidden letters and CI commands in the strings of JSON text."""
     hidden = {ord(letter): json.dumps(letter)[1:-1] for letter in set(text) if letter != "\n" and is_hidden(letter)}
     return without_commands(text.translate(hidden) if hidden else text, r"\u003a", r"\u0023")
 
@@ -111,15 +112,15 @@ def _finite(data: Any) -> Any:
 
 
 _NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document can hold, not even escaped (https://www.w3.org/TR/xml/#charsets)."""
+"""Letters that no XML 1.0 document can contain, not even escaped (https://www.w3.org/TR/xml/#charsets)."""
 
 
 def xml_letters(text: str) -> str:
-    """Show what is hidden, and what XML cannot hold, as an escape; markup is still to be escaped."""
+    """Escape hidden letters and those that XML cannot contain; the caller still escapes markup."""
     return _NOT_XML.sub(lambda match: _shown(match[0]), plain(text))
 
 
 def graphviz_string(text: str) -> str:
-    """Quote text for Graphviz, line breaks kept; an ampersand would begin a letter's number or name there."""
+    """Quote text for Graphviz, with its line breaks; escape `&`, which starts a character reference there."""
     escaped = plain(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""The one place where numbers, paths and foreign text become text to read."""
+"""The one place that formats numbers, paths and foreign text for reading."""
 
 import os
 import re
@@ -34,12 +34,12 @@ def plain(text: str) -> str:
 
 
 def one(text: str, limit: int = LONGEST) -> str:
-    """Make a name safe for a terminal and for a table: a line break in it is shown, and it is cut after `limit`."""
+    """Make a name safe for a terminal and a table: show line breaks as escapes, and cut after `limit`."""
     return _bounded(escape.one(text[: 4 * limit]), limit, is_whole=len(text) <= 4 * limit)
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Fold white space, and cut with an ellipsis after `limit` columns (0: only where no screen could hold it)."""
+    """Fold white space, and cut with an ellipsis after `limit` columns (0: after `LONGEST`)."""
     most = limit or LONGEST
     return _bounded(" ".join(plain(text[: 16 * most]).split()), most, is_whole=len(text) <= 16 * most)
 
@@ -49,7 +49,7 @@ def _bounded(text: str, limit: int, *, is_whole: bool) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Cut text with an ellipsis to columns of a terminal, of which a letter may take two, or none."""
+    """Cut text with an ellipsis to `limit` terminal columns; a letter may take two columns, or none."""
     if width(text) <= limit:
         return text
     kept = text[: max(limit - 1, 0)]
@@ -59,24 +59,24 @@ def cut(text: str, limit: int) -> str:
 
 
 def width(text: str) -> int:
-    """Count the columns that text takes on a terminal."""
+    """Return the number of terminal columns that text takes."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def relative(file: str, cwd: str) -> str:
-    """Shorten a path that lies in the run's working directory; it is not safe to show, see `path`."""
+    """Shorten a path in the run's working directory. Not safe to show; see `path`."""
     inside = cwd and file.startswith(f"{cwd.rstrip(os.sep)}{os.sep}")
     return os.path.relpath(file, cwd) if inside and "\0" not in file + cwd else file
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut a text that is too long, and say how much is left out."""
+    """Cut a long text, and say how much is left out."""
     left = len(text) - most
     return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
 
 
 def path(file: str, cwd: str) -> str:
-    """Shorten a path that lies in the run's working directory, to be shown."""
+    """Shorten a path in the run's working directory, and make it safe to show."""
     return one(relative(file, cwd))
 
 
@@ -86,13 +86,13 @@ def file_name(file: str) -> str:
 
 
 def place(file: str, line: int | None, cwd: str) -> str:
-    """Write `file:line`, or the file alone; of an installed package, from the package's name on."""
+    """Write `file:line`, or the file alone; the path of an installed package starts at its name."""
     short = _INSTALLED.sub("", path(file, cwd))
     return short if line is None else f"{short}:{line}"
 
 
 def short_place(file: str, line: int | None, cwd: str, most: int) -> str:
-    """Write `file:line` in at most `most` columns: folders are left out from the left, as the file's name says most."""
+    """Write `file:line` in at most `most` columns; drop folders from the left, since the file name says most."""
     whole = place(file, line, cwd)
     while width(whole) > most and (os.sep in whole.removeprefix(_LEFT_OUT)):
         whole = _LEFT_OUT + whole.removeprefix(_LEFT_OUT).partition(os.sep)[2]
@@ -110,7 +110,7 @@ def microseconds(time: float) -> str:
 
 
 def without_unique_part(text: str) -> str:
-    """Shorten the names that torch makes unique: `__compiled_fn_2_1f59...` is `__compiled_fn_2`."""
+    """Drop the unique suffix of torch's names: `__compiled_fn_2_1f59...` is `__compiled_fn_2`."""
     return _UNIQUE.sub("", text)
 
 
@@ -139,7 +139,7 @@ def flops(number: int) -> str:
 
 
 def intensity(value: float) -> str:
-    """Write floating-point operations for each byte as `0.25`, `12.3`, `341`; a unit is not written."""
+    """Write FLOPs per byte as `0.25`, `12.3`, `341`, without a unit."""
     digits = 0 if value >= 99.95 or not value else 1 if value >= 0.95 else 2
     return f"{value:.{digits}f}"
 
@@ -155,9 +155,9 @@ def count(number: int, noun: str, several: str = "") -> str:
 
 
 def cost(what: Cost) -> str:
-    """Write `3 ops in eager`; what was not measured, or is none, is left out.
+    """Write `3 ops in eager`; empty if not measured or zero.
 
-    `Cost.graphs` counts graphs that begin at a site. How many fewer there are without it only a trial shows.
+    Leaves out `Cost.graphs`: it counts graphs that begin at a site, and only a trial shows how many a fix removes.
     """
     return f"{count(what.ops, 'op')} in eager" if what.ops else ""
 
@@ -172,7 +172,7 @@ def seconds(value: float | None) -> str:
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """Write `12 of 14 (85%)`; what was not measured is said to be so."""
+    """Write `12 of 14 (85%)`, or `not measured`."""
     if part is None or whole is None:
         return "not measured"
     return f"{part} of {whole} ({100 * part // whole}%)" if whole else "0 of 0"
@@ -186,5 +186,5 @@ def listed(items: Iterable[str], most: int) -> str:
 
 
 def short_op(op: str) -> str:
-    """Drop the namespace that nearly every op has."""
+    """Drop the namespace `aten.` or `prims.`."""
     return op.removeprefix("aten.").removeprefix("prims.")

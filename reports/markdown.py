@@ -38,8 +38,8 @@ def _lines(session: Session) -> Iterator[str]:
     yield f"\n{prose(fmt.shortened(sentence(session), _SENTENCE))}"
     if unknown := first_lines(session):
         yield "\n" + "\n".join(f"- {prose(fmt.shortened(each, _SENTENCE))}" for each in unknown)
-    if told := target_sentence(session):
-        yield f"\n{text(told)}"
+    if line := target_sentence(session):
+        yield f"\n{text(line)}"
     yield from _conclusion(session)
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
@@ -50,7 +50,7 @@ def _lines(session: Session) -> Iterator[str]:
             yield row(where, code(each.source), *counts, prose(each.reason), prose(each.fix))
     yield from _dangers(session)
     if session.skips:
-        yield "\n| left in eager | place | why |\n|---|---|---|"
+        yield "\n| runs eagerly | place | why |\n|---|---|---|"
         for skip in session.skips:
             yield row(code(skip.function), code(fmt.place(skip.file, skip.line, cwd)), prose(skip.reason))
     if recompiled := groups(session):
@@ -71,7 +71,7 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _conclusion(session: Session) -> Iterator[str]:
-    """Say what to do and why, before all that it comes from."""
+    """Say what to do and why, before the evidence."""
     if session.environment.fast:
         yield f"\n{text(fast_sentence())}"
     found = diagnose(session)
@@ -80,10 +80,10 @@ def _conclusion(session: Session) -> Iterator[str]:
 
 
 def _advice(found: Diagnosis) -> Iterator[str]:
-    """List the best advice, each with what a trial showed."""
+    """List the best advice, with the result of its trial."""
     yield "\n**What to do**\n"
     for number, each in enumerate(found.advice[:MOST_ADVICE], 1):
-        shown = f" ({text(told)})" if (told := checked(each)) else ""
+        shown = f" ({text(trial)})" if (trial := checked(each)) else ""
         yield f"{number}. {prose(fmt.shortened(each.text, _SENTENCE))}{shown}"
     if (left := len(found.advice) - MOST_ADVICE) > 0:
         yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --json`."
@@ -103,7 +103,7 @@ def _causes(found: Diagnosis, cwd: str) -> Iterator[str]:
 
 
 def _why(each: RootCause) -> str:
-    """Return a cause's reason, and torch's own where that is about another cache entry."""
+    """Return a cause's reason, and torch's own if it is about another cache entry."""
     parts = (each.why, each.detail) if each.detail else (each.why,)
     return each.expected or " · ".join(part for part in parts if part)
 
@@ -145,9 +145,9 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "missed fusion", missed_text(top[1])
     if session.kernels:
         yield "kernels", ", ".join(f"{number} {language}" for language, number in languages(session).items())
-    yield from (("kernels", told) for told in kernel_facts(session))
-    if told := open_sentence(session):
-        yield "left to the device", told
+    yield from (("kernels", fact) for fact in kernel_facts(session))
+    if undecided := open_sentence(session):
+        yield "decided on the device", undecided
     phases = ", ".join(f"{name} {fmt.seconds(value)}" for name, value in session.time.phases.items())
     yield "time", f"{fmt.seconds(session.time.total)}{f' ({phases})' if phases else ''}"
 

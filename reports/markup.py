@@ -1,4 +1,4 @@
-"""Foreign text in Markdown: escaped, so that it is no markup, no HTML, no mention and no link."""
+"""Escape foreign text for Markdown, so that it cannot become markup, HTML, a mention or a link."""
 
 import re
 from typing import NewType
@@ -6,12 +6,12 @@ from typing import NewType
 from ctrace.reports import format as fmt
 
 _APART = "&#8203;"
-"""A space of no width: what GitHub would make a link, a mention or a reference of is not one any more."""
+"""A zero-width space, which stops GitHub from making a link, a mention or a reference."""
 _LINKED = re.compile(r"(?i)(@|#|\bgh-|\bwww|:(?=//)|\b(?:mailto|xmpp):)")
 
 
 Marked = NewType("Marked", str)
-"""Markdown, in which foreign text is escaped; a cell of a table takes nothing else."""
+"""Markdown with its foreign text escaped; table cells take nothing else."""
 
 
 def row(*cells: Marked) -> str:
@@ -20,7 +20,7 @@ def row(*cells: Marked) -> str:
 
 
 def text(foreign: str) -> Marked:
-    """Fold white space, and escape what Markdown, HTML or GitHub would read as more than text."""
+    """Fold white space, and escape everything that Markdown, HTML or GitHub would interpret."""
     return Marked(_escaped(fmt.one_line(foreign)))
 
 
@@ -32,7 +32,7 @@ def _escaped(foreign: str) -> str:
 
 
 def prose(foreign: str) -> Marked:
-    """Escape text, but leave pairs of backticks what they are: code."""
+    """Escape text, but keep code in backticks."""
     parts = fmt.one_line(foreign).split("`")
     if len(parts) % 2 == 0:
         return text(foreign)
@@ -40,11 +40,11 @@ def prose(foreign: str) -> Marked:
 
 
 def code(foreign: str) -> Marked:
-    """Write a code span that its content cannot end; a bar would end the table's cell."""
+    """Write a code span that its content cannot end; escape bars, which would end the table cell."""
     content = fmt.one_line(foreign)
     if not content:
         return Marked("")
-    # A span has no way to write a bar after a backslash in a table, and none to escape what a CI system obeys.
+    # In a table, a span can neither write a bar after a backslash nor escape a command to a CI system.
     if "\\|" in content or "##" in content:
         return Marked(f"<code>{_escaped(content)}</code>")
     content = content.replace("|", "\\|")

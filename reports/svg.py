@@ -1,4 +1,4 @@
-"""A graph as a picture: by Graphviz where its program is there, else laid out here in plain layers."""
+"""A graph as a picture: drawn by Graphviz if it is installed, else laid out here in plain layers."""
 
 import shutil
 from collections.abc import Iterable
@@ -8,18 +8,18 @@ from xml.sax.saxutils import escape
 from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.reports import format as fmt
-from ctrace.reports.dot import COLOURS, label_lines
+from ctrace.reports.dot import COLORS, label_lines
 from ctrace.reports.escape import Document, markup_document, xml_letters
 
 _SECONDS = 60
-"""How long Graphviz may take; big graphs take it long."""
+"""Time limit for Graphviz, which is slow for big graphs."""
 _LETTER, _LINE = 6.9, 13
 """Pixels of a letter's width and a line's height at font size 10."""
 _GAP, _ROW_GAP, _EDGE = 18, 46, 24
 
 
 def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[Document, str]:
-    """Draw a graph; give the picture, and in words what drew it. `dot` is the graph in Graphviz's language."""
+    """Draw a graph; return the picture and what drew it. `dot` is the graph in Graphviz's language."""
     program = shutil.which("dot")
     why = "Graphviz is not installed"
     if program is not None:
@@ -30,13 +30,13 @@ def svg_text(graph: FxGraph, title: str, dot: str) -> tuple[Document, str]:
 
 
 def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
-    """Run Graphviz; an empty picture comes with the reason."""
+    """Run Graphviz; return the picture, or an empty one and the reason."""
     try:
         answer = answer_of([program, "-Tsvg"], _SECONDS, dot.encode())
     except TimeoutError:
         return "", f"Graphviz took more than {_SECONDS} s"
     except OSError as error:
-        return "", f"Graphviz cannot be run: {error.strerror}"
+        return "", f"Graphviz cannot run: {error.strerror}"
     if answer.status:
         return "", f"Graphviz failed: {fmt.one_line(answer.err.decode(errors='replace'), 120)}"
     return answer.text, ""
@@ -44,18 +44,18 @@ def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Where a node is drawn; pixels."""
+    """Where a node is drawn, in pixels."""
 
     x: float
     y: float
     width: float
     height: float
     lines: tuple[str, ...]
-    colour: str
+    color: str
 
 
 def _in_layers(graph: FxGraph, title: str) -> str:
-    """Put every node a row below the last of what it reads, graphs within below their caller's."""
+    """Put each node one row below the last node that it reads, and called graphs below their caller."""
     boxes: list[_Box] = []
     edges: list[tuple[_Box, _Box]] = []
     heads: list[tuple[str, float]] = [(title, _EDGE)]
@@ -71,7 +71,7 @@ def _in_layers(graph: FxGraph, title: str) -> str:
 
 
 def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
-    """Put each node below the middle of what it reads, or right of its neighbour where that is taken."""
+    """Put each node below the middle of what it reads, or right of its neighbor if that spot is taken."""
     placed: dict[str, _Box] = {}
     for row in _rows(graph.nodes):
         x, tallest = float(_EDGE), 0.0
@@ -81,14 +81,14 @@ def _placed(graph: FxGraph, top: float) -> tuple[dict[str, _Box], float]:
             width = max(map(fmt.width, lines), default=0) * _LETTER + 14
             height = len(lines) * _LINE + 8.0
             left = max(x, wanted[node.name] - width / 2)
-            placed[node.name] = _Box(left, top, width, height, lines, COLOURS[node.kind])
+            placed[node.name] = _Box(left, top, width, height, lines, COLORS[node.kind])
             x, tallest = left + width + _GAP, max(tallest, height)
         top += tallest + _ROW_GAP
     return placed, top
 
 
 def _middle(node: FxNode, placed: dict[str, _Box]) -> float:
-    """Give the middle of what a node reads; 0: nothing."""
+    """Return the middle of the nodes that a node reads; 0 if it reads none."""
     above = [placed[name].x + placed[name].width / 2 for name in node.uses if name in placed]
     return sum(above) / len(above) if above else 0.0
 
@@ -127,7 +127,7 @@ def _edge(one: _Box, other: _Box) -> str:
 
 def _box(box: _Box) -> Iterable[str]:
     at = f'x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}"'
-    yield f'<rect {at} rx="4" fill="{box.colour}" stroke="#475569"/>'
+    yield f'<rect {at} rx="4" fill="{box.color}" stroke="#475569"/>'
     for number, line in enumerate(box.lines, 1):
         yield _text(line, box.x + 7, box.y + number * _LINE)
 

@@ -1,4 +1,4 @@
-"""`ctrace breaks`: where graphs break, what each break costs, and what to write instead."""
+"""`ctrace breaks`: where graphs break, what each break costs, and how to fix it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace breaks                    those of the last run, the costliest first
+  ctrace breaks                    breaks of the last run, costliest first
   ctrace breaks model.py --all     run a model; show all paths to each break
-  ctrace breaks --owner user       leave out those inside of libraries
-  ctrace breaks --explain GB0170   what a kind of break is; needs no run
+  ctrace breaks --owner user       only breaks in your own code
+  ctrace breaks --explain GB0170   explain a kind of break, without a run
 """
 
 All = Annotated[bool, typer.Option("--all", help="Show every break, and every path that led to it.")]
 OwnedBy = Annotated[
-    str | None, typer.Option("--owner", metavar="OWNER", help="Only breaks in code of: user, library or torch.")
+    str | None,
+    typer.Option("--owner", metavar="OWNER", help="Show only breaks in code of OWNER: user, library or torch."),
 ]
 Explained = Annotated[
     str | None,
-    typer.Option("--explain", metavar="ID", help="Explain a kind of break, such as GB0170, loop or print, and stop."),
+    typer.Option(
+        "--explain", metavar="ID", help="Explain a kind of break, such as GB0170, loop or print, without a run."
+    ),
 ]
 
 
@@ -44,7 +47,7 @@ def breaks(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """Show where graphs break, by what each break costs, and what to change."""
+    """Show where graphs break, what it costs, and what to change."""
     if explained is not None:
         _explain(explained, json=json, output=output)
         return

@@ -1,4 +1,4 @@
-"""`ctrace bytecode`: what Dynamo made of the bytecode of each function, and what each piece of it is for."""
+"""`ctrace bytecode`: how Dynamo rewrote each function's bytecode, and what each piece is for."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,21 +21,23 @@ EXAMPLES = """\b
 Examples:
   ctrace bytecode                     functions of the last run, and a diff
   ctrace bytecode --function forward  the diffs of one function
-  ctrace bytecode --graph 1/0         that of one compilation
-  ctrace bytecode --line 12           what became of one source line
+  ctrace bytecode --graph 1/0         the diff of one compilation
+  ctrace bytecode --line 12           how one source line changed
   ctrace bytecode --source            what the new functions do, as Python
   ctrace bytecode --all --unified model.py
 """
 
-Function = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Only the function NAME.")]
-Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only one compilation, such as 0/1.")]
-Line = Annotated[int | None, typer.Option("--line", metavar="LINE", help="Only instructions of this source line.")]
-All = Annotated[bool, typer.Option("--all", help="Show every diff, and every instruction of it.")]
+Function = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Show only the function NAME.")]
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Show only one compilation, such as 0/1.")]
+Line = Annotated[int | None, typer.Option("--line", metavar="LINE", help="Show only instructions of this source line.")]
+All = Annotated[bool, typer.Option("--all", help="Show every diff with every instruction.")]
 SideBySide = Annotated[
     bool | None,
-    typer.Option("--side-by-side/--unified", help="Old beside new, or below; by default as the screen is wide."),
+    typer.Option(
+        "--side-by-side/--unified", help="Show old and new code side by side, or as one diff. Default: by screen width."
+    ),
 ]
-Source = Annotated[bool, typer.Option("--source", help="Show what the new functions do as Python, where proven.")]
+Source = Annotated[bool, typer.Option("--source", help="Show the new functions as Python, where proven equal.")]
 
 
 @on_a_run
@@ -50,7 +52,7 @@ def bytecode(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """Show each function's bytecode before and after Dynamo, and what was put in."""
+    """Show each function's bytecode before and after Dynamo, and what Dynamo added."""
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_view
 
@@ -62,17 +64,17 @@ def bytecode(
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.bytecode.screen import Asked, bytecode_screen
+        from ctrace.reports.terminal.bytecode.screen import Selection, bytecode_screen
 
         whole = function is None and graph is None and line is None
         chosen = _chosen(session, function, graph, line)
-        return bytecode_screen(session, Asked(chosen, whole, line, all_of_it, side_by_side, source), width)
+        return bytecode_screen(session, Selection(chosen, whole, line, all_of_it, side_by_side, source), width)
 
     show_view(request, output, json=json, data=data, screen=screen)
 
 
 def _chosen(session: "Session", function: str | None, graph: str | None, line: int | None) -> "tuple[Compiled, ...]":
-    """Give the compilations that are asked for.
+    """Return the selected compilations.
 
     Raises:
         TargetError: the run has bytecode, but no such function, compilation or line.
@@ -92,7 +94,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
 
 
 def _at(session: "Session", found: "tuple[Compiled, ...]", line: int) -> "tuple[Compiled, ...]":
-    """Give those with instructions of a source line."""
+    """Return the compilations with instructions of a source line."""
     lines = {each: _lines(session, each) for each in found}
     known = set().union(*lines.values())
     if line not in known:
@@ -106,13 +108,13 @@ def _lines(session: "Session", compiled: "Compiled") -> set[int]:
     return {each.line for each in code.instructions if each.line is not None}
 
 
-def _suggested(asked: str, known: list[str]) -> str:
+def _suggested(name: str, known: list[str]) -> str:
 
     plain = {name.rpartition(".")[2]: name for name in known}
-    return did_you_mean(asked, [*known, *plain], f"there are: {', '.join(known[:8])}")
+    return did_you_mean(name, [*known, *plain], f"there are: {', '.join(known[:8])}")
 
 
-def _refuse(option: str, asked: str, todo: str) -> None:
+def _refuse(option: str, name: str, todo: str) -> None:
     from ctrace.inspector.errors import TargetError
 
-    raise TargetError(f"{option} {asked}: this run has no bytecode of it", todo)
+    raise TargetError(f"{option} {name}: this run has no bytecode for it", todo)

@@ -1,4 +1,4 @@
-"""`ctrace check`: whether models compile as well as before, for CI."""
+"""`ctrace check`: check in CI that models compile as well as before."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,47 +10,51 @@ from ctrace.cli import options as opt
 EXAMPLES = """\b
 Examples:
   ctrace check --init "models/*.py"      write ctrace.yaml and ctrace.lock
-  ctrace check                           all models of ctrace.yaml
+  ctrace check                           check all models of ctrace.yaml
   ctrace check models/mask.py --train    one model, with or without a policy
-  ctrace check --update                  today's state is the new baseline
-  ctrace check --update --only-improve   only what got better; never looser
+  ctrace check --update                  make the current state the baseline
+  ctrace check --update --only-improve   record improvements only
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
-  ctrace check --from-trace traces/      logs of TORCH_TRACE, one a rank
+  ctrace check --from-trace traces/      TORCH_TRACE logs, one per rank
 """
 
 Models = Annotated[
-    list[str] | None, typer.Argument(help="Models to check, as ctrace explain takes them. Default: the policy's.")
+    list[str] | None,
+    typer.Argument(help="Models to check, written as for ctrace explain. Default: all models of the policy."),
 ]
 PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="The policy. Default: the nearest ctrace.yaml.")
+    Path | None,
+    typer.Option("--policy", metavar="FILE", help="Read the policy from FILE. Default: the nearest ctrace.yaml."),
 ]
 LockFile = Annotated[
-    Path | None, typer.Option("--lock", metavar="FILE", help="The lock. Default: ctrace.lock beside the policy.")
+    Path | None,
+    typer.Option("--lock", metavar="FILE", help="Use FILE as the lock. Default: ctrace.lock beside the policy."),
 ]
-Init = Annotated[bool, typer.Option("--init", help="Write a commented policy, and a lock with today's state.")]
-Update = Annotated[bool, typer.Option("--update", help="Write today's state into the lock.")]
+Init = Annotated[bool, typer.Option("--init", help="Write a commented policy, and a lock with the current state.")]
+Update = Annotated[bool, typer.Option("--update", help="Write the current state to the lock.")]
 OnlyImprove = Annotated[
-    bool, typer.Option("--only-improve", help="With --update: write only what got better; nothing gets looser.")
+    bool, typer.Option("--only-improve", help="With --update, write only improvements; never loosen the lock.")
 ]
 Jobs = Annotated[
-    int | None, typer.Option("-j", "--jobs", metavar="N", min=1, help="Models at a time. Default: one a core.")
+    int | None,
+    typer.Option("-j", "--jobs", metavar="N", min=1, help="Check N models at a time. Default: one per core."),
 ]
 FromTrace = Annotated[
     Path | None,
-    typer.Option("--from-trace", metavar="DIR", help="Check logs that TORCH_TRACE wrote elsewhere; nothing is run."),
+    typer.Option("--from-trace", metavar="DIR", help="Check logs that TORCH_TRACE wrote elsewhere; run nothing."),
 ]
-Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML too.")]
-Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 too.")]
+Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML to FILE.")]
+Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Also write SARIF 2.1.0 to FILE.")]
 Summary = Annotated[
     Path | None,
-    typer.Option("--summary", metavar="FILE", help="Append the table, as to $GITHUB_STEP_SUMMARY."),
+    typer.Option("--summary", metavar="FILE", help="Append the Markdown table to FILE, such as $GITHUB_STEP_SUMMARY."),
 ]
-Annotations = Annotated[bool, typer.Option("--annotations", help="Print GitHub annotations too.")]
+Annotations = Annotated[bool, typer.Option("--annotations", help="Also print GitHub annotations.")]
 NoInductorGuards = Annotated[
     bool,
     typer.Option(
         "--no-inductor-guards",
-        help="Do not lower graphs with symbolic sizes for the guards that Inductor adds: faster, and sees less.",
+        help="Leave out the guards that Inductor adds to graphs with symbolic sizes: faster, but less complete.",
     ),
 ]
 
@@ -81,7 +85,7 @@ def check(
     timeout: opt.Timeout = None,
     no_inductor_guards: NoInductorGuards = False,
 ) -> None:
-    """Check that models compile as well as the policy and the lock say; exit 1 if not."""
+    """Check that models compile as well as before; exit 1 if not."""
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
     from ctrace.cli.gate.wanted import Wanted
@@ -89,7 +93,7 @@ def check(
     from ctrace.inspector.runs.order import Options
 
     if only_improve and not update:
-        raise TargetError("--only-improve goes with --update", "say both: ctrace check --update --only-improve")
+        raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations)
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)

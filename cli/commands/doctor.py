@@ -1,4 +1,4 @@
-"""`ctrace doctor`: which torch, triton, compiler and device are here, and does every hook find its place?"""
+"""`ctrace doctor`: show torch, triton, compiler and device of this machine, and probe every hook into torch."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ Examples:
 
 
 def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
-    """Say what ctrace found on this machine, and probe every hook into torch."""
+    """Show what ctrace finds on this machine, and probe every hook into torch."""
     from ctrace.cli.console import write_report
     from ctrace.inspector.doctor import examine
     from ctrace.reports.escape import json_document

@@ -1,4 +1,4 @@
-"""`ctrace explain`: run a model or a program, and say what torch.compile did to it."""
+"""`ctrace explain`: run a model or a program, and show what torch.compile did to it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
     from ctrace.reports.escape import Document
 
-# What a command needs is imported when it runs: neither `ctrace --help` nor a saved run shall wait for all of it.
+# Commands import what they need when they run, so that `ctrace --help` and saved runs start fast.
 
 EXAMPLES = """\b
 Examples:
   ctrace explain model.py                  a file with `model` and `inputs`
   ctrace explain net.py:Encoder --input "float32[8,n]" --train
   ctrace explain pkg.models:tiny --vary "0=1,2,8" --json -o report.json
-  ctrace explain train.py -- --epochs 1    a program that compiles by itself
+  ctrace explain train.py -- --epochs 1    a program that calls torch.compile
   ctrace explain model.py --fast           breaks and recompilations only
-  ctrace explain model.py --name before    a run that stays; explain before
-  ctrace explain model.py --target h100    code for a GPU that is not there
-  ctrace explain                           the last run again
+  ctrace explain model.py --name before    keep the run as `before`
+  ctrace explain model.py --target h100    code for a GPU you do not have
+  ctrace explain                           show the last run again
 """
 
 
@@ -42,7 +42,7 @@ def explain(
     fast: opt.Fast = False,
     name: opt.Name = None,
 ) -> None:
-    """Say what torch.compile did to a model, why, and what to change."""
+    """Show what torch.compile did to a model, why, and what to change."""
     from ctrace.cli.console import check_output
     from ctrace.cli.show import exit_code, show, shown_format
 
@@ -60,21 +60,21 @@ def explain(
 
 
 def _only_dynamo(request: Request) -> Request:
-    """Leave out all that comes after Dynamo.
+    """Leave out everything after Dynamo.
 
     Raises:
-        TargetError: the command line asks for that as well.
+        TargetError: another option needs a backend.
     """
     from ctrace.inspector.errors import TargetError
 
     if request.options.get("target"):
         what = "--fast and --target exclude each other"
-        raise TargetError(what, "leave one out: with --fast, graphs go through no backend")
+        raise TargetError(what, "leave one out: --fast runs no backend")
     return replace(request, options={**request.options, "fast": True, "trace_only": True, "inductor_guards": False})
 
 
 def _refuse_fast_without_run(*, fast: bool, is_new: bool) -> None:
-    """Refuse `--fast` for a saved run, which holds what it holds.
+    """Refuse `--fast` for a saved run.
 
     Raises:
         TargetError: nothing was run.
@@ -82,11 +82,13 @@ def _refuse_fast_without_run(*, fast: bool, is_new: bool) -> None:
     from ctrace.inspector.errors import TargetError
 
     if fast and not is_new:
-        raise TargetError("--fast is for a new run, and nothing is run here", "name a model file, or leave it out")
+        raise TargetError(
+            "--fast needs a new run, but this command reads a saved one", "name a model file, or leave it out"
+        )
 
 
 def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdown: bool) -> bool:
-    """Compare several GPUs, if several were named."""
+    """Compare several GPUs if `--target` names several."""
     from ctrace.cli.sidebyside import shown_side_by_side
 
     def data(session: "Session") -> "Document":

@@ -1,4 +1,4 @@
-"""`ctrace fusion`: how Inductor merged nodes into kernels, round by round, and what it left apart."""
+"""`ctrace fusion`: how Inductor fused nodes into kernels, round by round, and what it did not fuse."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,19 +20,23 @@ Examples:
   ctrace fusion                      bytes, rounds and missed fusions
   ctrace fusion --graph 0/0 -v       one graph, with torch's own reasons
   ctrace fusion --stage backward     only the backward
-  ctrace fusion --rounds             the pairs of each round, in their order
-  ctrace fusion --nodes              every node before and after
-  ctrace fusion model.py --json      all of it as data
+  ctrace fusion --rounds             the pairs of each round, in order
+  ctrace fusion --nodes              every node before and after fusion
+  ctrace fusion model.py --json      everything as data
 """
 
-Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only one graph, such as 0/1.")]
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Show only one graph, such as 0/1.")]
 AtStage = Annotated[
-    str | None, typer.Option("--stage", metavar="STAGE", help="Only one part: forward, backward or inference.")
+    str | None, typer.Option("--stage", metavar="STAGE", help="Show only one part: forward, backward or inference.")
 ]
-Rounds = Annotated[bool, typer.Option("--rounds", help="The pairs of each round, why in this order, and refusals.")]
-Nodes = Annotated[bool, typer.Option("--nodes", help="Every node before and after, with loops, bytes and lines.")]
-All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph, pair and node.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Torch's own reasons and names too.")]
+Rounds = Annotated[
+    bool, typer.Option("--rounds", help="Show the pairs of each round in order and why, and refused pairs.")
+]
+Nodes = Annotated[
+    bool, typer.Option("--nodes", help="Show every node before and after fusion, with loops, bytes and lines.")
+]
+All = Annotated[bool, typer.Option("--all", help="Show every graph, pair and node.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Also show torch's own reasons and names.")]
 
 
 @on_a_run
@@ -47,7 +51,7 @@ def fusion(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """Show how nodes were fused into kernels, and what was not fused and why."""
+    """Show how nodes were fused into kernels, what was not fused, and why."""
     from ctrace.cli.filters import check_graph, check_part
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side

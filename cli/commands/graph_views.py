@@ -1,4 +1,4 @@
-"""What `ctrace graphs` shows, by what was asked for."""
+"""What `ctrace graphs` shows, by the options of the command line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GraphView:
     """The options of one command line.
 
     Raises:
@@ -56,54 +56,54 @@ class Asked:
 
     @property
     def is_picture(self) -> bool:
-        """Whether a drawing is asked for."""
+        """Whether the user wants a drawing."""
         return self.dot or self.svg
 
 
-def data(session: "Session", asked: Asked) -> "Document":
-    """Make JSON."""
+def data(session: "Session", view: GraphView) -> "Document":
+    """Return the view as JSON."""
     from ctrace.inspector.graphs.view import compiled
     from ctrace.reports.json import graphs as json_graphs
 
-    if asked.diff:
-        return json_graphs.render_diff_json(session, *_diff(session, asked))
-    if asked.line:
-        return json_graphs.render_line_json(session, asked.line, _of_line(session, asked.line, asked.graph))
-    if asked.passes:
-        return json_graphs.render_passes_json(session, _known(session, asked.graph))
-    if asked.stage or asked.ops:
-        return json_graphs.render_stage_json(session, *_one_stage(session, asked, "--stage"))
-    return json_graphs.render_graphs_json(session, compiled(session, asked.graph))
+    if view.diff:
+        return json_graphs.render_diff_json(session, *_diff(session, view))
+    if view.line:
+        return json_graphs.render_line_json(session, view.line, _of_line(session, view.line, view.graph))
+    if view.passes:
+        return json_graphs.render_passes_json(session, _known(session, view.graph))
+    if view.stage or view.ops:
+        return json_graphs.render_stage_json(session, *_one_stage(session, view, "--stage"))
+    return json_graphs.render_graphs_json(session, compiled(session, view.graph))
 
 
-def screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
-    """Make a screen."""
-    if asked.diff:
+def screen(session: "Session", view: GraphView, width: int) -> "Iterable[RenderableType]":
+    """Return the view as a screen."""
+    if view.diff:
         from ctrace.reports.terminal.graphs.stage_diff import diff_screen
 
-        return diff_screen(session, *_diff(session, asked), width, all_of_it=asked.all_of_it)
-    if asked.line:
-        return _line_screen(session, asked.line, asked, width)
-    if asked.passes:
+        return diff_screen(session, *_diff(session, view), width, all_of_it=view.all_of_it)
+    if view.line:
+        return _line_screen(session, view.line, view, width)
+    if view.passes:
         from ctrace.reports.terminal.graphs.passes import passes_screen
 
-        return passes_screen(session, _known(session, asked.graph))
-    if asked.ops:
+        return passes_screen(session, _known(session, view.graph))
+    if view.ops:
         from ctrace.reports.terminal.graphs.nodes import ops_screen
 
-        return ops_screen(session, *_one_stage(session, asked, "--ops"))
-    if asked.stage:
+        return ops_screen(session, *_one_stage(session, view, "--ops"))
+    if view.stage:
         from ctrace.reports.terminal.graphs.nodes import stage_screen
 
-        return stage_screen(session, *_one_stage(session, asked, "--stage"), width, all_of_it=asked.all_of_it)
+        return stage_screen(session, *_one_stage(session, view, "--stage"), width, all_of_it=view.all_of_it)
     from ctrace.inspector.graphs.view import compiled
     from ctrace.reports.terminal.graphs.screen import graphs_screen
 
-    return graphs_screen(session, compiled(session, asked.graph), width, all_of_it=asked.all_of_it)
+    return graphs_screen(session, compiled(session, view.graph), width, all_of_it=view.all_of_it)
 
 
 def _known(session: "Session", graph: str | None) -> str | None:
-    """Give back the name of a graph that the run has.
+    """Return the graph's id if the run has it.
 
     Raises:
         TargetError: it has no such graph.
@@ -115,14 +115,14 @@ def _known(session: "Session", graph: str | None) -> str | None:
     return graph
 
 
-def _line_screen(session: "Session", line: str, asked: Asked, width: int) -> "Iterable[RenderableType]":
+def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> "Iterable[RenderableType]":
     from ctrace.reports.terminal.graphs.nodes import line_screen
 
-    return line_screen(session, _of_line(session, line, asked.graph), width, all_of_it=asked.all_of_it)
+    return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
 
 
 def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine, ...]":
-    """Find the nodes that a line made.
+    """Return the nodes of a source line.
 
     Raises:
         TargetError: there is none.
@@ -132,28 +132,28 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine,
     found = of_line(session, line, graph)
     if not found:
         known = [f"{Path(at.file).name}:{at.line}" for at in near(session, graph, line)]
-        todo = f"lines that did are: {', '.join(known)}" if known else "no line of yours is known to have made any"
-        raise TargetError(f"--line {line}: no node of a graph was made there", todo)
+        todo = f"lines with nodes: {', '.join(known)}" if known else "no node has a known source line"
+        raise TargetError(f"--line {line}: no graph has a node from that line", todo)
     return found
 
 
-def _diff(session: "Session", asked: Asked) -> "tuple[Compiled, StageDiff]":
+def _diff(session: "Session", view: GraphView) -> "tuple[Compiled, StageDiff]":
     from ctrace.inspector.graphs.stage_diff import stage_diff, two_stages
     from ctrace.inspector.graphs.view import only_one
 
-    each = only_one(session, asked.graph, "--diff")
-    return each, stage_diff(each, *two_stages(each, asked.diff or ""))
+    each = only_one(session, view.graph, "--diff")
+    return each, stage_diff(each, *two_stages(each, view.diff or ""))
 
 
-def _one_stage(session: "Session", asked: Asked, option: str) -> "tuple[Compiled, Staged]":
+def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[Compiled, Staged]":
     from ctrace.inspector.graphs.view import only_one
 
-    each = only_one(session, asked.graph, option)
-    return each, each.stage(asked.stage) if asked.stage else each.usual()
+    each = only_one(session, view.graph, option)
+    return each, each.stage(view.stage) if view.stage else each.usual()
 
 
-def picture(request: Request, asked: Asked, output: Path | None) -> None:
-    """Draw one graph at one stage, and say on stderr what drew it.
+def picture(request: Request, view: GraphView, output: Path | None) -> None:
+    """Draw one graph at one stage, and name the drawing tool on stderr.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong, or the file cannot be written.
@@ -170,12 +170,14 @@ def picture(request: Request, asked: Asked, output: Path | None) -> None:
 
     check_output(output)
     session, is_new = session_of(request)
-    each, staged = _one_stage(session, asked, "--dot" if asked.dot else "--svg")
+    each, staged = _one_stage(session, view, "--dot" if view.dot else "--svg")
     if staged.graph is None:
-        raise TargetError(f"the stage {staged.label} cannot be read", f"ctrace graphs --stage {staged.label} shows it")
+        raise TargetError(
+            f"ctrace cannot read the stage {staged.label}", f"see its text: ctrace graphs --stage {staged.label}"
+        )
     title = f"{each.id} {each.compilation.function} {staged.label}"
     text = dot_text(staged.graph, title)
-    if asked.svg:
+    if view.svg:
         text, drawn_by = svg_text(staged.graph, title, text)
         say(f"Drawn by {drawn_by}")
     if lines := first_lines(session):

@@ -1,4 +1,4 @@
-"""`ctrace graphs`: every graph at every stage, what each stage changed, and what the backward needs."""
+"""`ctrace graphs`: every graph at every stage, what each stage changed, and what is saved for the backward."""
 
 from typing import Annotated
 
@@ -9,29 +9,37 @@ from ctrace.cli.capturing import Request, on_a_run
 
 EXAMPLES = """\b
 Examples:
-  ctrace graphs                           all graphs of the last run, in short
+  ctrace graphs                           overview of the last run's graphs
   ctrace graphs --stage forward           one graph node by node
-  ctrace graphs --graph 0/1 --ops         its ops counted, with what each does
-  ctrace graphs --line model.py:42        what one line became at every stage
-  ctrace graphs --diff dynamo..forward    what became of each line
+  ctrace graphs --graph 0/1 --ops         count its ops, and describe each
+  ctrace graphs --line model.py:42        nodes of one line at every stage
+  ctrace graphs --diff dynamo..forward    how each line was lowered
   ctrace graphs --diff post_grad          what Inductor's last passes changed
   ctrace graphs --passes                  what each of torch's passes changed
   ctrace graphs --svg -o graph.svg        a picture
 """
 
-Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only one graph, such as 0/1.")]
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Show only one graph, such as 0/1.")]
 AtStage = Annotated[
-    str | None, typer.Option("--stage", metavar="STAGE", help="Show one stage: dynamo, joint, forward, post_grad ...")
+    str | None,
+    typer.Option("--stage", metavar="STAGE", help="Show one stage node by node: dynamo, joint, forward, post_grad ..."),
 ]
-Ops = Annotated[bool, typer.Option("--ops", help="Count ops, and say what each does.")]
-Line = Annotated[str | None, typer.Option("--line", metavar="FILE:LINE", help="What a line became at every stage.")]
+Ops = Annotated[bool, typer.Option("--ops", help="Count ops, and describe each.")]
+Line = Annotated[
+    str | None, typer.Option("--line", metavar="FILE:LINE", help="Show the nodes of a source line at every stage.")
+]
 Diff = Annotated[
-    str | None, typer.Option("--diff", metavar="STAGES", help="What changed from before..after, or by pre_grad ...")
+    str | None,
+    typer.Option(
+        "--diff",
+        metavar="STAGES",
+        help="Show what changed between two stages, BEFORE..AFTER, or in one, such as pre_grad.",
+    ),
 ]
-Passes = Annotated[bool, typer.Option("--passes", help="What each of Inductor's passes changed, by name.")]
-Dot = Annotated[bool, typer.Option("--dot", help="Write the graph as a drawing for Graphviz.")]
-Svg = Annotated[bool, typer.Option("--svg", help="Write the graph as a picture.")]
-All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph, stage, node and stride.")]
+Passes = Annotated[bool, typer.Option("--passes", help="Show what each Inductor pass changed.")]
+Dot = Annotated[bool, typer.Option("--dot", help="Write the graph in Graphviz's language.")]
+Svg = Annotated[bool, typer.Option("--svg", help="Write the graph as an SVG picture.")]
+All = Annotated[bool, typer.Option("--all", help="Show every graph, stage, node and stride.")]
 
 
 @on_a_run
@@ -50,7 +58,7 @@ def graphs(
     output: opt.Output = None,
 ) -> None:
     """Show graphs at every stage, their shapes, and what each stage changed."""
-    from ctrace.cli.commands.graph_views import Asked, data, picture, screen
+    from ctrace.cli.commands.graph_views import GraphView, data, picture, screen
     from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
     from ctrace.cli.show import show_view
 
@@ -58,14 +66,14 @@ def graphs(
     check_line(line)
     check_graph_stage(stage)
     check_diff(diff)
-    asked = Asked(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
-    if asked.is_picture:
-        picture(request, asked, output)
+    view = GraphView(graph, stage, line, diff, ops=ops, passes=passes, dot=dot, svg=svg, json=json, all_of_it=all_of_it)
+    if view.is_picture:
+        picture(request, view, output)
         return
     show_view(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda session, width: screen(session, asked, width),
+        data=lambda session: data(session, view),
+        screen=lambda session, width: screen(session, view, width),
     )

@@ -1,4 +1,4 @@
-"""`ctrace guards`: what has to hold for a compiled graph to fit, which line made it so, and what checking costs."""
+"""`ctrace guards`: what each compiled graph requires, which source line made it so, and what checking costs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace guards                       those of the last run, in short
-  ctrace guards --by-line             which line of yours made which guards
+  ctrace guards                       summary of the last run
+  ctrace guards --by-line             guards by the source line behind them
   ctrace guards --name self.fc --kind TENSOR_MATCH
-  ctrace guards --line model.py:42    those that one line made
-  ctrace guards --cost model.py       run it, and measure what guards cost
+  ctrace guards --line model.py:42    guards from one line
+  ctrace guards --cost model.py       run it and measure the guards' cost
 """
 
-Name = Annotated[str, typer.Option("--name", metavar="PART", help="Only guards about names that contain PART.")]
-Kind = Annotated[str, typer.Option("--kind", metavar="PART", help="Only kinds that contain PART, as TENSOR_MATCH.")]
-Line = Annotated[str, typer.Option("--line", metavar="PLACE", help="Only guards made at LINE or FILE:LINE.")]
-Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only those of one graph, such as 0/1.")]
-ByLine = Annotated[bool, typer.Option("--by-line", help="Group by the line of your code that made them.")]
-ByKind = Annotated[bool, typer.Option("--by-kind", help="Count by what is checked.")]
-ByObject = Annotated[bool, typer.Option("--by-object", help="Count by what they are about.")]
-Tree = Annotated[bool, typer.Option("--tree", help="Show torch's own tree, node by node.")]
-Cost = Annotated[bool, typer.Option("--cost", help="Show, and on a new run measure, what guards cost.")]
+Name = Annotated[str, typer.Option("--name", metavar="PART", help="Show only guards on names that contain PART.")]
+Kind = Annotated[
+    str, typer.Option("--kind", metavar="PART", help="Show only kinds that contain PART, such as TENSOR_MATCH.")
+]
+Line = Annotated[str, typer.Option("--line", metavar="PLACE", help="Show only guards from LINE or FILE:LINE.")]
+Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Show only guards of one graph, such as 0/1.")]
+ByLine = Annotated[bool, typer.Option("--by-line", help="Group guards by the source line behind them.")]
+ByKind = Annotated[bool, typer.Option("--by-kind", help="Count guards by kind.")]
+ByObject = Annotated[bool, typer.Option("--by-object", help="Count guards by the object they check.")]
+Tree = Annotated[bool, typer.Option("--tree", help="Show torch's guard tree, node by node.")]
+Cost = Annotated[bool, typer.Option("--cost", help="Show what checking guards costs; a new run measures it.")]
 All = Annotated[bool, typer.Option("--all", help="List every guard of every compilation.")]
 
 
@@ -53,7 +55,7 @@ def guards(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """Show what a call must meet for a compiled graph to be used."""
+    """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_view
     from ctrace.inspector.guards.view import Choice
@@ -77,10 +79,10 @@ def guards(
     show_view(request, output, json=json, data=data, screen=screen)
 
 
-def _view(**asked: bool) -> str:
+def _view(**options: bool) -> str:
     from ctrace.inspector.errors import TargetError
 
-    chosen = [name for name, wanted in asked.items() if wanted]
+    chosen = [name for name, wanted in options.items() if wanted]
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" if name in ("tree", "cost") else f"--by-{name}" for name in chosen)
         raise TargetError(f"{names} exclude each other", "choose one")
@@ -88,7 +90,7 @@ def _view(**asked: bool) -> str:
 
 
 def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
-    """Return all compilations that are asked for, and those of them with a guard that is.
+    """Return the selected compilations, and those of them with a selected guard.
 
     Raises:
         TargetError: the run has no such compilation, or no such guard.
@@ -99,5 +101,5 @@ def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[t
     found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
     if graph is not None and not found:
         known = ", ".join(list(session.guards)[:8])
-        raise TargetError(f"--graph {graph}: this run has no guards of it", f"there are: {known or 'none'}")
+        raise TargetError(f"--graph {graph}: this run has no guards for it", f"there are: {known or 'none'}")
     return found, having(session, found, choice)

@@ -1,4 +1,4 @@
-"""What `ctrace kernels` shows, by what was asked for."""
+"""What `ctrace kernels` shows, by the options of the command line."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KernelView:
     """The options of one command line.
 
     Raises:
@@ -52,7 +52,7 @@ class Asked:
 
     @property
     def views(self) -> dict[str, object]:
-        """Give what narrows or replaces the table of kernels, by option."""
+        """The options that narrow or replace the table of kernels."""
         return {
             "--graph": self.graph,
             "--stage": self.stage,
@@ -66,80 +66,80 @@ class Asked:
 
 
 def side_by_side(
-    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", asked: Asked, width: int
+    targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int
 ) -> "Iterable[RenderableType]":
-    """Make a screen of several GPUs."""
+    """Return a screen that compares several GPUs."""
     from ctrace.reports.terminal.target.side_by_side import kernels_side_by_side
 
-    return kernels_side_by_side(targets, failed, width, all_of_it=asked.all_of_it)
+    return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
 
 
-def data(session: "Session", asked: Asked) -> "Document":
-    """Make JSON."""
+def data(session: "Session", view: KernelView) -> "Document":
+    """Return the view as JSON."""
     from ctrace.reports.json import kernels as json_kernels
 
-    if asked.dump:
-        return json_kernels.render_dump_json(session, _dumped(session, asked.dump))
-    if asked.ir:
-        return json_kernels.render_ir_json(session, asked.ir, asked.kernel, asked.graph)
-    if asked.wrapper:
-        return json_kernels.render_wrappers_json(session, _wrappers(session, asked))
-    found = _parts(session, asked)
-    if asked.line and not asked.source:
-        return json_kernels.render_line_json(session, *_of_line(session, asked.line, asked, found))
-    return json_kernels.render_kernels_json(session, _chosen(session, asked, found), source=asked.source)
+    if view.dump:
+        return json_kernels.render_dump_json(session, _dumped(session, view.dump))
+    if view.ir:
+        return json_kernels.render_ir_json(session, view.ir, view.kernel, view.graph)
+    if view.wrapper:
+        return json_kernels.render_wrappers_json(session, _wrappers(session, view))
+    found = _parts(session, view)
+    if view.line and not view.source:
+        return json_kernels.render_line_json(session, *_of_line(session, view.line, view, found))
+    return json_kernels.render_kernels_json(session, _chosen(session, view, found), source=view.source)
 
 
-def screen(session: "Session", asked: Asked, width: int) -> "Iterable[RenderableType]":
-    """Make a screen."""
+def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
+    """Return the view as a screen."""
     from ctrace.reports.terminal.kernels import one
     from ctrace.reports.terminal.kernels.tables import kernels_screen
 
-    if asked.dump:
-        return _dump_screen(session, asked.dump)
-    if asked.ir:
-        return _ir_screen(session, asked)
-    if asked.wrapper:
-        return one.wrapper_screen(session, _wrappers(session, asked))
-    found = _parts(session, asked)
-    if asked.source:
-        return one.source_screen(session, _chosen(session, asked, found))
-    if asked.line:
-        return one.line_screen(session, *_of_line(session, asked.line, asked, found))
-    if asked.kernel:
-        return one.kernel_screen(session, _chosen(session, asked, found), all_of_it=asked.all_of_it)
-    shown = kernels_screen(session, found, width, all_of_it=asked.all_of_it)
-    return chain(shown, _beside(session, asked, found, width))
+    if view.dump:
+        return _dump_screen(session, view.dump)
+    if view.ir:
+        return _ir_screen(session, view)
+    if view.wrapper:
+        return one.wrapper_screen(session, _wrappers(session, view))
+    found = _parts(session, view)
+    if view.source:
+        return one.source_screen(session, _chosen(session, view, found))
+    if view.line:
+        return one.line_screen(session, *_of_line(session, view.line, view, found))
+    if view.kernel:
+        return one.kernel_screen(session, _chosen(session, view, found), all_of_it=view.all_of_it)
+    shown = kernels_screen(session, found, width, all_of_it=view.all_of_it)
+    return chain(shown, _beside(session, view, found, width))
 
 
-def _beside(session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
-    """Show what only some runs have: kernels that the user wrote, kernels that were built, a GPU that is not there."""
+def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
+    """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
     from ctrace.inspector.target.view import target_of
     from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
     from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
     from ctrace.reports.terminal.parts import MOST
 
-    yield from user_kernels_section(session, most=None if asked.all_of_it else MOST)
+    yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
     if session.timed:
-        yield from times_screen(session, width, asked.graph)
+        yield from times_screen(session, width, view.graph)
     if session.built:
-        yield from resources_screen(session, width, asked.graph, all_of_them=asked.all_of_it)
+        yield from resources_screen(session, width, view.graph, all_of_them=view.all_of_it)
     if target_of(session):
-        yield from _for_a_target(session, asked, found, width)
+        yield from _for_a_target(session, view, found, width)
 
 
 def _for_a_target(
-    session: "Session", asked: Asked, found: "tuple[Part, ...]", width: int
+    session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int
 ) -> "Iterator[RenderableType]":
-    """Show bounds, choices that are left to the device, and where the program asked about it."""
+    """Show bounds, choices that autotuning makes on the device, and questions about the device."""
     from ctrace.reports.terminal.kernels.bounds import bounds_screen
     from ctrace.reports.terminal.target import screen as target
 
     if not session.built:
         yield target.nothing_compiled(session)
-    yield from bounds_screen(session, found, width, all_of_it=asked.all_of_it)
-    yield from target.choices_section(session, all_of_it=asked.all_of_it)
-    yield from target.questions_section(session, all_of_it=asked.all_of_it)
+    yield from bounds_screen(session, found, width, all_of_it=view.all_of_it)
+    yield from target.choices_section(session, all_of_it=view.all_of_it)
+    yield from target.questions_section(session, all_of_it=view.all_of_it)
 
 
 def _dumped(session: "Session", folder: str) -> "Dumped":
@@ -154,40 +154,40 @@ def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
     return dump_screen(session, _dumped(session, folder))
 
 
-def _ir_screen(session: "Session", asked: Asked) -> "Iterable[RenderableType]":
+def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType]":
     from ctrace.reports.terminal.kernels.built import ir_screen
 
-    return ir_screen(session, str(asked.ir), asked.kernel, asked.graph)
+    return ir_screen(session, str(view.ir), view.kernel, view.graph)
 
 
-def _parts(session: "Session", asked: Asked) -> "tuple[Part, ...]":
+def _parts(session: "Session", view: KernelView) -> "tuple[Part, ...]":
     from ctrace.inspector.kernels.view import parts
 
-    return parts(session, asked.graph, asked.stage)
+    return parts(session, view.graph, view.stage)
 
 
-def _chosen(session: "Session", asked: Asked, found: "tuple[Part, ...]") -> "tuple[Part, ...]":
-    """Keep the kernels that are asked for by name or line.
+def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> "tuple[Part, ...]":
+    """Keep the kernels that the name or line selects.
 
     Raises:
         TargetError: there is none.
     """
     from ctrace.inspector.kernels.view import named
 
-    if asked.kernel:
-        return named(found, asked.kernel)
-    if not asked.line:
+    if view.kernel:
+        return named(found, view.kernel)
+    if not view.line:
         return found
-    place, of_lines, why = _of_line(session, asked.line, asked, found)
+    place, of_lines, why = _of_line(session, view.line, view, found)
     if not of_lines:
-        raise TargetError(f"--line {place.text}: no kernel carries it", why)
+        raise TargetError(f"--line {place.text}: no kernel contains it", why)
     return tuple(replace(part, rows=tuple(each.row for each in told)) for part, told in of_lines)
 
 
 def _of_line(
-    session: "Session", line: str, asked: Asked, found: "tuple[Part, ...]"
+    session: "Session", line: str, view: KernelView, found: "tuple[Part, ...]"
 ) -> "tuple[Wanted, tuple[tuple[Part, tuple[OfLine, ...]], ...], str]":
-    """Find the kernels of some lines; where there are none, also why.
+    """Return the kernels of some source lines, and if there are none, why.
 
     Raises:
         TargetError: there is none, and it is not known why.
@@ -197,24 +197,24 @@ def _of_line(
     place = wanted(line)
     check_file(session, place)
     of_lines = kernels_of(found, place)
-    why = "" if of_lines else why_none(session, place, asked.graph)
+    why = "" if of_lines else why_none(session, place, view.graph)
     if not of_lines and not why:
-        raise TargetError(f"--line {line}: no kernel carries it", nearest(found, place))
+        raise TargetError(f"--line {line}: no kernel contains it", nearest(found, place))
     return place, of_lines, why
 
 
-def _wrappers(session: "Session", asked: Asked) -> "tuple[tuple[OutputCode, str], ...]":
-    """Give the wrappers that are asked for.
+def _wrappers(session: "Session", view: KernelView) -> "tuple[tuple[OutputCode, str], ...]":
+    """Return the selected wrappers.
 
     Raises:
         TargetError: there is none.
     """
     from ctrace.inspector.kernels.code import wrappers
 
-    found = tuple(wrappers(session, asked.graph, asked.stage))
+    found = tuple(wrappers(session, view.graph, view.stage))
     if not found:
         known = ", ".join(f"{code.graph} {code.stage}" for code in session.code[:8])
-        todo = f"there is code of: {known}" if known else "the log holds no code; run it anew with this ctrace"
-        of = " ".join(part for part in (asked.graph, asked.stage) if part)
-        raise TargetError(f"--wrapper: this run has no code{' of ' if of else ''}{of}", todo)
+        todo = f"there is code for: {known}" if known else "the log has no code; run the model again with this ctrace"
+        part = " ".join(each for each in (view.graph, view.stage) if each)
+        raise TargetError(f"--wrapper: this run has no code{' for ' if part else ''}{part}", todo)
     return found

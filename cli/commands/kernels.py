@@ -1,4 +1,4 @@
-"""`ctrace kernels`: what was generated, what each kernel moves and computes, and which lines it is of."""
+"""`ctrace kernels`: the generated kernels, what each moves and computes, and the source lines behind it."""
 
 from typing import Annotated
 
@@ -9,43 +9,47 @@ from ctrace.cli.capturing import Request, on_a_run
 
 EXAMPLES = """\b
 Examples:
-  ctrace kernels                          those of the last run, by bytes
+  ctrace kernels                          kernels of the last run, by bytes
   ctrace kernels --kernel addmm           one of them in detail
-  ctrace kernels --line model.py:42       those of one line, or 42-50
-  ctrace kernels --source                 the code of all, lines beside it
-  ctrace kernels --source --kernel exp_0  the code of one
+  ctrace kernels --line model.py:42       kernels of one line, or 42-50
+  ctrace kernels --source                 code of all, with source lines
+  ctrace kernels --source --kernel exp_0  code of one
   ctrace kernels --wrapper --graph 0/0    the code that calls them
-  ctrace kernels --dump kernels/          a file a kernel, each of which runs
-  ctrace kernels --target h100            for a GPU that is not there
+  ctrace kernels --dump kernels/          one runnable file per kernel
+  ctrace kernels --target h100            for a GPU you do not have
   ctrace kernels --target a100,h100       for two, side by side
-  ctrace kernels --ir ptx --kernel exp_0  what Triton made of it
+  ctrace kernels --ir ptx --kernel exp_0  the code that Triton compiled
   ctrace kernels model.py --train --stage backward
 """
 
-Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Only those of one graph, such as 0/1.")]
+Graph = Annotated[
+    str | None, typer.Option("--graph", metavar="ID", help="Show only kernels of one graph, such as 0/1.")
+]
 AtStage = Annotated[
-    str | None, typer.Option("--stage", metavar="STAGE", help="Only forward, backward or inference kernels.")
+    str | None, typer.Option("--stage", metavar="STAGE", help="Show only forward, backward or inference kernels.")
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--kernel", metavar="NAME", help="One in detail; a part of its name that no other has is enough."),
+    typer.Option("--kernel", metavar="NAME", help="Show one kernel in detail; a unique part of its name is enough."),
 ]
 Line = Annotated[
-    str | None, typer.Option("--line", metavar="PLACE", help="The kernels of LINE, FILE:LINE or FILE:LINE-LINE.")
+    str | None, typer.Option("--line", metavar="PLACE", help="Show the kernels of LINE, FILE:LINE or FILE:LINE-LINE.")
 ]
-Source = Annotated[bool, typer.Option("--source", help="Print their code, with your line over what is of it.")]
-Wrapper = Annotated[bool, typer.Option("--wrapper", help="Print the code that allocates buffers and calls kernels.")]
+Source = Annotated[bool, typer.Option("--source", help="Print the code, annotated with your source lines.")]
+Wrapper = Annotated[
+    bool, typer.Option("--wrapper", help="Print the code that allocates buffers and calls the kernels.")
+]
 Dump = Annotated[
     str | None,
-    typer.Option("--dump", metavar="DIR", help="Write each kernel as a file that runs, the wrapper and the graph."),
+    typer.Option("--dump", metavar="DIR", help="Write each kernel as a runnable file, with the wrapper and the graph."),
 ]
 Ir = Annotated[
     str | None,
     typer.Option(
-        "--ir", metavar="STAGE", help="Print ttir, ttgir, llir, ptx or sass of a run with --target or --build."
+        "--ir", metavar="STAGE", help="Print the ttir, ttgir, llir, ptx or sass of a run with --target or --build."
     ),
 ]
-All = Annotated[bool, typer.Option("--all", help="Leave nothing out: every graph part, kernel and call.")]
+All = Annotated[bool, typer.Option("--all", help="Show every graph part, kernel and call.")]
 
 
 @on_a_run
@@ -64,7 +68,7 @@ def kernels(
     output: opt.Output = None,
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
-    from ctrace.cli.commands.kernel_views import Asked, data, screen, side_by_side
+    from ctrace.cli.commands.kernel_views import KernelView, data, screen, side_by_side
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
@@ -73,20 +77,20 @@ def kernels(
     check_part(stage)
     check_line(line)
     check_ir(ir)
-    asked = Asked(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
+    view = KernelView(graph, stage, kernel, line, dump, ir, source=source, wrapper=wrapper, all_of_it=all_of_it)
     if shown_side_by_side(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda targets, failed, width: side_by_side(targets, failed, asked, width),
-        others=asked.views,
+        data=lambda session: data(session, view),
+        screen=lambda targets, failed, width: side_by_side(targets, failed, view, width),
+        others=view.views,
     ):
         return
     show_view(
         request,
         output,
         json=json,
-        data=lambda session: data(session, asked),
-        screen=lambda session, width: screen(session, asked, width),
+        data=lambda session: data(session, view),
+        screen=lambda session, width: screen(session, view, width),
     )

@@ -1,4 +1,4 @@
-"""`ctrace recompiles`: why functions were compiled again, whether it will settle, and what to write instead."""
+"""`ctrace recompiles`: why functions recompile, whether they keep recompiling, and how to fix it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace recompiles                     those of the last run, by cause
-  ctrace recompiles model.py --provoke  try what often compiles again
+  ctrace recompiles                     recompilations by cause
+  ctrace recompiles model.py --provoke  try common causes
   ctrace recompiles --vary "0=1,2,8" model.py
-  ctrace recompiles --explain size      what a kind of cause is; needs no run
+  ctrace recompiles --explain size      explain a kind of cause, without a run
 """
 
-All = Annotated[bool, typer.Option("--all", help="Show every cause, and every entry of each cache.")]
+All = Annotated[bool, typer.Option("--all", help="Show every cause and every cache entry.")]
 Explained = Annotated[
     str | None,
-    typer.Option("--explain", metavar="KIND", help="Explain a kind of cause, such as size or identity, and stop."),
+    typer.Option("--explain", metavar="KIND", help="Explain a kind of cause, such as size or identity, without a run."),
 ]
 
 
@@ -39,7 +39,7 @@ def recompiles(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """Show why functions were compiled again, and what to change."""
+    """Show why functions recompile, and what to change."""
     if explained is not None:
         _explain(explained, json=json, output=output)
         return

@@ -1,4 +1,4 @@
-"""`ctrace run`: run any program as Python would, and watch what torch.compile does in it."""
+"""`ctrace run`: run any program as Python would, and record what torch.compile does in it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.target import ProgramTarget
 
 EXAMPLES = """\b
-Options of ctrace come before the program; what follows it is the program's.
+Put options of ctrace before the program; the rest goes to the program.
 
 \b
 Examples:
   ctrace run train.py --epochs 1
   ctrace run -m pkg.tool --help
   ctrace run --json -o report.json train.py
-  ctrace run --target h100 train.py    code for a GPU that is not there
+  ctrace run --target h100 train.py    code for a GPU you do not have
 """
 
 
@@ -33,7 +33,7 @@ def run(
     timeout: opt.Timeout = None,
     name: opt.Name = None,
 ) -> None:
-    """Run a program unchanged, and report on stderr what torch.compile did in it."""
+    """Run a program unchanged, and report on stderr what torch.compile did."""
     from ctrace.cli.capturing import Request, refuse_name
     from ctrace.cli.console import check_output, say_left, say_unsaved
     from ctrace.cli.show import Format, exit_code, show, shown_format
@@ -45,7 +45,7 @@ def run(
     form = shown_format(json=json, markdown=markdown)
     check_output(output)
     target, gpu_name = _target(module, context.args), _gpu(gpu, build=build)
-    # The program's stdout is its own, unless the report is data for stdout.
+    # The program keeps its stdout, unless the report itself goes there.
     stdout = 2 if form is not Format.TERMINAL and output is None else None
     store = Store()
     refuse_name(Request(module or context.args[0], name=name), store)
@@ -60,7 +60,7 @@ def run(
 
 
 def separated(words: list[str]) -> list[str]:
-    """Put a `--` behind `run ... -m MODULE`, so that what follows is the module's, as with python -m."""
+    """Put `--` after `run ... -m MODULE`, so that the rest goes to the module, as with python -m."""
     if words[:1] != ["run"]:
         return words
     at = 1
@@ -75,10 +75,10 @@ _WITH_VALUE = ("-o", "--output", "--timeout", "--target", "--name")
 
 
 def _gpu(text: str | None, *, build: bool) -> str | None:
-    """Give the one GPU that is named.
+    """Return the GPU of `--target`.
 
     Raises:
-        TargetError: it is not known, there are several, or kernels are to be built too.
+        TargetError: it is unknown, there are several, or --build is set too.
     """
     from ctrace.cli.capturing import Request, target_names
     from ctrace.inspector.errors import TargetError

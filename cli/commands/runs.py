@@ -1,4 +1,4 @@
-"""`ctrace runs`: list saved runs, and let go of old ones."""
+"""`ctrace runs`: list, keep, rename and delete saved runs."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace runs                      list them, the last one at the bottom
-  ctrace runs --prune 3            keep only the last three
-  ctrace runs --keep NAME          one that stays; --unkeep lets it go
-  ctrace runs --rename NAME before  and it stays
-  ctrace explain NAME              show one again
+  ctrace runs                       list them, the last one at the bottom
+  ctrace runs --prune 3             delete all but the last three
+  ctrace runs --keep NAME           keep a run; --unkeep undoes it
+  ctrace runs --rename NAME before  rename a run, and keep it
+  ctrace explain NAME               show a run again
 """
 
 Prune = Annotated[
     int | None,
-    typer.Option("--prune", metavar="N", min=0, help="Delete all but the last N; what is kept or in use stays."),
+    typer.Option("--prune", metavar="N", min=0, help="Delete all but the last N runs; never those kept or in use."),
 ]
-Keep = Annotated[str | None, typer.Option("--keep", metavar="RUN", help="Let a run stay when newer ones are made.")]
-Unkeep = Annotated[str | None, typer.Option("--unkeep", metavar="RUN", help="Let it go like any other.")]
+Keep = Annotated[str | None, typer.Option("--keep", metavar="RUN", help="Keep a run when newer runs replace old ones.")]
+Unkeep = Annotated[str | None, typer.Option("--unkeep", metavar="RUN", help="Undo --keep.")]
 Rename = Annotated[
-    tuple[str, str] | None, typer.Option("--rename", metavar="RUN NAME", help="Give a run a name, and let it stay.")
+    tuple[str, str] | None, typer.Option("--rename", metavar="RUN NAME", help="Rename a run, and keep it.")
 ]
 
 
@@ -37,7 +37,7 @@ def runs(
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
-    """List the runs in .ctrace/: the last 10 stay, and those with a name or --keep."""
+    """List the runs in .ctrace/; the last 10 stay, as do named and kept runs."""
     from ctrace.cli.console import say, write_report
     from ctrace.inspector.runs.store import Store
     from ctrace.reports.escape import json_document
@@ -48,53 +48,53 @@ def runs(
         return
     found = store.runs()
     for what in store.damaged():
-        say(f"ctrace: {what}; it is passed over")
+        say(f"ctrace: {what}; skipped")
     if json:
         write_report(json_document([_data(run) for run in found]), output)
     elif found:
         _print(found)
     else:
-        say(f"No runs in {store.root} yet. Make one: ctrace explain model.py")
+        say(f"No runs in {store.root} yet. Create one: ctrace explain model.py")
 
 
 def _changed(store: "Store", changes: "dict[str, Any]") -> bool:
-    """Do what is asked for instead of a list; return whether anything is.
+    """Apply the requested change; return whether there is one.
 
     Raises:
-        CtraceError: two things are, or it cannot be done.
+        CtraceError: two changes are requested, or the change fails.
     """
     from ctrace.cli.console import say
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs import names as naming
 
     if len(changes) > 1:
-        raise TargetError(f"{' and '.join(changes)} exclude each other", "do one after the other")
+        raise TargetError(f"{' and '.join(changes)} exclude each other", "run them one after the other")
     match next(iter(changes.items()), None):
         case None:
             return False
         case "--prune", number:
             say(_pruned(store, number))
         case "--keep", name:
-            say(f"{naming.keep(store, name).name} stays until you delete it")
+            say(f"{naming.keep(store, name).name} is kept until you delete it")
         case "--unkeep", name:
-            say(f"{naming.unkeep(store, name).name} goes when it is older than the last runs")
+            say(f"{naming.unkeep(store, name).name} is no longer kept; newer runs will replace it")
         case "--rename", (old, new):
-            say(f"{old} is now {naming.rename(store, old, new)}, and stays")
+            say(f"{old} is now {naming.rename(store, old, new)}, and kept")
     return True
 
 
 def _pruned(store: "Store", number: int) -> str:
-    """Delete runs, and say how many, and why others stay."""
+    """Delete runs; return how many, and why others stay."""
     from ctrace.inspector.words.counting import count
 
     gone = store.prune(number)
     left = store.runs()
-    said = f"Deleted {len(gone)} of {count(len(gone) + len(left), 'run')}"
+    summary = f"Deleted {len(gone)} of {count(len(gone) + len(left), 'run')}"
     kept, active = sum(run.is_kept for run in left), sum(run.is_active for run in left)
     others = len(left) - kept - active - number
     stays = [f"{kept} kept"] * bool(kept) + [f"{active} still running"] * bool(active)
     stays += [f"{others} in use, or not yours to delete"] if others > 0 else []
-    return f"{said}; {', '.join(stays)}" if stays else said
+    return f"{summary}; {', '.join(stays)}" if stays else summary
 
 
 def _data(run: "Run") -> dict[str, object]:
@@ -115,8 +115,8 @@ def _print(found: "list[Run]") -> None:
     from ctrace.reports.terminal.parts import render
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for column in ("run", "when", "verdict", "what", "took"):
-        table.add_column(column, no_wrap=column in ("run", "when", "took"), overflow="ellipsis")
+    for column in ("run", "when", "verdict", "contents", "time"):
+        table.add_column(column, no_wrap=column in ("run", "when", "time"), overflow="ellipsis")
     for run in found:
         summary = run.summary
         verdict = one(str(summary.get("verdict", "running" if run.is_active else "cut off")).replace("_", " "), 40)

@@ -13,7 +13,7 @@ Examples:
   ctrace schema check -o check.schema.json
 """
 
-Command = Annotated[str | None, typer.Argument(metavar="[COMMAND]", help="A command that has --json.")]
+Command = Annotated[str | None, typer.Argument(metavar="[COMMAND]", help="A command with --json. Default: list them.")]
 
 
 def schema(command: Command = None, output: opt.Output = None) -> None:

@@ -1,4 +1,4 @@
-"""`ctrace shapes`: what became of each size, why, and what to write to keep it dynamic."""
+"""`ctrace shapes`: which sizes are static or dynamic, why, and how to keep them dynamic."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,18 +20,18 @@ Examples:
   ctrace shapes                     sizes of the last run, by function
   ctrace shapes model.py --vary "0=4,8,16"
   ctrace shapes --function forward  one function only
-  ctrace shapes --all               parameters, buffers and all conditions too
+  ctrace shapes --all               also parameters, buffers and conditions
 """
 
-All = Annotated[bool, typer.Option("--all", help="Show static parameters and buffers, and every condition, too.")]
-Of = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Only the function of this name.")]
+All = Annotated[bool, typer.Option("--all", help="Also show static parameters and buffers, and every condition.")]
+Of = Annotated[str | None, typer.Option("--function", metavar="NAME", help="Show only the function NAME.")]
 
 
 @on_a_run
 def shapes(
     request: Request, everything: All = False, function: Of = None, json: opt.Json = False, output: opt.Output = None
 ) -> None:
-    """Show which sizes are static, which are dynamic, what fixed them, and what to write."""
+    """Show which sizes are static or dynamic, why, and what to change."""
     from ctrace.cli.show import show_view
 
     def data(session: "Session") -> "Document":

@@ -1,4 +1,4 @@
-"""`ctrace targets`: which GPUs can code be emitted for, what is known of them, and where from?"""
+"""`ctrace targets`: the GPUs that --target accepts, the facts known about each, and their sources."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace targets                        the GPUs that --target knows
-  ctrace targets h100                   all facts of one, each with its source
-  ctrace targets gpus.yaml:mine         one of a file of your own
-  ctrace targets --read -o gpu.yaml     write down the GPU of this machine
-  ctrace explain x.py --target gpu.yaml    and use it where there is none
+  ctrace targets                        GPUs that --target accepts
+  ctrace targets h100                   all facts about one, with sources
+  ctrace targets gpus.yaml:mine         a GPU from your own file
+  ctrace targets --read -o gpu.yaml     describe this machine's GPU
+  ctrace explain x.py --target gpu.yaml  and use it on another machine
 """
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A GPU, or with --read what to call it.")]
-Read = Annotated[bool, typer.Option("--read", help="Write the entry of the GPU of this machine, as YAML.")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="A GPU to show; with --read, the name of the new entry.")
+]
+Read = Annotated[bool, typer.Option("--read", help="Print an entry for this machine's GPU, as YAML.")]
 
 
 def targets(name: Name = None, read: Read = False, json: opt.Json = False, output: opt.Output = None) -> None:
-    """List the GPUs that code can be emitted for, and what is known of each."""
+    """List the GPUs that --target accepts, with what is known about each."""
     from ctrace.cli.console import check_output
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.files.writing import working_folder

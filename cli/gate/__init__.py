@@ -1,4 +1,4 @@
-"""Behind `ctrace check` and the pytest plugin: which models, run or read, judged and reported.
+"""Shared by `ctrace check` and the pytest plugin: choose models, run or read them, judge and report.
 
 Start in `checking.py`.
 """

@@ -1,4 +1,4 @@
-"""What `ctrace check` does: which models, run or read, judged, and written down."""
+"""Run `ctrace check`: choose models, run them or read their logs, judge, and update the lock."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ from ctrace.inspector.runs.store import Store
 
 
 def checked(wanted: Wanted, *, update: bool = False, only_improve: bool = False) -> Outcome:
-    """Check, and write the lock if that is asked for.
+    """Check, and update the lock with `update`.
 
     Raises:
         CtraceError: the command line, the policy or the lock is wrong.
@@ -48,7 +48,7 @@ def checked(wanted: Wanted, *, update: bool = False, only_improve: bool = False)
 
 
 def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
-    """Write what was seen into the lock as it is now, which may be another than when the check began.
+    """Write the results to the current lock, which may have changed since the check began.
 
     Raises:
         LockError: it cannot be read.
@@ -58,19 +58,19 @@ def _update(check: "_Check", path: Path, *, only_improve: bool) -> Outcome:
         outcome = check.outcome(lock)
         new = updated(outcome, only_improve=only_improve)
         if new.sections == lock.sections:
-            said = f"ctrace: {named(path)} stays as it is"
+            message = f"ctrace: {named(path)} is unchanged"
         else:
             try:
                 write_lock(path, new)
             except LockError as error:
                 raise NotUpdatedError(error, outcome) from None
-            said = f"ctrace: wrote {named(path)}"
-    say(said)
+            message = f"ctrace: wrote {named(path)}"
+    say(message)
     return check.outcome(replace(new, file=str(path)))
 
 
 class NotUpdatedError(LockError):
-    """The lock could not be written; it is as it was, and the models were checked all the same."""
+    """The lock could not be written and is unchanged; the check itself is complete."""
 
     def __init__(self, error: LockError, outcome: Outcome) -> None:
         super().__init__(error.what, error.todo)
@@ -78,7 +78,7 @@ class NotUpdatedError(LockError):
 
 
 def started(wanted: Wanted) -> Outcome:
-    """Write a first policy for models, and a lock with today's state.
+    """Write a first policy for models, and a lock with the current state.
 
     Raises:
         CtraceError: there is a policy already, or the command line is wrong; then nothing is written.
@@ -98,25 +98,25 @@ def started(wanted: Wanted) -> Outcome:
 
 
 def _policy_is_there(path: Path) -> PolicyError:
-    return PolicyError(f"{path} is there already", "change it, or remove it to start over")
+    return PolicyError(f"{path} already exists", "edit it, or remove it to start over")
 
 
 def _refuse_wrong(models: Sequence[str], wanted: Wanted, folder: Path) -> None:
-    """Refuse what a policy would be refused for.
+    """Refuse models and options that a policy would reject.
 
     Raises:
-        CtraceError: a model is not there, or an option is wrong.
+        CtraceError: a model is missing, or an option is wrong.
     """
-    asked = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, wanted.targets or (CPU,))
-    for _, error in jobs_of(asked, folder).wrong:
+    policy = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, wanted.targets or (CPU,))
+    for _, error in jobs_of(policy, folder).wrong:
         raise error
 
 
 def _write_policy(path: Path, text: str) -> None:
-    """Write a policy, and take it away again if it is none.
+    """Write a policy, and remove it again if it is invalid.
 
     Raises:
-        CtraceError: it cannot be written, or an option is one that no policy takes.
+        CtraceError: it cannot be written, or a policy does not take an option.
     """
     try:
         write_new(path, text)
@@ -134,7 +134,7 @@ def _write_policy(path: Path, text: str) -> None:
 
 
 class _Check:
-    """Runs or reads what is checked once, and judges it, perhaps twice."""
+    """Runs the models or reads their logs once; can judge the results more than once."""
 
     def __init__(self, wanted: Wanted, policy: Policy, root: Path) -> None:
         self._wanted = wanted
@@ -156,7 +156,7 @@ class _Check:
         self._seconds = time.monotonic() - began
 
     def outcome(self, lock: Lock) -> Outcome:
-        """Judge what was seen against a lock."""
+        """Judge the results against a lock."""
         outcome = judged(
             self._seen,
             self._policy,
@@ -169,7 +169,7 @@ class _Check:
         return replace(outcome, command=self._wanted.command)
 
     def _is_whole(self) -> bool:
-        """Whether all that the policy names is checked, as it says."""
+        """Whether the check covers everything in the policy, with the policy's options."""
         asked = self._wanted
         return not asked.models and asked.from_trace is None and asked.gpu is None and asked.options == Options()
 
@@ -187,9 +187,9 @@ class _Check:
             ):
                 left.append(ran)
                 yield seen(ran, self._root)
-        for ran in left:  # not before: the line of progress is gone now
+        for ran in left:  # only now that the status line is gone
             say_left(ran.left, str(ran.job.key))
 
     def _name(self) -> str:
-        """Name what a trace is of, for the lock and the policy."""
+        """Return a trace's model name for the lock and the policy."""
         return self._wanted.models[0] if self._wanted.models else "trace"

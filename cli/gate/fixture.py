@@ -1,4 +1,4 @@
-"""What the fixture `ctrace` of our pytest plugin gives to a test."""
+"""The object behind the pytest fixture `ctrace`."""
 
 import shutil
 import time
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 CALLS = 2
-"""Calls with each inputs: the second one shows what is compiled again although nothing changed."""
+"""Calls with the same inputs: the second one shows recompilations without a change."""
 
 
 class Checks:
@@ -47,26 +47,26 @@ class Checks:
         dynamic: bool | None = None,
         name: str | None = None,
     ) -> "Session":
-        """Compile a model, call it, and fail the test if torch.compile left too much of it out.
+        """Compile a model, call it, and fail the test if torch.compile leaves too much of it out.
 
         `inputs` are a tuple of arguments, one tensor or a dict of keywords; or a list of these, to call the model with
-        several, so that what a new shape recompiles is seen. It is called `calls` times with each, compiled and, on a
-        copy, in eager. Graphs run as Dynamo made them; those with symbolic sizes are lowered too, for the guards that
-        Inductor adds. `kwargs` go with all of them. With `train` backward runs too.
+        several inputs and see recompilations for new shapes. Each is passed `calls` times to the compiled model and, on
+        a copy, to the eager one. Graphs run as Dynamo captured them; those with symbolic sizes are lowered too, for the
+        guards that Inductor adds. `kwargs` go with every call. With `train`, the backward runs too.
 
-        The numbers are the most that passes: places of graph breaks (in your code, in libraries and in torch, each),
-        functions left in eager, recompiles after warm-up, graphs; and the least percentage of ops in graphs. With any
-        of them given, there may be no break, no function in eager and no recompile beyond what they say. With none,
-        the lock decides: no more than when `pytest --ctrace-update` was last run.
+        The numbers are limits: most places with graph breaks (each for your code, libraries and torch), most functions
+        that run eagerly, most recompilations after warm-up, most graphs, and the least percentage of ops in graphs.
+        If you set any, the limits for breaks, eager functions and recompilations that you leave out are 0. If you set
+        none, the lock decides: no more than when `pytest --ctrace-update` last ran.
 
-        Dynamo is reset before and after (`torch._dynamo.reset()`): what other tests compiled hides nothing here, and
-        they compile theirs anew. A model that raises in eager raises here, with its own traceback.
+        Dynamo is reset before and after (`torch._dynamo.reset()`), so tests do not affect each other. A model that
+        raises in eager raises here, with its own traceback.
 
         Returns:
-            The session, to look further: `session.breaks`, `session.recompiles`, `session.graphs`.
+            The session, for further checks: `session.breaks`, `session.recompiles`, `session.graphs`.
 
         Raises:
-            pytest.fail.Exception: it does not hold, nothing was compiled, or the call of `check` is wrong.
+            pytest.fail.Exception: the check fails, nothing was compiled, or the call of `check` is wrong.
         """
         __tracebackhide__ = True
         limits = _limits(graph_breaks, skipped, recompiles, graphs, coverage)
@@ -85,7 +85,7 @@ class Checks:
         number = sum(each.startswith("#") for each in self._names) + 1
         own = name if name is not None else f"#{number}"
         if own in self._names:
-            _fail(f"this test has a check of the name {own} already\n→ give each check a name of its own")
+            _fail(f"this test already has a check named {own}\n→ give each check its own name")
         self._names.append(own)
         if name is None:
             return self._node if number == 1 else f"{self._node}#{number}"
@@ -101,19 +101,19 @@ class Checks:
         __tracebackhide__ = True
         began = time.monotonic()
         if calls < CALLS:
-            _fail(f"calls={calls} is too few\n→ say {CALLS} or more: the second call shows what is compiled again")
+            _fail(f"calls={calls} is too few\n→ use {CALLS} or more: the second call shows recompilations")
         wrong = ""
         try:
-            asked = replace(options, trace_only=True)
-            session = observe(model, inputs, kwargs, options=asked, calls=calls, owned=settings_at(self._root).owned)
+            traced = replace(options, trace_only=True)
+            session = observe(model, inputs, kwargs, options=traced, calls=calls, owned=settings_at(self._root).owned)
         except CtraceError as error:
             wrong = f"{error.what}\n→ {error.todo}"
-        if wrong:  # out here: pytest would show the error as the cause
+        if wrong:  # outside of the handler, or pytest would show the error as the cause
             _fail(wrong)
         return session, time.monotonic() - began
 
     def _problem(self, seen: Seen, *, is_by_lock: bool) -> str:
-        """Say what does not hold; nothing where all does."""
+        """Return why the check fails; empty if it passes."""
         from ctrace.inspector.errors import CtraceError, Exit
         from ctrace.reports.gate.failuretext import failure_text
 
@@ -126,7 +126,7 @@ class Checks:
         return failure_text(outcome, shutil.get_terminal_size().columns, is_by_lock=is_by_lock)
 
     def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
-        """Judge a check; with `--ctrace-update` take note of it instead, if it can be trusted."""
+        """Judge a check; with `--ctrace-update`, record it instead if its result can be trusted."""
         from ctrace.inspector.gate.lock.ratchet import updated
         from ctrace.inspector.gate.outcome import judged
 
@@ -163,7 +163,7 @@ def _seen(ran: Ran, root: Path) -> Seen:
 
 
 def _for_pytest(finding: Finding) -> Finding:
-    """Give advice that fits: tests are not updated by the command."""
+    """Return the finding with pytest's advice; `ctrace check --update` does not update tests."""
     if finding.kind is not FindingKind.NO_SECTION:
         return finding
     return replace(finding, todo="run pytest --ctrace-update with it, and commit the lock")

@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture `ctrace` that checks models in tests. Nothing is imported before a test asks for it."""
+"""The pytest plugin: a fixture `ctrace` that checks models in tests. It imports nothing before a test uses it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,18 +10,20 @@ if TYPE_CHECKING:
     from ctrace.inspector.gate.lock.seen import LockOfTests
 
 _LOCK: "pytest.StashKey[LockOfTests]" = pytest.StashKey()
-_SAID: pytest.StashKey[str] = pytest.StashKey()
+_MESSAGE: pytest.StashKey[str] = pytest.StashKey()
 _SENT = "ctrace_seen"
-"""What a worker of pytest-xdist calls it when it hands over what it saw."""
+"""Key under which a pytest-xdist worker sends its results."""
 
 
 def pytest_addoption(parser: "pytest.Parser") -> None:
     """Add our options."""
     group = parser.getgroup("ctrace", "torch.compile, checked by ctrace")
     group.addoption(
-        "--ctrace-update", action="store_true", help="Write what checks without numbers see into the lock; they pass."
+        "--ctrace-update",
+        action="store_true",
+        help="Record the results of checks without numbers in the lock; they pass.",
     )
-    group.addoption("--ctrace-lock", metavar="FILE", help="The lock. Default: ctrace.lock in rootdir.")
+    group.addoption("--ctrace-lock", metavar="FILE", help="Use FILE as the lock. Default: ctrace.lock in rootdir.")
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def ctrace(request: "pytest.FixtureRequest") -> "Checks":
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the lock, or hand over what this worker saw to the process that does."""
+    """Write the lock, or send this worker's results to the process that writes it."""
     config = session.config
     if _LOCK not in config.stash:
         return
@@ -47,21 +49,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker of pytest-xdist saw; one that crashed hands over nothing."""
+    """Take the results of a pytest-xdist worker; a crashed one sends none."""
     sent = getattr(node, "workeroutput", {}).get(_SENT)
     if sent is not None:
         _lock(node.config).take(sent)
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config: pytest.Config) -> None:
-    """Say what became of the lock."""
-    if _SAID in config.stash:
-        terminalreporter.write_line(f"ctrace: {config.stash[_SAID]}")
+    """Report whether the lock was written, and which checks it lacks."""
+    if _MESSAGE in config.stash:
+        terminalreporter.write_line(f"ctrace: {config.stash[_MESSAGE]}")
     elif _LOCK in config.stash and (unknown := len(config.stash[_LOCK].unknown)):
         checks = f"{unknown} check{' is' if unknown == 1 else 's are'}"
-        held = "no break, no function in eager, no recompile after warm-up"
-        terminalreporter.write_line(f"ctrace: {checks} not in the lock and held to: {held}")
-        terminalreporter.write_line("ctrace: pytest --ctrace-update writes today's state down")
+        limits = "no graph break, no eager function, no recompilation after warm-up"
+        terminalreporter.write_line(f"ctrace: {checks} not in the lock; the limits are: {limits}")
+        terminalreporter.write_line("ctrace: to record the current state, run pytest --ctrace-update")
 
 
 def _node_id(item: pytest.Item) -> str:
@@ -74,21 +76,21 @@ def _lock(config: pytest.Config) -> "LockOfTests":
     from ctrace.inspector.gate.lock.seen import LockOfTests
 
     if _LOCK not in config.stash:
-        given = config.getoption("ctrace_lock")
-        path = config.invocation_params.dir / given if given else config.rootpath / NAME
+        option = config.getoption("ctrace_lock")
+        path = config.invocation_params.dir / option if option else config.rootpath / NAME
         config.stash[_LOCK] = LockOfTests(Path(path), config.rootpath)
     return config.stash[_LOCK]
 
 
 def _write(session: pytest.Session, lock: "LockOfTests") -> None:
-    """Write the lock; where that fails, so does the session."""
+    """Write the lock; if that fails, fail the session."""
     from ctrace.inspector.errors import CtraceError
     from ctrace.inspector.words.counting import count
 
     try:
-        said = "wrote" if lock.write() else "nothing new for"
-        said = f"{said} {lock.path} ({count(lock.kept, 'check')})"
+        action = "wrote" if lock.write() else "nothing new for"
+        message = f"{action} {lock.path} ({count(lock.kept, 'check')})"
     except CtraceError as error:
-        said = f"{error.what}: {error.todo}"
+        message = f"{error.what}: {error.todo}"
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
-    session.config.stash[_SAID] = said
+    session.config.stash[_MESSAGE] = message

@@ -1,4 +1,4 @@
-"""The reports of `ctrace check`: one on stdout or in a file, and as many others as are asked for, each in its file."""
+"""The reports of `ctrace check`: one on stdout or in a file, and any others in their own files."""
 
 import secrets
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Reports:
     annotations: bool = False
 
     def check(self) -> None:
-        """Refuse what cannot be written before anything runs.
+        """Refuse files that cannot be written, before anything runs.
 
         Raises:
             TargetError: a file cannot be written, or formats exclude each other.
@@ -44,7 +44,7 @@ class Reports:
             raise TargetError("--annotations and a report both go to stdout", "write the report to a file: -o FILE")
 
     def write(self, outcome: "Outcome") -> None:
-        """Write all of them; one that cannot be written does not keep the others from it.
+        """Write all reports, even if one fails.
 
         Raises:
             RunError: a file cannot be written.
@@ -88,7 +88,7 @@ class Reports:
 
     @contextmanager
     def _no_commands(self) -> Iterator[None]:
-        """Keep a runner of GitHub's from taking a line of the screen for a command; some of it is foreign text."""
+        """Keep GitHub's runner from taking foreign text on the screen for a command."""
         if not self.annotations or self.output is not None:
             yield
             return

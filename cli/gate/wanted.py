@@ -1,4 +1,4 @@
-"""What the command line of `ctrace check` asks for, and the policy with that over it."""
+"""The command line of `ctrace check`, and the policy with its overrides."""
 
 import shlex
 from dataclasses import dataclass, field, replace
@@ -15,14 +15,14 @@ _NO_GUARDS = "--no-inductor-guards"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The part of the command line that says what is checked."""
+    """The part of the command line that selects what to check."""
 
     models: tuple[str, ...] = ()
     policy: Path | None = None
     lock: Path | None = None
     options: Options = field(default_factory=Options)
     gpu: str | None = None
-    """Names of targets, apart by commas."""
+    """Names of targets, separated by commas."""
     timeout: float | None = None
     jobs: int | None = None
     from_trace: Path | None = None
@@ -30,25 +30,25 @@ class Wanted:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Give the targets that are named, as a lock names them.
+        """The targets, named as in a lock.
 
         Raises:
             TargetError: there is no such GPU.
         """
-        asked = map(str.strip, self.gpu.split(",")) if self.gpu is not None else ()
-        return tuple(dict.fromkeys(target_name(each, Path()) for each in asked))
+        names = map(str.strip, self.gpu.split(",")) if self.gpu is not None else ()
+        return tuple(dict.fromkeys(target_name(each, Path()) for each in names))
 
     @property
     def command(self) -> str:
-        """Give the command that checks the same again, such as `ctrace check model.py --train`."""
-        given = {
+        """The command that repeats this check, such as `ctrace check model.py --train`."""
+        values = {
             "--policy": self.policy,
             "--lock": self.lock,
             "--target": self.gpu,
             "--timeout": self.timeout,
             "--from-trace": self.from_trace,
         }
-        others = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        others = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         left_out = [] if self.inductor_guards else [_NO_GUARDS]
         return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *left_out, *others])
 
@@ -56,7 +56,7 @@ class Wanted:
         """Refuse options that do not go together.
 
         Raises:
-            TargetError: logs are to be read, and something is asked of a run.
+            TargetError: an option for runs goes with --from-trace.
         """
         if self.from_trace is None:
             return
@@ -67,15 +67,15 @@ class Wanted:
             + ["--target"] * (self.gpu is not None)
         )
         if of_runs:
-            what = f"{of_runs[0]} is for models that are run, and --from-trace runs nothing"
+            what = f"{of_runs[0]} is for models that run, but --from-trace runs nothing"
             raise TargetError(what, f"leave out {of_runs[0]} or --from-trace")
         if len(self.models) > 1:
-            what = f"--from-trace checks one model, and {len(self.models)} are named"
-            raise TargetError(what, "name the one that the logs are of")
+            what = f"--from-trace checks one model, but the command names {len(self.models)}"
+            raise TargetError(what, "name the model of the logs")
 
 
 def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
-    """Read the policy, and let the command line come over it; also give the folder that its paths are relative to.
+    """Return the policy with the command line's overrides, and the folder that its paths are relative to.
 
     Raises:
         CtraceError: it is wrong, or there is neither a policy nor a model.
@@ -99,7 +99,7 @@ def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
 
 
 def _words(options: Options) -> list[str]:
-    """Write the words that ask for a way to call models; as a scenario's name they tell it from the policy's."""
+    """Return options as command-line words; as a scenario's name, they differ from the policy's names."""
     pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
     words = [word for pair in pairs for word in pair]
     words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]

@@ -1,1 +1,1 @@
-"""Write the kernels, the wrapper and the graph of a run as files that run by themselves; without torch."""
+"""Write the kernels, the wrapper and the graph of a run as standalone files; needs no torch."""

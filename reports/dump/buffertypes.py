@@ -1,4 +1,4 @@
-"""What the kernels that a buffer is handed to say of its type."""
+"""Types of buffers, from the kernels that take them."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ def base(argument: ast.expr) -> str:
 
 
 def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
-    """Tell the types of buffers from the kernels that they are handed to, also under an earlier name."""
+    """Return the types of buffers from the kernels that take them, also under an earlier name."""
     found: dict[str, str] = {}
     renamed: list[tuple[str, str]] = []
     for node in _statements(module):

@@ -1,4 +1,4 @@
-"""What Triton made of a dumped kernel: the code of every stage, a file each, and what it takes."""
+"""Compiled code of a dumped kernel, one file per stage, and its resources."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ _LAST = IR_STAGES[-1]
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
-    """A file of code that Triton made."""
+    """A file of code that Triton compiled."""
 
     name: str
     text: str
 
 
 def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Resources, ...]]:
-    """Give every configuration of each kernel of a graph part that was compiled, by name."""
+    """Return every configuration of each kernel of a graph part that was compiled, by name."""
     found: dict[str, tuple[Resources, ...]] = {}
     for each in resources(session, graph, all_of_them=True):
         if each.built.stage is stage:
@@ -42,8 +42,8 @@ class Instructions:
 
 def instructions(session: Session, graph: str) -> Instructions:
     """Read the instructions of all kernels of a graph at once; say why, if they cannot be read."""
-    held = (each for each in session.built if each.graph == graph)
-    if not any(_LAST in stages_of(each) for each in held):
+    compiled = (each for each in session.built if each.graph == graph)
+    if not any(_LAST in stages_of(each) for each in compiled):
         return Instructions({})
     try:
         found = codes(session, _LAST, graph=graph)
@@ -54,9 +54,9 @@ def instructions(session: Session, graph: str) -> Instructions:
 
 def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: Instructions) -> Iterator[CodeFile]:
     """Write the code of each configuration: `KERNEL.ptx`, of several `KERNEL.1.ptx` and on."""
-    held = [each for each in found if each.built.ir]
-    for number, each in enumerate(held, 1):
-        middle = f".{number}" if len(held) > 1 else ""
+    compiled = [each for each in found if each.built.ir]
+    for number, each in enumerate(compiled, 1):
+        middle = f".{number}" if len(compiled) > 1 else ""
         for stage in IR_STAGES:
             text = text_of(each.built.ir[stage]) if stage in each.built.ir else None
             if stage == _LAST:

@@ -1,4 +1,4 @@
-"""Dump a run: a folder for each graph part, with its kernels, its wrapper and its graph, and an index of it all.
+"""Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index.
 
 Names of files and folders that are safe on every disk.
 """
@@ -58,7 +58,7 @@ class Names:
         self._taken = {name.lower() for name in taken}
 
     def new(self, text: str) -> str:
-        """Give a safe stem that was not given before."""
+        """Return a safe stem that is not in use yet."""
         stem, number = safe(text), 1
         name = stem
         while name.lower() in self._taken:
@@ -72,15 +72,13 @@ _README = "README.md"
 
 
 def dump(session: Session, folder: Path) -> Dumped:
-    """Write a run's kernels, wrappers and graphs into a folder, which is made, empty, or of an earlier dump.
+    """Write a run's kernels, wrappers and graphs into a folder, which must be new, empty, or from an earlier dump.
 
     Raises:
         DumpError: the run holds no output code, or the folder is another's or cannot be written.
     """
     if not session.code:
-        raise DumpError(
-            "this run holds no code that Inductor wrote", "run it anew with this ctrace, or look at: ctrace explain"
-        )
+        raise DumpError("this run has no code from Inductor", "run it again with this ctrace, or see: ctrace explain")
     target = Folder(folder)
     target.begin()
     names, parts, files = Names("README", "index"), [], []
@@ -149,26 +147,26 @@ class _Part:
         dumped, by_name = list[DumpedKernel](), dict[str, str]()
         for group in groups(wrapper, self._kernels):
             site, about = group.site, self._about(group)
-            told = self._told(module, group, about)
+            described = self._described(module, group, about)
             try:
                 if site.name in module.others:
                     raise CannotDumpError("ctrace makes no files of kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
-                code = self._write_code(self._names.new(told.name), told.built) if told.built else ()
-                dumped.append(replace(told, why_not=str(error), code=code))
+                code = self._write_code(self._names.new(described.name), described.built) if described.built else ()
+                dumped.append(replace(described, why_not=str(error), code=code))
                 continue
-            stem = self._names.new(told.name)
-            file, told = f"{stem}.py", replace(told, code=self._write_code(stem, told.built))
+            stem = self._names.new(described.name)
+            file, described = f"{stem}.py", replace(described, code=self._write_code(stem, described.built))
             if site.kernel is not None:
                 by_name[site.name] = file
-            dumped.append(replace(told, file=self._write(file, text)))
+            dumped.append(replace(described, file=self._write(file, text)))
         return dumped, by_name
 
     def _write_code(self, stem: str, found: tuple[Resources, ...]) -> tuple[str, ...]:
         return tuple(self._write(each.name, each.text) for each in code_files(self._session, stem, found, self._last))
 
-    def _told(self, module: Module, group: Group, about: About) -> DumpedKernel:
+    def _described(self, module: Module, group: Group, about: About) -> DumpedKernel:
         site = group.site
         return DumpedKernel(
             name=_short(site.name),
@@ -202,15 +200,15 @@ class _Part:
         return self._built.get(kernel.name, ()) if kernel else ()
 
     def _dtypes(self) -> dict[str, str]:
-        """Tell the types of buffers by what fusion and launches say of them."""
+        """Return the dtypes of buffers, as fusion and launches record them."""
         fusions = [
             each for each in self._session.fusions if (each.graph, each.stage) == (self._code.graph, self._code.stage)
         ]
-        said = {buffer.name: buffer.dtype for fusion in fusions for buffer in fusion.buffers if buffer.dtype}
+        dtypes = {buffer.name: buffer.dtype for fusion in fusions for buffer in fusion.buffers if buffer.dtype}
         for kernel in self._kernels:
             for launch in kernel.launches:
-                said.update({each.name: each.dtype for each in launch.arguments or () if each.tensor and each.dtype})
-        return {name: f"torch.{dtype.removeprefix('torch.')}" for name, dtype in said.items() if dtype.isidentifier()}
+                dtypes.update({each.name: each.dtype for each in launch.arguments or () if each.tensor and each.dtype})
+        return {name: f"torch.{dtype.removeprefix('torch.')}" for name, dtype in dtypes.items() if dtype.isidentifier()}
 
 
 def _short(name: str) -> str:

@@ -67,7 +67,7 @@ class Folder:
         return path
 
     def _at(self, name: str) -> Path:
-        """Give the path of a file of ours, and follow no link to it."""
+        """Return the path of a file of ours, and follow no link to it."""
         parts = Path(name).parts
         if not parts or len(parts) > 2 or Path(name).is_absolute() or ".." in parts or "\0" in name:
             raise DumpError(f"{name!r} is no name of a dumped file", _ELSEWHERE)

@@ -75,7 +75,7 @@ def graph_file(printed: str, title: str) -> GraphFile:
 
 
 def _lines(printed: str) -> list[str]:
-    """Give the graph's class a name that Python takes, and drop what stands before it."""
+    """Return the graph's class a name that Python takes, and drop what stands before it."""
     lines = printed.splitlines()
     start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
     return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]] if lines else []

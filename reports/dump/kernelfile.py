@@ -93,7 +93,7 @@ def _refuse_ours(written: str) -> None:
 
 
 def _named(kernel: Defined, written: str) -> str:
-    """Give a kernel the name that the wrapper calls it by."""
+    """Return a kernel the name that the wrapper calls it by."""
     there = taken_names(written)
     if kernel.name in there:
         return ""

@@ -85,11 +85,11 @@ class _Walk:
     def _input(self, name: str, value: ast.expr) -> Value:
         match value:
             case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
-                said = {each.arg: each.value for each in keywords}
-                device = said.get("device")
+                values = {each.arg: each.value for each in keywords}
+                device = values.get("device")
                 return Tensor(
                     name,
-                    dotted(said["dtype"]) if "dtype" in said else "",
+                    dotted(values["dtype"]) if "dtype" in values else "",
                     numbers(shape, {}),
                     numbers(stride, {}),
                     device=str(device.value) if isinstance(device, ast.Constant) else "",
@@ -152,7 +152,7 @@ class _Walk:
             scope.values[target.id] = self._made(target.id, value, scope)
 
     def _made(self, name: str, value: ast.expr, scope: "_Scope") -> Value:
-        """Give what a name is set to: fresh memory, a view of other memory, a number."""
+        """Return what a name is set to: fresh memory, a view of other memory, a number."""
         match value:
             case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
                 device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
@@ -177,15 +177,15 @@ class _Walk:
                 return scope.values[name]
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return [self._value(each, scope) for each in elements]
-            case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[given]):
-                part, arguments = number(index, {}), self._value(given, scope)
+            case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[passed]):
+                part, arguments = number(index, {}), self._value(passed, scope)
                 return self.function(f"partition_{part}", arguments if isinstance(arguments, list) else [])
             case ast.Call():
                 return self._view(value, scope)
         return number(value, scope.values)
 
     def _view(self, call: ast.Call, scope: "_Scope") -> Tensor | None:
-        """Give what `reinterpret_tensor(...)` and the like give; None: it is none of them."""
+        """Return what `reinterpret_tensor(...)` and the like give; None: it is none of them."""
         match dotted(call.func), call.args:
             case "reinterpret_tensor", [base, shape, stride, offset, *_]:
                 source, start = self._value(base, scope), number(offset, scope.values)

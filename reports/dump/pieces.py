@@ -112,7 +112,7 @@ def entry(value: Value, below: Mapping[str, int]) -> str:
     """Write one argument as Python."""
     if not isinstance(value, Tensor):
         return repr(value)
-    said = [
+    fields = [
         f'"storage": {string(value.storage)}',
         f'"dtype": {value.dtype}',
         f'"shape": {value.shape}',
@@ -122,7 +122,7 @@ def entry(value: Value, below: Mapping[str, int]) -> str:
         f'"extent": {value.extent}',
     ]
     if value.dtype.startswith(("torch.int", "torch.uint")) and value.storage in below:
-        said.append(f'"below": {below[value.storage]}')
+        fields.append(f'"below": {below[value.storage]}')
     if value.zero:
-        said.append('"zero": True')
-    return f"{{{', '.join(said)}}}"
+        fields.append('"zero": True')
+    return f"{{{', '.join(fields)}}}"

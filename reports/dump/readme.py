@@ -1,4 +1,4 @@
-"""The page that explains a dump."""
+"""The README of a dump."""
 
 from collections.abc import Iterator
 
@@ -10,27 +10,27 @@ from ctrace.reports.markup import code
 from ctrace.reports.text.built import resources_text
 
 _HOW = """\
-Every kernel has a file of its own: its source as Inductor emitted it, inputs that are made for it, and its time.
+Every kernel has its own file, with its source as Inductor generated it, made-up inputs, and a benchmark.
 
     python FOLDER/KERNEL.py      run it once, time it, print bytes and FLOPs per second
     python FOLDER/wrapper.py     run all kernels of the graph part and compare with the graph run in eager
 
-From Python, a kernel's file has `inputs()`, `run(args)` and `benchmark()`, which gives seconds. `wrapper.py` takes the
-kernels from their files: change one there, and the wrapper runs it and says whether the results are still right.
-`graph.txt` is the graph that Inductor compiled, as torch printed it, `graph.py` the same as a program.
+From Python, a kernel's file has `inputs()`, `run(args)` and `benchmark()`, which returns seconds. `wrapper.py`
+imports the kernels from their files: edit one, and the wrapper runs it and says whether the results are still right.
+`graph.txt` is the graph that Inductor compiled, as torch printed it; `graph.py` is the same graph as a program.
 
-Inputs are made up, from a fixed seed: floating-point numbers between -1 and 1 (between 0.1 and 1 where a graph makes no
-numbers of others); whole numbers below the size that they index, where the kernels say so, otherwise 0 or 1.
-Where a call needs operators that a library of yours registers: `--import MODULE`.
+Inputs are made up, from a fixed seed: floating-point numbers between -1 and 1 (between 0.1 and 1 if others make the
+graph return NaN or infinity); integers below the size that they index, if the kernels show it, else 0 or 1.
+If a call needs operators that your own library registers, add `--import MODULE`.
 
 Exit codes: 0 done, 1 the results differ from eager or eager fails, 2 this machine lacks something, such as the device.
 
-**These files are code.** Kernels and graphs were taken out of a log as they are; run them only if you trust the log.
+**These files are code.** Kernels and graphs come unchanged from a log; run them only if you trust the log.
 """
 
 _NEEDS = (
-    "To run these files, take them to such a GPU. Registers, spills and shared memory are what Triton's compiler gave; "
-    "bytes and FLOPs are computed; how long a kernel takes, only a run there tells."
+    "To run these files, copy them to a machine with that GPU. Registers, spills and shared memory are from Triton's "
+    "compiler; bytes and FLOPs are computed; times are not measured."
 )
 
 
@@ -46,8 +46,8 @@ def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
     yield ""
     yield ", ".join(_cell(each) for each in versions if each) or "The log does not say which torch made it."
     yield ""
-    if told := target_sentence(session):
-        yield f"{_cell(told)} {_NEEDS}"
+    if line := target_sentence(session):
+        yield f"{_cell(line)} {_NEEDS}"
         yield ""
     yield _HOW
     for part in dumped.parts:

@@ -49,8 +49,8 @@ def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | N
         case ast.Constant(value=bool() | int() | float() as value):
             return value
         case ast.Name(id=name):
-            said = known.get(name)
-            return said if isinstance(said, bool | int | float) else None
+            meant = known.get(name)
+            return meant if isinstance(meant, bool | int | float) else None
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = number(operand, known)
             return None if inner is None else -inner

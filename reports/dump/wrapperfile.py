@@ -1,4 +1,4 @@
-"""The wrapper of a graph part: `call`, which takes its kernels from their files, held against the graph in eager."""
+"""The wrapper of a graph part: `call`, which takes its kernels from their files, compared with the graph in eager."""
 
 import ast
 import re

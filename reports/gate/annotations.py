@@ -1,4 +1,4 @@
-"""What a check found as commands of a GitHub workflow, which show it at its line in the pull request.
+"""Findings of a check as GitHub workflow commands, which show each at its line in the pull request.
 
 Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actions"; actions/toolkit, command.ts.
 """
@@ -9,36 +9,36 @@ from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.places import Spot
-from ctrace.reports.gate.told import Told, every, lines
+from ctrace.reports.gate.told import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.words import KINDS
 
 MOST = 10
-"""GitHub shows so many errors of a step, and so many warnings; the others it drops without a word."""
+"""GitHub shows this many errors and this many warnings of a step, and silently drops the rest."""
 _Command = tuple[str, Spot | None]
-"""Its title and message, joined by a line break, and its place."""
+"""Title and message, joined by a line break, and the place."""
 
 
 def render_annotations(outcome: Outcome) -> Document:
-    """Write a line for each finding, the gravest first, and for each note; no line at all for a check that holds."""
-    errors = _limited("error", [_finding(each) for each in every(outcome)], "finding")
+    """Write one line per finding, the gravest first, and one per note; nothing for a check that holds."""
+    errors = _limited("error", [_finding(each) for each in shared_findings(outcome)], "finding")
     warnings = _limited("warning", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
     return commands_document("".join(f"{line}\n" for line in (*errors, *warnings)))
 
 
 def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:
-    """Write all commands if GitHub shows all; else the first ones, and how many there are besides."""
+    """Write all commands if GitHub shows them all, else the first ones and the number of the others."""
     shown = commands if len(commands) <= MOST else commands[: MOST - 1]
     yield from (_command(name, each, at) for each, at in shown)
     if left := len(commands) - len(shown):
-        more = f"ctrace check\nand {fmt.count(left, f'more {noun}')}: see what the step prints"
+        more = f"ctrace check\nand {fmt.count(left, f'more {noun}')}: see the log of the step"
         yield _command(name, more, None)
 
 
-def _finding(told: Told) -> _Command:
-    title = f"ctrace: {KINDS[told.finding.kind]}"
-    others = len(told.checked) - 1
-    shared = [f"The same in {fmt.count(others, 'more job')}."] if others > 0 else []
-    return "\n".join([title, *lines(told.finding, told.first, None), *shared]), told.spot
+def _finding(shared: SharedFinding) -> _Command:
+    title = f"ctrace: {KINDS[shared.finding.kind]}"
+    others = len(shared.checked) - 1
+    also = [f"Also in {fmt.count(others, 'more job')}."] if others > 0 else []
+    return "\n".join([title, *lines(shared.finding, shared.first, None), *also]), shared.spot
 
 
 def _command(name: str, text: str, at: Spot | None) -> str:

@@ -1,4 +1,4 @@
-"""A check that failed in a test, as plain lines that read like the screen of `ctrace check`."""
+"""A failed check in a test, as plain text in the style of the screen of `ctrace check`."""
 
 import textwrap
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _WORSE_THAN_LOCK = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MO
 
 
 def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
-    """Write what does not hold of the one check in `outcome`; `is_by_lock`: the lock decides, and not the test."""
+    """Write the findings of the one check in `outcome`; `is_by_lock`: the lock decides, not numbers in the test."""
     width = max(min(width, _WIDEST), _NARROWEST)
     one = outcome.checked[0]
     findings = [*outcome.findings, *one.findings]
@@ -32,20 +32,22 @@ def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
 
 
 def _headline(one: Checked, outcome: Outcome) -> str:
-    # One line: pytest's summary shows this much.
+    # Pytest's summary shows only this line.
     return f"{title(outcome)}  {fmt.one_line(str(one.job), LONGEST)}"
 
 
 def _facts(one: Checked, outcome: Outcome) -> str:
     counts = one.state.counts if one.state else {}
-    told = [f"torch {outcome.torch}"] if outcome.torch else []
-    told += [fmt.count(counts[Count.GRAPHS], "graph")] if Count.GRAPHS in counts else []
-    told += [fmt.count(sum(counts.get(each, 0) for each in _BREAKS), "graph break")] if counts else []
-    told += [f"{counts[Count.SKIPPED]} left in eager"] if counts.get(Count.SKIPPED) else []
-    told += [f"{fmt.count(counts[Count.RECOMPILES], 'recompile')} after warm-up"] if Count.RECOMPILES in counts else []
+    facts = [f"torch {outcome.torch}"] if outcome.torch else []
+    facts += [fmt.count(counts[Count.GRAPHS], "graph")] if Count.GRAPHS in counts else []
+    facts += [fmt.count(sum(counts.get(each, 0) for each in _BREAKS), "graph break")] if counts else []
+    if skipped := counts.get(Count.SKIPPED):
+        facts.append(fmt.count(skipped, "function runs eagerly", "functions run eagerly"))
+    if Count.RECOMPILES in counts:
+        facts.append(f"{fmt.count(counts[Count.RECOMPILES], 'recompilation')} after warm-up")
     coverage = one.state.coverage if one.state else None
-    told += [] if coverage is None else [f"{int(coverage)} % of the ops in graphs"]
-    return " · ".join([*told, fmt.seconds(one.seconds)])
+    facts += [] if coverage is None else [f"{int(coverage)}% of the ops in graphs"]
+    return " · ".join([*facts, fmt.seconds(one.seconds)])
 
 
 def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, width: int) -> Iterator[str]:
@@ -54,7 +56,7 @@ def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, widt
     if at is not None:
         yield f"{_INDENT}{fmt.one_line(str(at), LONGEST)}"
     if finding.site is not None:
-        yield f"{_INDENT}  {fmt.one_line(code(finding), LONGEST)}"  # never folded: somebody may copy it
+        yield f"{_INDENT}  {fmt.one_line(code(finding), LONGEST)}"  # not folded, so that it can be copied
         yield from _folded(finding.site.reason, _INDENT, width)
     for each in detail(finding, one):
         yield from _folded(f"{each[:1].upper()}{each[1:]}.", _INDENT, width)
@@ -68,16 +70,17 @@ def _next(outcome: Outcome, one: Checked, width: int, *, is_by_lock: bool) -> It
     file = near(outcome.lock.file, outcome) if outcome.lock.file else "the lock"
     kinds = {each.kind for each in one.findings}
     if kinds.intersection(_WORSE_THAN_LOCK):
-        yield from _folded(f"If this is wanted: pytest --ctrace-update keeps today's state in {file}.", "", width)
-    elif FindingKind.LIMIT in kinds:  # the strict ones: with no numbers of its own a test has no others
-        known = f"{file} does not know this check" if outcome.lock.file else "There is no lock"
-        held = "so there may be no break, no function in eager and no recompile after warm-up"
-        wanted = "pytest --ctrace-update keeps today's state as what passes"
-        yield from _folded(f"{known}, {held}; {wanted}.", "", width)
+        update = f"If this is intended, record the current state in {file}: pytest --ctrace-update"
+        yield from _folded(update, "", width)
+    elif FindingKind.LIMIT in kinds:  # a test without numbers has strict limits
+        known = f"{file} has no entry for this check" if outcome.lock.file else "There is no lock"
+        limits = "so no graph break, no eager function and no recompilation after warm-up is allowed"
+        update = "If this is intended, record the current state: pytest --ctrace-update"
+        yield from _folded(f"{known}, {limits}. {update}.", "", width)
 
 
 def _folded(text: str, indent: str, width: int, hanging: str = "") -> list[str]:
-    """Fold foreign text to lines; a word that is too long stays whole."""
+    """Fold foreign text to lines; keep long words whole."""
     return textwrap.wrap(
         fmt.one_line(text, LONGEST),
         width,

@@ -1,4 +1,4 @@
-"""What a check found as JSON, for programs. Names are fixed: they may be added to, never renamed.
+"""The result of a check as JSON, for programs. Names are fixed: new ones may come, old ones never change.
 
     {"schema": 1, "verdict": "worse", "exit": 1, "inductor_guards": true, "torch": "2.13",
      "policy": "ctrace.yaml", "lock": "ctrace.lock",
@@ -18,12 +18,11 @@
     FINDING  {"kind": "new-site", "exit": 1, "what": "...", "todo": "...", "count": null, "was": null, "now": null,
               "file": "models/mask.py", "line": 14, "site": SITE}
 
-`verdict` is holds, worse, untrusted, failed or wrong. `inductor_guards` is false where guards that Inductor adds to
-graphs with symbolic sizes were left out; `not_lowered` is how many such graphs a job has. `null` is not known or not
-measured; `counts`, `coverage` and `sites` of a job that showed nothing are null. `counts` has every name of
-`gate.policy.Count`, `kind` those of `SiteKind` and `FindingKind`. `columns` are from 1, the second is the one after the
-last. Files are relative to the working directory if they lie below it. `policy` and `lock` are null where there is no
-such file.
+`verdict` is holds, worse, untrusted, failed or wrong. `inductor_guards` is false if the check leaves out the guards
+that Inductor adds to graphs with symbolic sizes; `not_lowered` counts such graphs of a job. `null` means not known or
+not measured; `counts`, `coverage` and `sites` are null for a job without a result. `counts` has every name of
+`gate.policy.Count`, `kind` those of `SiteKind` and `FindingKind`. `columns` start at 1; the second is one past the end.
+Files below the working directory are relative to it. `policy` and `lock` are null if there is no such file.
 """
 
 from typing import Any
@@ -40,7 +39,7 @@ SCHEMA = 1
 
 
 def render_check_json(outcome: Outcome) -> Document:
-    """Write what a check found, indented, with a final newline."""
+    """Write the result of a check, indented, with a final newline."""
     return json_document(_data(outcome))
 
 

@@ -1,7 +1,7 @@
-"""What a check found as JUnit XML: a suite for each model, a case for each job.
+"""The result of a check as JUnit XML: a suite for each model, a case for each job.
 
-It keeps to what the schema of Ant's report (windyroad/JUnit-Schema) and that of the Jenkins plugin (junit-10.xsd) both
-take: so there is one failure or error in a case, attributes such as `file` are left out, and notes stand in the suite.
+The report is valid for Ant's schema (windyroad/JUnit-Schema) and the Jenkins plugin's (junit-10.xsd): at most one
+failure or error per case, no attributes such as `file`, notes in the suite.
 """
 
 from collections.abc import Iterator
@@ -40,12 +40,12 @@ def _by_model(outcome: Outcome) -> dict[str, list[Checked]]:
 
 def _suite(name: str, number: int, jobs: list[Checked], stamp: str, outcome: Outcome) -> _Element:
     cases = [_job_case(one, outcome) for one in jobs]
-    said = [line for one in jobs for line in _said(one)]
-    return _made(name, number, cases, stamp, sum(one.seconds for one in jobs), outcome, said)
+    notes = [line for one in jobs for line in _notes(one)]
+    return _made(name, number, cases, stamp, sum(one.seconds for one in jobs), outcome, notes)
 
 
 def _policy_suite(number: int, stamp: str, outcome: Outcome) -> _Element:
-    """Write what is about no model, and the notes."""
+    """Write the findings about no model, and the notes."""
     name = near(outcome.policy.file, outcome) if outcome.policy.file else "policy"
     if not outcome.findings:
         cases = [_case("policy and lock", name, 0.0, [], outcome)]
@@ -55,7 +55,7 @@ def _policy_suite(number: int, stamp: str, outcome: Outcome) -> _Element:
 
 
 def _made(
-    name: str, number: int, cases: list[_Element], stamp: str, seconds: float, outcome: Outcome, said: list[str]
+    name: str, number: int, cases: list[_Element], stamp: str, seconds: float, outcome: Outcome, notes: list[str]
 ) -> _Element:
     suite = ElementTree.Element("testsuite")
     known = {"name": _token(name), "package": "ctrace.check", "id": str(number), "timestamp": stamp}
@@ -73,7 +73,7 @@ def _made(
     if outcome.torch:
         ElementTree.SubElement(properties, "property", name="torch", value=_valid(outcome.torch))
     suite.extend(cases)
-    ElementTree.SubElement(suite, "system-out").text = _valid("\n".join(fmt.one_line(line, LONGEST) for line in said))
+    ElementTree.SubElement(suite, "system-out").text = _valid("\n".join(fmt.one_line(line, LONGEST) for line in notes))
     ElementTree.SubElement(suite, "system-err").text = ""
     return suite
 
@@ -86,7 +86,7 @@ def _job_case(one: Checked, outcome: Outcome) -> _Element:
 def _case(
     name: str, classname: str, seconds: float, found: list[tuple[Finding, Checked | None]], outcome: Outcome
 ) -> _Element:
-    """Write a case; with several findings the gravest names the failure, and its text tells all of them."""
+    """Write a case; with several findings, the gravest names the failure, and the text lists all."""
     case = ElementTree.Element("testcase", name=_token(name), classname=_token(classname), time=_time(seconds))
     if found:
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
@@ -102,20 +102,20 @@ def _lines(finding: Finding, one: Checked | None, outcome: Outcome) -> list[str]
     return lines(finding, one, own_spot(finding, outcome))
 
 
-def _said(one: Checked) -> Iterator[str]:
-    """Give what lets a job pass and is worth saying."""
+def _notes(one: Checked) -> Iterator[str]:
+    """Yield a line for each allowed site and each improvement of a job."""
     for site, allow in one.allowed:
         yield f"{one.job}: allowed: {' '.join((*site.key.causes, site.key.place))}: {allow.reason}"
     yield from (f"{one.job}: better: {each}" for each in one.better)
 
 
 def _valid(text: str) -> str:
-    """Show what XML cannot hold as an escape."""
+    """Escape letters that XML cannot contain."""
     return xml_letters(text)
 
 
 def _token(text: str) -> str:
-    """Write a name that is not empty, without line breaks or white space around it."""
+    """Write a name in one line, never empty."""
     return _valid(fmt.one_line(text, LONGEST)) or "unnamed"
 
 

@@ -1,4 +1,4 @@
-"""What a check found as Markdown, for the pull request: a headline, a row for each change, then all jobs, folded."""
+"""The result of a check as Markdown for a pull request: headline, a row per change, then all jobs, folded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.screentable import cells, result
-from ctrace.reports.gate.told import Told, code, detail, every, todo
+from ctrace.reports.gate.told import SharedFinding, code, detail, shared_findings, todo
 from ctrace.reports.gate.words import gravest_first, sentence, verdict
 from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span
@@ -22,14 +22,15 @@ _LONGEST = 300
 """Characters of a text in a cell, before it is escaped."""
 _NOTHING = Marked("")
 _Writer = Callable[[], str]
-"""Writes a line; one that has no room is never written."""
+"""Writes a line; called only if there may be room."""
 
 
 def render_table(outcome: Outcome) -> Document:
-    """Write the report, with a final newline; what does not fit is counted."""
+    """Write the report, with a final newline; count what does not fit."""
     page = _Page()
     page.add(f"### ctrace check: **{verdict(outcome)}**", "", text(sentence(outcome)))
-    changes: list[_Writer] = [*(partial(_change, each) for each in every(outcome)), *_improvements(outcome.checked)]
+    changes: list[_Writer] = [partial(_change, each) for each in shared_findings(outcome)]
+    changes += _improvements(outcome.checked)
     if changes:
         page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
         page.add_some(changes, _FOR_CHANGES, "change")
@@ -47,7 +48,7 @@ def render_table(outcome: Outcome) -> Document:
 
 
 class _Page:
-    """Lines of a page, and how long they are together."""
+    """Lines of a page, and their total length."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -59,28 +60,28 @@ class _Page:
         self._size += sum(len(line) + 1 for line in lines)
 
     def add_some(self, writers: Sequence[_Writer], up_to: int, noun: str) -> None:
-        """Write lines until the page has so many characters, and say how many are left out."""
+        """Add lines until the page has `up_to` characters, and say how many are left out."""
         for number, write in enumerate(writers):
             line = write()
             if self._size + len(line) >= up_to:
                 left = fmt.count(len(writers) - number, f"more {noun}")
-                self.add("", f"and {left}: see what `ctrace check` prints", "")
+                self.add("", f"and {left}: see the output of `ctrace check`", "")
                 return
             self.add(line)
 
     def whole(self) -> str:
-        """Give the page, with a final newline."""
+        """Return the page, with a final newline."""
         return "\n".join(self._lines) + "\n"
 
 
-def _change(told: Told) -> str:
-    """Write a row such as: +1 GB0170 mask.py::forward `if is_pad.any():` splits 2 graphs into 3, 14 ops now eager."""
-    finding = told.finding
+def _change(shared: SharedFinding) -> str:
+    """Write a row: `+1 GB0170 mask.py::forward if is_pad.any(): splits 2 graphs into 3, 14 ops now in eager`."""
+    finding = shared.finding
     source = code_span(fmt.one_line(code(finding), _LONGEST))
-    costs = text(", ".join(detail(finding, told.first)))
-    where = code_span(fmt.one_line(str(told.spot), _LONGEST)) if told.spot else _NOTHING
+    costs = text(", ".join(detail(finding, shared.first)))
+    where = code_span(fmt.one_line(str(shared.spot), _LONGEST)) if shared.spot else _NOTHING
     what_to_do = _joined(map(_short, todo(finding)))
-    return row(_joined((_short(finding.what), source, costs)), where, what_to_do, _jobs(told.checked))
+    return row(_joined((_short(finding.what), source, costs)), where, what_to_do, _jobs(shared.checked))
 
 
 def _joined(parts: Iterable[Marked]) -> Marked:

@@ -1,4 +1,4 @@
-"""Where a finding is: a file as the working directory sees it, a line, and columns where they are known."""
+"""The place of a finding: a file relative to the working directory, a line, and columns if known."""
 
 import os
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ class Spot:
     """A place in a file."""
 
     file: str
-    """Relative to the working directory with `/` if it lies below it, else absolute."""
+    """Relative to the working directory, with `/`, if below it; else absolute."""
     line: int | None = None
     columns: tuple[int, int] | None = None
-    """First column, from 1, and the one after the last; in characters."""
+    """First column, from 1, and one past the last, in characters."""
 
     def __str__(self) -> str:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 def cwd() -> Path:
-    """Give the working directory that paths are shown from."""
+    """Return the working directory, which shown paths are relative to."""
     return working_folder()
 
 
 def own_spot(finding: Finding, outcome: Outcome) -> Spot | None:
-    """Give the place that a finding names, or its site; None where it names none."""
+    """Return the place of a finding, or of its site; None if neither has one."""
     if finding.file:
         return Spot(near(finding.file, outcome), finding.line or None)
     return site_spot(finding.site, outcome) if finding.site else None
 
 
 def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | None:
-    """Give a finding's place, or else its model's file or the policy; None where there is no file at all."""
+    """Return a finding's place, or else its model's file, the policy or the lock; None without any file."""
     if own := own_spot(finding, outcome):
         return own
     name = model_file(checked.job) if checked else None
@@ -45,7 +45,7 @@ def spot(finding: Finding, checked: Checked | None, outcome: Outcome) -> Spot | 
 
 
 def site_spot(site: Site, outcome: Outcome) -> Spot | None:
-    """Give the place of a site; None where its file is not known."""
+    """Return the place of a site; None if its file is not known."""
     if not site.file:
         return None
     columns = _columns(site) if site.line else None
@@ -53,7 +53,7 @@ def site_spot(site: Site, outcome: Outcome) -> Spot | None:
 
 
 def _columns(site: Site) -> tuple[int, int] | None:
-    """Count from the beginning of the line, which a span does not."""
+    """Return columns counted from the start of the line; a span counts from the indent."""
     if site.span is None or not site.source:
         return None
     indent = len(site.source) - len(site.source.lstrip())
@@ -62,14 +62,14 @@ def _columns(site: Site) -> tuple[int, int] | None:
 
 
 def model_file(job: JobKey) -> str | None:
-    """Give the file of a job's model, as the policy names it; None for `package.module:name`."""
+    """Return the file of a job's model as the policy writes it; None for `package.module:name`."""
     head, colon, _ = job.model.rpartition(":")
     file = head if colon and head.endswith(".py") else job.model
     return file if file.endswith(".py") else None
 
 
 def near(file: str, outcome: Outcome) -> str:
-    """Show a file from the working directory; what is relative is so to the policy's folder."""
+    """Write a file relative to the working directory; a relative `file` starts at the policy's folder."""
     whole = _absolute(file, outcome)
     here = cwd()
     return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()

@@ -1,8 +1,7 @@
-"""What a check found as SARIF 2.1.0, for code scanning: each place at its line, with its reason and its fix.
+"""The result of a check as SARIF 2.1.0, for code scanning: each finding at its line, with its reason and fix.
 
-Names, units and levels: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0".
-
-The rules of a SARIF report: one for each kind of finding, and one for each gb id that was met.
+Names, units and levels: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". There is a rule for
+each kind of finding, and one for each gb id in the results.
 """
 
 import hashlib
@@ -20,31 +19,31 @@ from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import Spot, site_spot
-from ctrace.reports.gate.told import Told, every, lines
+from ctrace.reports.gate.told import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.words import KINDS, verdict
 
 _GB = re.compile(r"GB\d{4}")
 _HELP = {
-    FindingKind.NEW_SITE: "Change the code as the result says, allow the place in the policy with a reason, or, if it "
-    "is wanted, keep it in the lock with `ctrace check --update`.",
-    FindingKind.MORE_TIMES: "Look at what calls the place; if it is wanted, run `ctrace check --update`.",
-    FindingKind.MORE: "Look closer with `ctrace explain`; if it is wanted, run `ctrace check --update`.",
+    FindingKind.NEW_SITE: "Change the code as the result says, allow the site in the policy with a reason, or record "
+    "it in the lock with `ctrace check --update`.",
+    FindingKind.MORE_TIMES: "Look at the callers of the site; if this is intended, run `ctrace check --update`.",
+    FindingKind.MORE: "Run `ctrace explain` for details; if this is intended, run `ctrace check --update`.",
     FindingKind.LIMIT: "Change the model, or raise the limit in the policy.",
-    FindingKind.NOTHING_COMPILED: "See with `ctrace explain` why no graph came of the model.",
-    FindingKind.DOUBT: "See with `ctrace explain` what could not be read, or what disagrees.",
-    FindingKind.NOT_MEASURED: "Name a target that measures it, or take the limit out of the policy.",
-    FindingKind.FAILED: "Run the model without torch.compile and put right what it raises.",
-    FindingKind.COMPILE_FAILED: "See with `ctrace explain` what torch.compile raised.",
-    FindingKind.CRASHED: "Run the model alone with `ctrace explain`; its last lines say what happened.",
+    FindingKind.NOTHING_COMPILED: "Run `ctrace explain` to see why Dynamo captured no graph.",
+    FindingKind.DOUBT: "Run `ctrace explain` to see what could not be read, or what disagrees.",
+    FindingKind.NOT_MEASURED: "Name a target that measures it, or remove the limit from the policy.",
+    FindingKind.FAILED: "Run the model without torch.compile and fix the exception.",
+    FindingKind.COMPILE_FAILED: "Run `ctrace explain` to see what torch.compile raised.",
+    FindingKind.CRASHED: "Run the model alone with `ctrace explain`; its last lines show what happened.",
     FindingKind.TIMEOUT: "Raise `timeout` in the policy, or make the inputs smaller.",
-    FindingKind.WRONG: "Put right the line of the policy or of the lock that the result names.",
-    FindingKind.VANISHED: "Name the model in the policy again, or forget it with `ctrace check --update`.",
-    FindingKind.NO_SECTION: "Run `ctrace check --update` once with this version of torch.",
+    FindingKind.WRONG: "Fix the line of the policy or the lock that the result names.",
+    FindingKind.VANISHED: "Add the model to the policy again, or drop it from the lock with `ctrace check --update`.",
+    FindingKind.NO_SECTION: "Run `ctrace check --update` once with this torch version.",
 }
 
 
 def gb_of(site: SiteKey) -> str | None:
-    """Give the gb id that a site is known by; None for one that has none."""
+    """Return the gb id of a site; None if it has none."""
     return next((cause for cause in site.causes if _GB.fullmatch(cause)), None)
 
 
@@ -55,20 +54,20 @@ def kind_rule(kind: FindingKind) -> dict[str, Any]:
 
 
 def gb_rule(gb: str) -> dict[str, Any]:
-    """Describe a kind of graph break, with what `ctrace breaks --explain` knows of it."""
+    """Describe a kind of graph break as `ctrace breaks --explain` does."""
     known = _lesson(gb)
     if known and known.entry:
         return _rule(gb, f"Graph break: {known.entry.title}", known.entry.why, known.entry.fix)
     if known and known.torch:
-        told = known.torch
-        return _rule(gb, f"Graph break: {told.title}", told.explanation or told.title, " ".join(told.hints))
-    return _rule(gb, f"Graph break {gb}", "A graph break that this ctrace knows nothing more about.", "")
+        torch = known.torch
+        return _rule(gb, f"Graph break: {torch.title}", torch.explanation or torch.title, " ".join(torch.hints))
+    return _rule(gb, f"Graph break {gb}", "A graph break that this version of ctrace does not know.", "")
 
 
 def _lesson(gb: str) -> Lesson | None:
     try:
         return lesson(gb)
-    except TargetError:  # an id of another torch than the one that is installed here
+    except TargetError:  # an id from another torch version
         return None
 
 
@@ -92,7 +91,7 @@ _Data = dict[str, Any]
 
 def render_sarif(outcome: Outcome) -> Document:
     """Write the report, indented, with a final newline."""
-    results = [*(_finding(each) for each in every(outcome)), *_allowed(outcome)]
+    results = [*(_finding(each) for each in shared_findings(outcome)), *_allowed(outcome)]
     rules = _rules(results)
     indices = {rule["id"]: number for number, rule in enumerate(rules)}
     driver = {"name": "ctrace", "version": __version__, "semanticVersion": __version__, "rules": rules}
@@ -122,22 +121,22 @@ def _invocation(outcome: Outcome) -> _Data:
     }
 
 
-def _finding(told: Told) -> _Data:
-    finding = told.finding
+def _finding(shared: SharedFinding) -> _Data:
+    finding = shared.finding
     site = finding.site
-    jobs = [one.job for one in told.checked]
+    jobs = [one.job for one in shared.checked]
     return {
         "ruleId": (gb_of(site.key) if site else None) or str(finding.kind),
         "level": "error",
-        "message": {"text": "\n".join(lines(finding, told.first, None))},
-        "locations": _locations(told.spot, site),
+        "message": {"text": "\n".join(lines(finding, shared.first, None))},
+        "locations": _locations(shared.spot, site),
         "partialFingerprints": _site_print(site) if site else _print(str(finding.kind), finding.count, *jobs),
         "properties": {"kind": str(finding.kind), "jobs": _names(jobs)},
     }
 
 
 def _allowed(outcome: Outcome) -> list[_Data]:
-    """Report sites that the policy lets pass, each once, as results that are suppressed."""
+    """Report sites that the policy allows, each once, as suppressed results."""
     jobs: dict[object, list[JobKey]] = {}
     sites: dict[object, tuple[Site, Allow]] = {}
     for one in outcome.checked:
@@ -176,13 +175,13 @@ def _locations(at: Spot | None, site: Site | None) -> list[_Data]:
 
 
 def _artifact(file: str) -> _Data:
-    """Write a path as a URI: one below the working directory relative to it."""
+    """Write a path as a URI, relative if it is below the working directory."""
     uri = quote(file.encode("utf-8", "surrogatepass"), safe="/")
     return {"uri": f"file://{uri}"} if file.startswith("/") else {"uri": uri, "uriBaseId": _ROOT}
 
 
 def _region(line: int, columns: tuple[int, int] | None) -> _Data:
-    """Write lines and columns from 1; the end column is the one after the last, as the standard has it."""
+    """Write lines and columns from 1; the end column is one past the last, as in the standard."""
     if columns is None:
         return {"startLine": line}
     begin, end = columns
@@ -190,7 +189,7 @@ def _region(line: int, columns: tuple[int, int] | None) -> _Data:
 
 
 def _site_print(site: Site) -> dict[str, str]:
-    """Know a site again wherever it moves: by what it is, not by its line."""
+    """Return a fingerprint that does not depend on the line, so that it survives edits."""
     key = site.key
     return _print(key.kind, key.causes, key.owner, key.place, key.text)
 

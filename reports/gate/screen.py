@@ -1,4 +1,4 @@
-"""`ctrace check` as one screen: the verdict, what does not hold with its line, reason and fix, then all jobs."""
+"""Screen of `ctrace check`: the verdict, each finding with its line, reason and fix, then all jobs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,13 +25,13 @@ STYLES = {
     Exit.USAGE: "bold yellow",
 }
 _LESS_SURE = {**STYLES, Exit.DONE: "bold yellow"}
-"""Where Inductor's guards were left out: green is for what was checked whole."""
+"""Styles without Inductor's guards: green is for a complete check."""
 
 
 def check_screen(outcome: Outcome, width: int) -> Iterator[RenderableType]:
-    """Show what a check found."""
+    """Show the result of a check."""
     yield _headline(outcome)
-    yield from _apart(outcome)
+    yield from _policy_findings(outcome)
     seen: dict[object, Checked] = {}
     for one in gravest_first(outcome):
         if one.findings:
@@ -49,7 +49,7 @@ def _headline(outcome: Outcome) -> Text:
         f"torch {outcome.torch}" if outcome.torch else "",
         fmt.count(len(outcome.checked), "job"),
         fmt.seconds(outcome.seconds),
-        *(files or ["no policy, no lock: the defaults hold"]),
+        *(files or ["no policy, no lock: defaults apply"]),
     ]
     return Text.assemble(
         (title(outcome), STYLES[outcome.exit] if outcome.inductor_guards else _LESS_SURE[outcome.exit]),
@@ -58,8 +58,8 @@ def _headline(outcome: Outcome) -> Text:
     )
 
 
-def _apart(outcome: Outcome) -> Iterator[RenderableType]:
-    """Show findings about no job."""
+def _policy_findings(outcome: Outcome) -> Iterator[RenderableType]:
+    """Show findings about the policy and the lock."""
     if outcome.findings:
         yield section("The policy and the lock")
         for number, each in enumerate(outcome.findings, 1):
@@ -72,14 +72,14 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
     for number, each in enumerate(one.findings, 1):
         before = seen.setdefault(identity(each, one), one)
         if before is not one:
-            yield item(_again(number, each, before))
+            yield item(_seen_before(number, each, before))
             continue
         yield item(Group(*_finding(number, each, one, own_spot(each, outcome))))
 
 
-def _again(number: int, finding: Finding, before: Checked) -> Text:
-    """Point at the job where the same site was shown in full."""
-    where = f"  as in {fmt.one_line(str(before.job), 300)}"
+def _seen_before(number: int, finding: Finding, before: Checked) -> Text:
+    """Point to the job that shows the same site in full."""
+    where = f"  same as in {fmt.one_line(str(before.job), 300)}"
     return Text.assemble((f"{number}. {fmt.one_line(finding.what, 300)}", "bold"), (where, "dim"))
 
 
@@ -102,7 +102,7 @@ def _owner(finding: Finding) -> str:
 
 
 def _source(finding: Finding) -> Iterator[RenderableType]:
-    """Show the source line, and underline what broke in it where that is known."""
+    """Show the source line, and underline the part that breaks if known."""
     site = finding.site
     line = fmt.plain(code(finding).replace("\t", " ")).replace("\n", " ")
     text = Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
@@ -123,7 +123,7 @@ def _better(outcome: Outcome) -> Iterator[RenderableType]:
 
 
 def _allowed(outcome: Outcome) -> Iterator[RenderableType]:
-    """Show sites that the policy lets pass, each once, and why."""
+    """Show sites that the policy allows, each once, and why."""
     sites = {site.key: (site, allow) for one in outcome.checked for site, allow in one.allowed}
     if sites:
         yield section("Allowed by the policy")

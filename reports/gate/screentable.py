@@ -13,16 +13,16 @@ from ctrace.reports.gate.words import VERDICTS, gravest_first
 from ctrace.reports.terminal.parts import item, section, table
 
 MOST_JOBS = 20
-"""With more jobs than this, those that hold are counted."""
+"""With more jobs than this, passing ones are only counted."""
 UNKNOWN = "–"
 _BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
 _COLUMNS = ("graphs", "breaks", "recompiles", "coverage", "time", "")
 _OTHERS = 52
-"""Columns that the table needs besides the job's name and the result."""
+"""Columns of the table besides the job's name and the result."""
 
 
 def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
-    """Show every job in a line; those that hold are counted where there are many."""
+    """Show one line per job; if there are many, only count those that pass."""
     every = gravest_first(outcome)
     if not every:
         return
@@ -30,8 +30,8 @@ def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
     yield section("Jobs")
     if shown:
         yield item(_table(shown, width))
-    if held := len(every) - len(shown):
-        yield Text(f"  {'and ' if shown else ''}{fmt.count(held, 'job')} that {'holds' if held == 1 else 'hold'}")
+    if passed := len(every) - len(shown):
+        yield Text(f"  {'and ' if shown else ''}{fmt.count(passed, 'job')} that {'passes' if passed == 1 else 'pass'}")
     if any(UNKNOWN in cells(one) for one in shown):
         yield Text(f"  {UNKNOWN} not measured", style="dim")
 
@@ -49,12 +49,12 @@ def _table(shown: list[Checked], width: int) -> RenderableType:
 
 
 def _end(name: str, most: int) -> str:
-    """Cut a long name at its front: its scenario and its target tell it from others."""
+    """Cut a long name at its front; the scenario and target at its end tell jobs apart."""
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def cells(one: Checked) -> tuple[str, str, str, str, str]:
-    """Write graphs, breaks, recompiles, coverage and seconds; what a program that failed did not reach is no 0."""
+    """Write graphs, breaks, recompiles, coverage and seconds; for a failed program they are unknown, not 0."""
     state = one.state if one.exit is not Exit.PROGRAM else None
     counts = state.counts if state else {}
     breaks = [counts[each] for each in _BREAKS if each in counts]
@@ -64,13 +64,13 @@ def cells(one: Checked) -> tuple[str, str, str, str, str]:
         _graphs(one, counts.get(Count.GRAPHS)),
         str(sum(breaks)) if breaks else UNKNOWN,
         UNKNOWN if recompiles is None else str(recompiles),
-        UNKNOWN if coverage is None else f"{int(coverage)} %",
+        UNKNOWN if coverage is None else f"{int(coverage)}%",
         fmt.seconds(one.seconds),
     )
 
 
 def result(one: Checked) -> str:
-    """Say in a word or two what came of a job."""
+    """Write a job's result in a word or two."""
     return f"{VERDICTS[one.exit]}, new" if one.is_new else VERDICTS[one.exit]
 
 

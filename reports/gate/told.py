@@ -1,4 +1,4 @@
-"""What to tell of a finding, in plain lines; and findings that several jobs share, told once."""
+"""A finding in plain lines, and findings that several jobs share, merged into one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from ctrace.reports.gate.places import Spot, spot
 from ctrace.reports.gate.words import GRAVEST_FIRST, cost, numbers
 
 LONGEST = 500
-"""Characters of a line that is told; a hostile name must not bury the rest."""
+"""Most characters of a line, so that a hostile name cannot bury the rest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SharedFinding:
     """A finding, and the jobs that have it."""
 
     finding: Finding
@@ -23,17 +23,17 @@ class Told:
 
     @property
     def first(self) -> Checked | None:
-        """Give the first job that has it."""
+        """The first job that has the finding."""
         return self.checked[0] if self.checked else None
 
 
-def every(outcome: Outcome) -> list[Told]:
-    """Give every finding once, the gravest first, then what costs most; those of one site in several jobs are one."""
+def shared_findings(outcome: Outcome) -> list[SharedFinding]:
+    """Return each finding once, the gravest first, then the costliest; merge findings of one site in several jobs."""
     jobs: dict[object, list[tuple[Finding, Checked | None]]] = {}
     for finding, checked in _pairs(outcome):
         jobs.setdefault(identity(finding, checked), []).append((finding, checked))
-    told = [_told(same, outcome) for same in jobs.values()]
-    return sorted(told, key=lambda each: _weight(each.finding))
+    merged = [_merged(same, outcome) for same in jobs.values()]
+    return sorted(merged, key=lambda each: _weight(each.finding))
 
 
 def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
@@ -42,16 +42,16 @@ def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
 
 
 def identity(finding: Finding, checked: Checked | None) -> object:
-    """Give what makes findings of several jobs the same: the site and the numbers; without a site none are."""
+    """Return the key of a finding: its site and numbers. Without a site, findings of two jobs never match."""
     same = finding.site.key if finding.site else (finding.file, finding.line, checked and checked.job)
     return finding.kind, finding.what, finding.was, finding.now, same
 
 
-def _told(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> Told:
-    """Tell of several jobs the one where it costs most."""
+def _merged(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> SharedFinding:
+    """Merge one finding of several jobs; show it as in the job where it costs most."""
     same = sorted(same, key=lambda pair: _weight(pair[0]))
     finding, checked = same[0]
-    return Told(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))
+    return SharedFinding(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))
 
 
 def _weight(finding: Finding) -> tuple[int, int, int]:
@@ -60,7 +60,7 @@ def _weight(finding: Finding) -> tuple[int, int, int]:
 
 
 def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
-    """Tell a finding as the terminal does: what, where, the code, why, what it costs, what to do."""
+    """Write a finding as the terminal shows it: what, where, code, reason, cost, fix."""
     site = finding.site
     parts = [
         finding.what,
@@ -74,17 +74,17 @@ def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[st
 
 
 def code(finding: Finding) -> str:
-    """Give the source of a finding's site: the line as it stands, or else the statement."""
+    """Return the source line of a finding's site, or else its statement."""
     site = finding.site
     return (site.source.strip() or site.key.text) if site else ""
 
 
 def detail(finding: Finding, checked: Checked | None) -> list[str]:
-    """Write a finding's numbers and costs, those that it has."""
+    """Write a finding's numbers and costs, if it has any."""
     return [each for each in (numbers(finding), cost(finding, checked)) if each]
 
 
 def todo(finding: Finding) -> list[str]:
-    """Give what to do: the site's fix and the finding's own advice, each once."""
+    """Return the site's fix and the finding's advice, each once."""
     fix = finding.site.fix if finding.site else ""
     return [each for each in dict.fromkeys((fix, finding.todo)) if each.strip()]

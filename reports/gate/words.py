@@ -1,4 +1,4 @@
-"""What a check says in words that all its reports share: the verdict, the sentence below it, costs and numbers."""
+"""Words that all reports of a check share: the verdict, its sentence, costs and numbers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ VERDICTS = {
     Exit.PROGRAM: "failed",
     Exit.USAGE: "wrong",
 }
-"""Names of the JSON."""
+"""Names in the JSON."""
 TITLES = {
     Exit.DONE: "HOLDS",
     Exit.WORSE: "WORSE",
@@ -25,39 +25,39 @@ TITLES = {
 }
 GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
 KINDS = {
-    FindingKind.NEW_SITE: "a new place that holds the model back",
-    FindingKind.MORE_TIMES: "a known place that holds the model back more often",
-    FindingKind.MORE: "a count above that of the lock",
-    FindingKind.LIMIT: "beyond a limit of the policy",
+    FindingKind.NEW_SITE: "a new finding that is not in the lock",
+    FindingKind.MORE_TIMES: "a known finding that occurs more often than in the lock",
+    FindingKind.MORE: "a count higher than in the lock",
+    FindingKind.LIMIT: "a limit of the policy is exceeded",
     FindingKind.NOTHING_COMPILED: "nothing was compiled",
     FindingKind.DOUBT: "the result is in doubt",
-    FindingKind.NOT_MEASURED: "the policy limits what was not measured",
+    FindingKind.NOT_MEASURED: "the policy limits something that was not measured",
     FindingKind.FAILED: "the model fails in eager, or cannot be loaded",
-    FindingKind.COMPILE_FAILED: "the model runs in eager, and fails when it is compiled",
+    FindingKind.COMPILE_FAILED: "the model runs in eager, but fails when compiled",
     FindingKind.CRASHED: "the process crashed",
     FindingKind.TIMEOUT: "the model ran out of time",
-    FindingKind.WRONG: "the policy, the lock or a model is not there or cannot be read",
-    FindingKind.VANISHED: "the lock knows a model that the policy names no more",
-    FindingKind.NO_SECTION: "the lock does not know this version of torch",
+    FindingKind.WRONG: "the policy, the lock or a model is missing or cannot be read",
+    FindingKind.VANISHED: "the lock has a model that the policy no longer names",
+    FindingKind.NO_SECTION: "the lock has no entries for this torch version",
 }
 _DID = {
     Exit.USAGE: ("cannot be checked", "cannot be checked"),
-    Exit.UNTRUSTED: ("cannot be trusted", "cannot be trusted"),
+    Exit.UNTRUSTED: ("has no trustworthy result", "have no trustworthy result"),
     Exit.PROGRAM: ("failed", "failed"),
     Exit.WORSE: ("got worse", "got worse"),
-    Exit.DONE: ("holds", "hold"),
+    Exit.DONE: ("passes", "pass"),
 }
 _NOT_CHECKED = "Inductor's guards not checked"
 _LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
 
 
 def title(outcome: Outcome) -> str:
-    """Write the verdict as a headline; one that saw less than torch.compile does says so."""
+    """Return the verdict as a headline, qualified if Inductor's guards were not checked."""
     return _qualified(TITLES[outcome.exit], outcome)
 
 
 def verdict(outcome: Outcome) -> str:
-    """Write the verdict in a sentence; one that saw less than torch.compile does says so."""
+    """Return the verdict's name, qualified if Inductor's guards were not checked."""
     return _qualified(VERDICTS[outcome.exit], outcome)
 
 
@@ -66,12 +66,12 @@ def _qualified(word: str, outcome: Outcome) -> str:
 
 
 def sentence(outcome: Outcome) -> str:
-    """Say how many models of how many do not hold, and how many things are wrong besides."""
+    """Say how many models pass or not, and how many problems the policy and the lock have."""
     every = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
     if every and all(each.by_inductor for each in every):
-        return "There is more than in the lock, perhaps only because guards of Inductor's are seen now."
+        return "More findings than in the lock, perhaps only because Inductor's guards are checked now."
     wrong = len(outcome.findings)
-    also = f" {fmt.count(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong with the policy or the lock."
+    also = f" {fmt.count(wrong, 'problem')} with the policy or the lock."
     return _models(_models_by_exit(outcome.checked)) + (also if wrong else "")
 
 
@@ -89,7 +89,7 @@ def _models(by_exit: Mapping[Exit, int]) -> str:
 
 
 def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
-    """Count each model once, by the gravest of its jobs."""
+    """Count each model once, by its gravest job."""
     exits: dict[str, Exit] = {}
     for one in checked:
         known = exits.get(one.job.model, Exit.DONE)
@@ -98,23 +98,23 @@ def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
 
 
 def gravest_first(outcome: Outcome) -> list[Checked]:
-    """Sort jobs by what came of them; those alike stay in the policy's order."""
+    """Sort jobs by result, the gravest first; equal ones keep the policy's order."""
     return sorted(outcome.checked, key=lambda one: GRAVEST_FIRST.index(one.exit))
 
 
 def cost(finding: Finding, checked: Checked | None) -> str:
-    """Write what a break or a skip costs, such as `splits 2 graphs into 3, 14 ops now eager`; else nothing."""
+    """Write the cost of a break or a skip, such as `splits 2 graphs into 3, 14 ops now in eager`."""
     site = finding.site
     if site is None or site.key.kind not in _LEFT_IN_EAGER:
         return ""
     now = "now " if finding.kind is FindingKind.NEW_SITE else ""
-    ops = f"{fmt.count(site.cost.ops, 'op')} {now}eager" if site.cost.ops else ""
+    ops = f"{fmt.count(site.cost.ops, 'op')} {now}in eager" if site.cost.ops else ""
     unknown = "ops in eager not measured" if site.cost.ops is None else ""
     return ", ".join(part for part in (_split(finding, checked), ops, unknown) if part)
 
 
 def _split(finding: Finding, checked: Checked | None) -> str:
-    """Say what became of the job's graphs where this break alone can be why; else how many graphs it adds."""
+    """Say how the job's graphs split if only this break explains it; else how many graphs it adds."""
     adds = finding.site.cost.graphs if finding.site else 0
     state = checked.state if checked else None
     if checked is None or state is None or checked.graphs_before is None:
@@ -127,7 +127,7 @@ def _split(finding: Finding, checked: Checked | None) -> str:
 
 
 def numbers(finding: Finding) -> str:
-    """Write what is let pass, and what there is now; nothing where a finding has no numbers."""
+    """Write the current number and the allowed one; empty if a finding has no numbers."""
     if finding.now is None or finding.was is None:
         return ""
     was, now = _number(finding.was), _number(finding.now)
@@ -136,8 +136,8 @@ def numbers(finding: Finding) -> str:
     if finding.kind is FindingKind.MORE:
         return f"{now} now, {was} in the lock"
     if finding.count is None:
-        return f"{now} % of the ops are in graphs, and {was} % is the least"
-    return f"{now} now, at most {was} {'passes' if was == '1' else 'pass'}"
+        return f"{now}% of the ops are in graphs, the minimum is {was}%"
+    return f"{now} now, the limit is {was}"
 
 
 def _number(value: float) -> str:

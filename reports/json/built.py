@@ -13,7 +13,7 @@ _BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
-    """Give the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
+    """Return the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
     return {
         "gpu": None if session.gpu is None else _gpu(session.gpu),
         "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
@@ -23,7 +23,7 @@ def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
 
 
 def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> list[dict[str, Any]]:
-    """Give the code of a stage, of one kernel or of all.
+    """Return the code of a stage, of one kernel or of all.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
@@ -43,7 +43,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
 
 
 def resources_data(each: Resources) -> dict[str, Any]:
-    """Give what one configuration of a kernel takes."""
+    """Return what one configuration of a kernel takes."""
     built = each.built
     data = {
         "graph": built.graph,
@@ -76,10 +76,11 @@ def _refused(each: Refused) -> dict[str, Any]:
     }
 
 
-def _occupancy(held: Occupancy) -> dict[str, Any]:
-    limits = list(map(str, held.limits))
+def _occupancy(occupancy: Occupancy) -> dict[str, Any]:
+    limits = list(map(str, occupancy.limits))
     return basis(
-        Basis.COMPUTED, {"blocks": held.blocks, "warps": held.warps, "share": held.share, "limited_by": limits}
+        Basis.COMPUTED,
+        {"blocks": occupancy.blocks, "warps": occupancy.warps, "share": occupancy.share, "limited_by": limits},
     )
 
 

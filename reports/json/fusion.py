@@ -46,7 +46,7 @@ def _part(session: Session, fusion: Fusion) -> dict[str, Any]:
 
 
 def _recorded(fusion: Fusion, cwd: str) -> dict[str, Any]:
-    """Give what the nodes are and which were not fused; None each where the log does not hold the nodes."""
+    """Return what the nodes are and which were not fused; None each where the log does not hold the nodes."""
     names = (
         "kinds_before",
         "kinds_after",

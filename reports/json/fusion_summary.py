@@ -11,7 +11,7 @@ from ctrace.reports.json.target import emitted
 
 
 def fusion_data(session: Session) -> dict[str, Any] | None:
-    """Give nodes, bytes and the most expensive missed fusion of all graph parts; None where nothing was to be fused."""
+    """Return nodes, bytes and the most expensive missed fusion of all graph parts; None without fusion."""
     nodes, moved, missed = fusion_totals(session), session_totals(session), top_missed(session)
     if nodes is None:
         return None
@@ -33,7 +33,7 @@ def fusion_data(session: Session) -> dict[str, Any] | None:
 
 
 def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
-    """Give a pair that shares data and was not fused."""
+    """Return a pair that shares data and was not fused."""
     reason = each.reason
     data = {
         "bytes": each.bytes,
@@ -51,6 +51,6 @@ def missed_data(each: Missed, cwd: str) -> dict[str, Any]:
 
 
 def lines_data(lines: tuple[str, ...], cwd: str) -> list[str]:
-    """Give lines as `model.py:12`."""
+    """Return lines as `model.py:12`."""
     parted = (line.rpartition(":") for line in lines)
     return [f"{fmt.relative(file, cwd)}:{number}" for file, _, number in parted]

@@ -88,10 +88,10 @@ def _head(each: Compiled, cwd: str) -> dict[str, Any]:
     }
 
 
-def _overview(told: Overview, cwd: str) -> dict[str, Any]:
-    symbols = told.each.graphs.symbols
+def _overview(view: Overview, cwd: str) -> dict[str, Any]:
+    symbols = view.each.graphs.symbols
     return {
-        **_head(told.each, cwd),
+        **_head(view.each, cwd),
         "stages": [
             {
                 "stage": row.staged.label,
@@ -100,13 +100,13 @@ def _overview(told: Overview, cwd: str) -> dict[str, Any]:
                 "counts": dict(row.counts),
                 "same_as": row.same_as or None,
             }
-            for row in told.rows
+            for row in view.rows
         ],
         "symbols": {name: {"name": meant.name, "value": meant.value} for name, meant in symbols.items()},
-        "inputs": [{"name": each.name, "role": each.role or None, **_type(each.node)} for each in told.inputs],
+        "inputs": [{"name": each.name, "role": each.role or None, **_type(each.node)} for each in view.inputs],
         "mutated": None
-        if told.changed is None
-        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in told.changed],
+        if view.changed is None
+        else [{"name": one.name, "data": one.data, "metadata": one.metadata} for one in view.changed],
         "outputs": [
             {
                 "name": one.text,
@@ -114,11 +114,11 @@ def _overview(told: Overview, cwd: str) -> dict[str, Any]:
                 "input": one.base or None,
                 **(_type(one.node) if one.node else {}),
             }
-            for one in told.results
+            for one in view.results
         ],
-        "saved": told.kept and _kept(told.kept, cwd),
-        "recomputed": told.again and [node.name for node in told.again.nodes],
-        "notes": list(told.notes),
+        "saved": view.kept and _kept(view.kept, cwd),
+        "recomputed": view.again and [node.name for node in view.again.nodes],
+        "notes": list(view.notes),
     }
 
 

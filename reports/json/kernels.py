@@ -23,7 +23,7 @@ from ctrace.reports.json.target import WORK, bounds_data, emitted, target_data, 
 
 
 def user_kernels_data(session: Session) -> list[dict[str, Any]]:
-    """Give each call of a user-written kernel; what is not known is null."""
+    """Return each call of a user-written kernel; what is not known is null."""
     return [_kernel(each, session.environment.cwd) for each in session.user_kernels]
 
 

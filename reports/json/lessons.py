@@ -10,13 +10,13 @@ from ctrace.reports.json.report import SCHEMA, advice_data
 
 def render_lesson_json(lesson: Lesson) -> Document:
     """Write what is known of a kind of break, indented, with a final newline."""
-    told = lesson.torch
+    torch = lesson.torch
     data = {
         "schema": SCHEMA,
         "id": lesson.name,
         **_entry(lesson.entry),
         "cases": {case: _entry(entry) for case, entry in lesson.cases},
-        "torch": told and {"title": told.title, "explanation": told.explanation, "hints": list(told.hints)},
+        "torch": torch and {"title": torch.title, "explanation": torch.explanation, "hints": list(torch.hints)},
     }
     return json_document(data)
 

@@ -10,13 +10,13 @@ from ctrace.reports import format as fmt
 
 
 def passes_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Give the passes over one graph, or over all; those that changed nothing have no more than their names."""
+    """Return the passes over one graph, or over all; those that changed nothing have no more than their names."""
     cwd = session.environment.cwd
     return [_pass(each, cwd) for each in session.passes if graph_id in (None, each.graph)]
 
 
 def run_data(run: Run, cwd: str) -> list[dict[str, Any]]:
-    """Give the passes of one run that changed something."""
+    """Return the passes of one run that changed something."""
     return [_pass(each, cwd) for each in run.changed]
 
 
@@ -56,7 +56,7 @@ def _pass(each: Pass, cwd: str) -> dict[str, Any]:
 
 
 def attention_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Give what became of each attention of one graph, or of all."""
+    """Return what became of each attention of one graph, or of all."""
     cwd = session.environment.cwd
     return [_attention(each, cwd) for each in answers(session, graph_id)]
 

@@ -33,7 +33,7 @@ def render_json(session: Session) -> Document:
 
 
 def as_data(session: Session) -> dict[str, Any]:
-    """Give the report as plain data."""
+    """Return the report as plain data."""
     environment = session.environment
     cwd = environment.cwd
     found = cuts(session)
@@ -252,12 +252,12 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def advice_data(advice: Advice | Entry) -> dict[str, Any]:
-    """Give the code and the switch of a piece of advice as plain data."""
+    """Return the code and the switch of a piece of advice as plain data."""
     return {"before": advice.before, "after": advice.after, "switch": advice.switch, "risk": advice.risk}
 
 
 def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
-    """Give a recompile as plain data."""
+    """Return a recompile as plain data."""
     return {
         "compilation": each.compilation,
         "function": each.function,
@@ -273,7 +273,7 @@ def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
 
 
 def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
-    """Give a cause as plain data."""
+    """Return a cause as plain data."""
     return {
         "kind": cause.kind,
         "subject": cause.subject,
@@ -296,7 +296,7 @@ def _cut(each: Cut) -> dict[str, Any]:
 
 
 def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
-    """Give a kernel in short as plain data; what is not known is null."""
+    """Return a kernel in short as plain data; what is not known is null."""
     kernel, work = row.kernel, row.work
     data = {
         "graph": kernel.graph,

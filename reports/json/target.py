@@ -18,7 +18,7 @@ WORK = ("read", "written", "flops", "intensity", "share")
 
 
 def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:
-    """Put before figures what they rest on, and for fields that rest on something else, on what."""
+    """Add the basis of figures, and for each field with another basis, that one."""
     bases = {name: str(other) for other, names in others.values() for name in names if name in data}
     figures = {name: value for name, value in data.items() if name not in ("basis", "bases")}
     return {"basis": str(of), **({"bases": bases} if bases else {}), **figures}
@@ -30,13 +30,13 @@ def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
 
 
 def target_data(session: Session) -> dict[str, Any] | None:
-    """Give the GPU that code was emitted for; None: for the device that the program used."""
+    """Return the GPU that code was emitted for; None: for the device that the program used."""
     gpu = target_of(session)
     return None if gpu is None else {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
-    """Give figures of a GPU: memory in bytes, rates a second."""
+    """Return figures of a GPU: memory in bytes, rates a second."""
     return {
         "capability": ".".join(map(str, gpu.multiprocessor.capability)),
         "processors": gpu.processors,
@@ -50,7 +50,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
 
 
 def unknown_data(session: Session) -> dict[str, Any]:
-    """Give what only the device can tell, where the program asked about it, and graphs of which there is no code."""
+    """Return what only the device can tell, where the program asked about it, and graphs of which there is no code."""
     cwd = session.environment.cwd
     return {
         "undecided": [_undecided(each, cwd) for kind in left_open(session) for each in kind.choices],
@@ -89,7 +89,7 @@ def _asked(each: DeviceQuestion, cwd: str) -> dict[str, Any]:
 
 
 def bounds_data(session: Session, found: tuple[Part, ...]) -> list[dict[str, Any]]:
-    """Give the least seconds of kernels, of each graph part, on the GPU that they were emitted for; no times."""
+    """Return the lower bound on each kernel's and graph part's run time on the target GPU, in seconds."""
     return [_part(each) for each in bounds(session, found)] if target_of(session) else []
 
 

@@ -1,4 +1,4 @@
-"""`ctrace breaks` on screen: each break with its source, its cost and what to write instead."""
+"""Screen of `ctrace breaks`: each graph break with its source, its cost and its fix."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,12 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line, source
 from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
 
-_FUNCTION_NUMBERS = 30
-"""Columns that the table of functions needs besides the function."""
+_FUNCTION_NUMBERS = 31
+"""Columns of the table of functions besides the function."""
 
 
 def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:
-    """Show breaks and functions left in eager, the costliest first."""
+    """Show graph breaks and functions that run eagerly, the costliest first."""
     yield headline(session)
     found = ranked(session, owner)
     shown = found if all_paths else found[:MOST]
@@ -50,7 +50,7 @@ def _break(
         yield Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")
     yield hanging(at.reason)
     for skip in each.skips:
-        yield hanging(f"{skip.function} is left in eager. {skip.reason}")
+        yield hanging(f"{skip.function} runs eagerly. {skip.reason}")
     yield fix(at.fix)
     for skip in each.skips:
         yield fix(skip.fix.removeprefix(at.fix).strip())
@@ -61,7 +61,7 @@ def _break(
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:
-    """Show how the place was reached; one path of one frame says nothing new."""
+    """Show the call paths to a break; skip a single path of one frame, which says nothing new."""
     if len(paths) == 1 and len(paths[0]) <= 1:
         return
     shown = paths if all_paths else paths[:1]
@@ -76,12 +76,12 @@ def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -
 def _left_alone(session: Session) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     if alone := lonely_skips(session):
-        yield section("Left in eager, without a break")
+        yield section("Functions that run eagerly, without a graph break")
         for skip in alone:
             yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
     if silent := never_compiled(session):
         names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 8)
-        yield Text(fmt.plain(f"\nNever compiled, no graph came of it: {names}"), style="bold red")
+        yield Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red")
 
 
 def _functions(session: Session, width: int) -> Iterator[RenderableType]:
@@ -89,13 +89,13 @@ def _functions(session: Session, width: int) -> Iterator[RenderableType]:
     if not found:
         return
     yield section("Ops in eager, by function")
-    rows = table("function", "ops", "in graphs", "left")
+    rows = table("function", "ops", "in graphs", "eager")
     for each in found[:MOST]:
         rows.add_row(*_row(each, width - _FUNCTION_NUMBERS))
     yield item(rows)
     yield from more(len(found), "function")
     if unclaimed := unclaimed_ops(session):
-        yield Text(f"  {fmt.count(unclaimed, 'op')} of these at no break and in no function left in eager", style="dim")
+        yield Text(f"  {fmt.count(unclaimed, 'op')} of these belong to no graph break or function above", style="dim")
 
 
 def _row(function: Function, width: int) -> tuple[Text, str, str, str]:

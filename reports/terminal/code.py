@@ -1,4 +1,4 @@
-"""Code on a screen: coloured on a terminal, and no line of it cut or folded."""
+"""Code on a screen: colored on a terminal, no line cut or folded."""
 
 from rich.syntax import Syntax
 
@@ -8,5 +8,5 @@ _THEME = "ansi_dark"
 
 
 def highlighted(text: str, lexer: str) -> Verbatim:
-    """Highlight code, by the name that Pygments has for its language."""
+    """Highlight code; `lexer` is Pygments' name for the language."""
     return Verbatim(Syntax(text, lexer, theme=_THEME, background_color="default").highlight(text))

@@ -1,4 +1,4 @@
-"""Tables of numbers by kernel, which fit a screen: numbers are never cut, names in their middle."""
+"""Tables that fit the screen: numbers are never cut, names are cut in the middle."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.parts import GAP
 
 WIDE = 100
-"""From how many columns on words are written out."""
+"""Screen width from which words are written out."""
 _SHORTEST = 14
-"""Characters of the first column, whatever else a table holds."""
+"""Least width of the first column."""
 _FIRST, _SECOND = 18, 15
-"""Characters of the first column before the second gets more than these, which it gets in any case."""
+"""Widths of the first two columns: the second always gets its own, and more once the first has its."""
 
 
 def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
-    """Make a table; columns that begin with `>` hold numbers and are never cut, the first two of text are."""
+    """Return a table; columns marked with `>` hold numbers and are never cut, the first two text columns may be."""
     gap = GAP if width >= WIDE else 1
     made = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
@@ -36,11 +36,11 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
 
 
 def cut(name: str, limit: int) -> str:
-    """Cut a name in its middle: those of kernels begin alike and end in a number."""
+    """Cut a name in the middle: kernel names start alike and end in a number."""
     end = limit // 3
     return name if len(name) <= limit else f"{name[: limit - end - 1]}…{name[-end:]}"
 
 
 def micro(seconds: float | None) -> str:
-    """Write a time of a kernel; nothing for one that is not known."""
+    """Write a kernel's time; empty if it is not known."""
     return "" if seconds is None else fmt.microseconds(seconds * 1e6)

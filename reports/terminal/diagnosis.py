@@ -1,4 +1,4 @@
-"""The diagnosis on screen: what to do, best first, and the causes with their symptoms folded under them."""
+"""The diagnosis on screen: what to do, best first, and the causes with their symptoms."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
 _PLACE = 60
 """Columns of a place."""
 _DETAIL = 150
-"""Letters of what torch itself reports, where that is about another cache entry."""
+"""Letters of torch's own reason, shown if it is about another cache entry."""
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 
@@ -38,8 +38,8 @@ def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
         lines: list[RenderableType] = [
             _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
         ]
-        if told := checked(each):
-            lines.append(Padding(Text(told, style="dim"), (0, 0, 0, len(head))))
+        if effect := checked(each):
+            lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
         yield item(Group(*lines))
     left = len(found.advice) - MOST_ADVICE
     if left > 0:
@@ -59,7 +59,7 @@ class _Hanging:
         self._indent = indent
 
     def __rich_console__(self, console, options):  # type: ignore[no-untyped-def]
-        """Fold the text to the width that is left, and indent what follows."""
+        """Fold the text to the remaining width, and indent all lines but the first."""
         lines = self._text.wrap(console, max(options.max_width - self._indent, 20))
         for number, line in enumerate(lines):
             yield Text(" " * (self._indent if number else 0)) + line
@@ -83,7 +83,7 @@ def causes(found: Diagnosis, session: Session) -> Iterator[RenderableType]:
 
 
 def _cause(number: int, each: RootCause, session: Session, letters: int) -> RenderableType:
-    """Show a cause, with its reason in at most so many letters; 0: without."""
+    """Show a cause, with its reason in at most `letters` letters; 0: without the reason."""
     cwd = session.environment.cwd
     head = Text.assemble((f"{number}. " if number else "", "bold"), (fmt.one_line(each.title, 150), "bold"))
     indent = len(f"{number}. ") if number else 0
@@ -101,7 +101,7 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
 
 
 def _compared(each: RootCause, session: Session) -> str:
-    """Say how results differ, and what they were held against; empty for what is no wrong result."""
+    """Say how results differ, and what they were compared with; empty unless the cause is a wrong result."""
     dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
     if not dangers:
         return ""
@@ -109,7 +109,7 @@ def _compared(each: RootCause, session: Session) -> str:
 
 
 def _bounded(text: str, letters: int) -> str:
-    """Keep whole sentences as far as they fit; the first one is cut only where it does not."""
+    """Keep the whole sentences that fit; cut the first one only if it does not fit."""
     line = fmt.one_line(text)
     if fmt.width(line) <= letters:
         return line
@@ -118,7 +118,7 @@ def _bounded(text: str, letters: int) -> str:
 
 
 def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:
-    """Name what recompiled and need not change, in one line each."""
+    """List expected recompilations, which need no change, one line each."""
     yield section("Expected recompilations" if has_advice else "Expected recompilations, nothing to change")
     for each in found[:2]:
         yield item(Text(fmt.one_line(f"{each.title} ({symptoms(each)})", 150), style="dim"))
@@ -127,8 +127,8 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
 
 
 def gradients_note(session: Session) -> str:
-    """Say that an evaluation model ran with gradients on; empty where it did not."""
-    mine = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
-    if any(each.unused_grad and each.training is False for each in mine):
+    """Say that a model in eval mode ran with gradients on; empty otherwise."""
+    chosen = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    if any(each.unused_grad and each.training is False for each in chosen):
         return "called in eval mode with gradients on (torch.no_grad() turns them off)"
     return ""

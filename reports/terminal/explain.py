@@ -1,7 +1,4 @@
-"""`ctrace explain` as one screen: the verdict first, then what matters most, each with its line, reason and fix.
-
-What scenarios showed: results that differ from eager, and what was provoked.
-"""
+"""Screen of `ctrace explain`: the verdict first, then what to do, the causes, scenario results and totals."""
 
 from collections.abc import Iterator
 
@@ -50,7 +47,7 @@ def not_compared_lines(session: Session) -> Iterator[RenderableType]:
 
 
 def provoked_findings(session: Session) -> Iterator[RenderableType]:
-    """Show in one line each what was provoked, and what came of it."""
+    """Show each provoked scenario and its outcome, one line each."""
     tried = provoked(session)
     if not tried:
         return
@@ -64,7 +61,7 @@ def provoked_findings(session: Session) -> Iterator[RenderableType]:
 
 
 _PROBLEMS = 2
-"""Problems that the short screen shows; the verbose one has more."""
+"""Problems on the short screen; the verbose one shows more."""
 _GRAPH_NUMBERS = 26
 """Columns that the graphs table needs besides the function."""
 
@@ -104,7 +101,7 @@ def _environment(session: Session) -> Text:
 
 
 def _healthy(session: Session) -> Iterator[RenderableType]:
-    """Say that there is nothing to do, or what is known of a failure."""
+    """Show the next steps of a run without advice."""
     steps = next_steps(session)
     if steps:
         yield section("What to do")
@@ -112,7 +109,7 @@ def _healthy(session: Session) -> Iterator[RenderableType]:
 
 
 def _beside_causes(session: Session) -> Iterator[RenderableType]:
-    """Show what belongs to no single cause: functions without a graph, the limit, what was not compared or provoked."""
+    """Show what no single cause explains: functions without a graph, the limit, comparisons, provoked scenarios."""
     cwd = session.environment.cwd
     if silent := never_compiled(session):
         names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
@@ -120,7 +117,7 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
     if session.limit.hit:
         full = [use.function for use in session.limit.functions if use.refused]
         which = f" by {fmt.listed(full, 3)}" if full else ""
-        yield item(Text(f"\nThe recompile limit was hit{which}: calls that fit no graph run eagerly.", style="red"))
+        yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
     yield from not_compared_lines(session)
     yield from provoked_findings(session)
 
@@ -137,24 +134,24 @@ def _generated(session: Session, width: int) -> Iterator[RenderableType]:
         yield from fusion_lines(session)
         yield from facts(session)
         yield most_moving(session, width)
-    if told := in_one_line(session):
-        yield item(Text(fmt.one_line(f"{told}: see ctrace kernels", 300), style="dim"))
+    if summary := in_one_line(session):
+        yield item(Text(fmt.one_line(f"{summary}: see ctrace kernels", 300), style="dim"))
     for _, note in stuck(session):
         yield hanging(note.text)
     yield from in_short(session)
 
 
 def _graphs(session: Session, width: int) -> RenderableType:
-    told = {graph.id: happened(session, graph) for graph in session.graphs[:MOST]}
-    rows = table("graph", "function", "ops", "guards", *(["what happened"] if any(told.values()) else []))
+    fates = {graph.id: happened(session, graph) for graph in session.graphs[:MOST]}
+    rows = table("graph", "function", "ops", "guards", *(["what happened"] if any(fates.values()) else []))
     by_id = {compilation.id: compilation for compilation in session.compilations}
     for graph in session.graphs[:MOST]:
         compilation = by_id.get(graph.id)
         where = f"  {fmt.file_name(graph.file)}:{graph.line}"
         function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
-        function.truncate(width - _GRAPH_NUMBERS - max(map(len, told.values())), overflow="ellipsis")
+        function.truncate(width - _GRAPH_NUMBERS - max(map(len, fates.values())), overflow="ellipsis")
         guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
-        rows.add_row(graph.id, function, str(graph.ops), guards, told[graph.id])
+        rows.add_row(graph.id, function, str(graph.ops), guards, fates[graph.id])
     return Group(rows, *more(len(session.graphs), "graph"))
 
 
@@ -197,18 +194,18 @@ def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
         yield from more(len(problems), "problem", most=most)
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
-        yield Text(f"Log entries that this version does not know: {names}", style="dim")
+        yield Text(f"Log entries unknown to this version: {names}", style="dim")
 
 
 def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
-    """Yield the rest in a few lines, with the commands that show it."""
+    """Yield the totals, with the commands that show more."""
     if session.compilations or session.failure is None:
         guards = guard_count(session)
         yield "Ops in graphs", _coverage(session)
-        held = "guards not measured" if guards is None else fmt.count(guards, "guard")
+        guard_text = "guards not measured" if guards is None else fmt.count(guards, "guard")
         if session.graphs:
             kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
-            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), held, kernels) if part)
+            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
             yield "Generated", made if verbose else f"{made}: see {_see(session)}"
     yield "Time", _time(session)
 
@@ -219,7 +216,7 @@ def _see(session: Session) -> str:
 
 
 def _coverage(session: Session) -> str:
-    """Write the share of ops in graphs, and of each scenario where not all agree that it is all or nothing."""
+    """Write the share of ops in graphs, per scenario too unless all scenarios agree."""
     whole = fmt.share(session.coverage.compiled, session.coverage.ops)
     shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
     coverages = [each.coverage for each in session.scenarios]
@@ -236,6 +233,6 @@ def _time(session: Session) -> str:
     phases = ", ".join(
         f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
     )
-    total = f"{fmt.seconds(session.time.total)} in all" if session.time.total is not None else ""
+    total = f"{fmt.seconds(session.time.total)} total" if session.time.total is not None else ""
     tried = f"checking advice {fmt.seconds(sum(each.seconds for each in session.trials))}" if session.trials else ""
     return "; ".join(part for part in (total, phases, tried) if part)

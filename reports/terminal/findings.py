@@ -1,4 +1,4 @@
-"""What screens write of a finding: its head, its source, what to write instead."""
+"""Pieces of a finding that several screens show: its headline and its source."""
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -10,7 +10,7 @@ from ctrace.reports import format as fmt
 
 
 def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
-    """Write number, place, gb id, cost and owner of a break."""
+    """Write the headline of a graph break: number, place, gb id, cost and owner."""
     at = each.at
     facts = [
         ", ".join(at.gb) or "no gb id",
@@ -27,7 +27,7 @@ def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
 
 
 def skip_line(skip: Skip, cwd: str) -> Text:
-    """Write name, place and cost of a function that was left in eager."""
+    """Write the headline of a function that runs eagerly: name, place and cost."""
     facts = f"  {fmt.cost(skip.cost)}" if fmt.cost(skip.cost) else ""
     return Text.assemble(
         (fmt.plain(skip.function), "bold"), f"  {fmt.place(skip.file, skip.line, cwd)}", (facts, "dim")
@@ -35,7 +35,7 @@ def skip_line(skip: Skip, cwd: str) -> Text:
 
 
 def source(cut: Snippet) -> RenderableType:
-    """Number the lines, point at the one that broke, and underline what broke in it."""
+    """Number the lines, mark the one that breaks, and underline the expression that breaks."""
     wide = len(str(cut.lines[-1][0]))
     indent = min((len(text) - len(text.lstrip()) for _, text in cut.lines if text.strip()), default=0)
     text = Text()

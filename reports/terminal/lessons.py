@@ -1,4 +1,4 @@
-"""`--explain` on screen: a kind of break, or of cause of a recompile, without a run."""
+"""Screens of `--explain`: a kind of graph break or recompilation cause, without a run."""
 
 from collections.abc import Iterator
 
@@ -14,17 +14,17 @@ from ctrace.reports.terminal.parts import example, fix, hanging, section
 
 
 def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
-    """Explain a kind of break or skip, without a run."""
-    entry, told = lesson.entry, lesson.torch
-    title = entry.title if entry else told.title if told else ""
+    """Explain a kind of graph break or skip."""
+    entry, registered = lesson.entry, lesson.torch
+    title = entry.title if entry else registered.title if registered else ""
     yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}")
     if entry is not None:
-        yield from _taught(entry)
+        yield from _entry(entry)
     for case, special in lesson.cases:
-        yield section(f"Where it is {_CASES.get(case, fmt.plain(special.title))}")
-        yield from _taught(special)
-    if told is not None:
-        yield from _told(told)
+        yield section(f"If it is {_CASES.get(case, fmt.plain(special.title))}")
+        yield from _entry(special)
+    if registered is not None:
+        yield from _in_torch_words(registered)
 
 
 _CASES = {
@@ -40,24 +40,24 @@ _CASES = {
 def cause_lesson_screen(lesson: CauseLesson) -> Iterator[RenderableType]:
     """Explain a kind of cause and its special cases."""
     yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(lesson.entry.title)}")
-    yield from _taught(lesson.entry)
+    yield from _entry(lesson.entry)
     for name, special in lesson.cases:
         yield section(f"{fmt.plain(name)}: {fmt.plain(special.title)}")
-        yield from _taught(special)
+        yield from _entry(special)
 
 
-def _taught(entry: Entry) -> Iterator[RenderableType]:
+def _entry(entry: Entry) -> Iterator[RenderableType]:
     yield hanging(entry.why)
     if entry.expected:
-        yield hanging(f"Normal: {entry.expected}")
+        yield hanging(f"Expected: {entry.expected}")
     yield fix(entry.fix)
     yield from example(Advice(entry.before, entry.after, entry.switch, entry.risk))
 
 
-def _told(told: Registered) -> Iterator[RenderableType]:
+def _in_torch_words(registered: Registered) -> Iterator[RenderableType]:
     yield section("In torch's own words")
-    yield hanging(told.title)
-    if told.explanation:
-        yield hanging(told.explanation)
-    for hint in told.hints:
+    yield hanging(registered.title)
+    if registered.explanation:
+        yield hanging(registered.explanation)
+    for hint in registered.hints:
         yield hanging(f"Hint: {hint}")

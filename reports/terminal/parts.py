@@ -1,4 +1,4 @@
-"""The pieces that screens are made of."""
+"""Building blocks of the screens."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 
 MOST = 6
-"""How many graphs, kernels or findings of a kind a screen shows; the rest is counted."""
+"""How many graphs, kernels or findings a screen lists before it counts the rest."""
 GAP = 2
 _SENTENCE = 1000
-"""Letters of one sentence that a screen shows; a message of the user's may have millions."""
+"""Most letters of one sentence on a screen; a user's message may have millions."""
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
@@ -30,13 +30,13 @@ _VERDICT_STYLES = {
     Verdict.FAILED: "bold red",
     Verdict.INCOMPLETE: "bold yellow",
 }
-_NUMBERS = ("ops", "guards", "graphs", "left", "in graphs")
-"""Columns of tables that hold numbers."""
+_NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
+"""Table columns that hold numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """Text of which no line is cut or folded, as code that somebody may want to copy."""
+    """Text whose lines are never cut or folded, such as code to copy."""
 
     text: Text
 
@@ -47,12 +47,12 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class _Safe:
-    """A part of a screen, of which no letter is obeyed by a terminal, whoever forgot to escape it."""
+    """Part of a screen with all text escaped, so that no letter can control the terminal."""
 
     part: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it; only what rich makes itself, such as styles, may control the terminal."""
+        """Draw it; only rich's own output, such as styles, may control the terminal."""
         for segment in console.render(Group(self.part), options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
@@ -63,34 +63,34 @@ def render(screen: Iterable[RenderableType], console: Console) -> None:
 
 
 def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
-    """Draw a screen for a console; the only way for one to become text."""
+    """Draw a screen for a console; the only way to turn one into text."""
     with console.capture() as captured:
         for part in screen:
             is_whole = isinstance(part, Verbatim)
             console.print(_Safe(part), highlight=False, markup=False, emoji=False, soft_wrap=is_whole)
-    # Rich fills lines up to the width; whoever copies or diffs them does not want that.
+    # Rich pads lines to the full width, which gets in the way of copying and diffing.
     lines = captured.get().split("\n")
     return screen_document("\n".join(line.rstrip() for line in lines))
 
 
 def headline(session: Session) -> Text:
-    """Write the verdict, what it is about, the answer in a sentence, and the GPU that code was emitted for."""
+    """Write the verdict, the target, the answer in one sentence, and the target GPU."""
     verdict = str(session.verdict).replace("_", " ").upper()
     name = fmt.one(session.target.path or session.target.name or "this run")
-    told = fmt.plain(fmt.shortened(sentence(session), _SENTENCE))
+    answer = fmt.plain(fmt.shortened(sentence(session), _SENTENCE))
     failure = session.failure
     if failure is not None and failure.file is not None:
-        told += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
+        answer += f"\nat {fmt.place(failure.file, failure.line, session.environment.cwd)}"
     line = fmt.one_line(target_sentence(session), 600)
-    emitted = (f"\n{line}", "yellow") if line else ""
+    target = (f"\n{line}", "yellow") if line else ""
     unknown = [(f"\n! {fmt.shortened(fmt.one_line(each), _SENTENCE)}", "yellow") for each in first_lines(session)]
     return Text.assemble(
-        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", told, *unknown, emitted
+        (verdict, _VERDICT_STYLES[session.verdict]), "  ", (name, "bold"), "\n", answer, *unknown, target
     )
 
 
 def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    """Put the verdict before a screen that does not begin with it, where something is missing from the run."""
+    """Put the verdict first if the run is incomplete and the screen does not begin with it."""
     parts = iter(screen)
     first = next(parts, None)
     head = headline(session)
@@ -104,7 +104,7 @@ def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterat
 
 
 def table(*columns: str) -> Table:
-    """Make a table without lines."""
+    """Return a table without lines."""
     made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
         justify: Literal["left", "right"] = "right" if column in _NUMBERS else "left"
@@ -133,7 +133,7 @@ def fix(text: str) -> RenderableType:
 
 
 def example(advice: Advice) -> Iterator[RenderableType]:
-    """Show code before and after, and the switch that helps with its risk; nothing of what there is not."""
+    """Show the code before and after, and a switch with its risk, as far as the advice has them."""
     if advice.before and advice.after:
         yield _code("before", advice.before)
         yield _code("after", advice.after)
@@ -152,6 +152,6 @@ def _code(title: str, code: str) -> RenderableType:
 
 
 def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> Iterator[RenderableType]:
-    """Count what a screen leaves out."""
+    """Say how many items the screen leaves out, and where to see them."""
     if number > most:
         yield Text(f"  and {fmt.count(number - most, f'more {noun}')}: see {see}", style="dim")

@@ -1,4 +1,4 @@
-"""`ctrace recompiles` on screen: what changed, in which call, whether it settles, what it cost and what to do."""
+"""Screen of `ctrace recompiles`: what changed, in which call, whether it will recompile again, cost and fix."""
 
 from collections.abc import Iterator
 
@@ -18,26 +18,26 @@ from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline,
 
 _VALUES = 8
 _WORDS = {
-    Outlook.SETTLES: ("Settles", "green"),
-    Outlook.FINITE: ("Ends", "green"),
-    Outlook.DIVERGES: ("Diverges", "bold red"),
-    Outlook.UNKNOWN: ("Not known whether it settles", "yellow"),
+    Outlook.SETTLES: ("No more recompilations expected", "green"),
+    Outlook.FINITE: ("A limited number of recompilations", "green"),
+    Outlook.DIVERGES: ("Keeps recompiling", "bold red"),
+    Outlook.UNKNOWN: ("Not known whether it keeps recompiling", "yellow"),
 }
 _TIMELINE = 38
-"""Columns that the timeline needs besides what differed."""
+"""Columns of the timeline besides `differs in`."""
 _OBJECTS = 6
 _ID = 12
-"""Letters of a compilation's id that are shown; torch's own are shorter."""
+"""Letters shown of a compilation's id; torch's ids are shorter."""
 
 
 def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    """Show recompiles by cause, then each cache by its entries."""
+    """Show recompilations by cause, then each cache with its entries."""
     yield headline(session)
     found = groups(session)
     if not found:
         graphs = fmt.count(len(session.graphs), "graph")
-        whole = f"No recompile: {graphs}, each compiled once."
-        yield Text(f"\n{whole if is_whole(session) else f'No recompile is recorded: {graphs} until then.'}")
+        whole = f"No recompilations: {graphs}, compiled once."
+        yield Text(f"\n{whole if is_whole(session) else f'No recompilations recorded: {graphs} so far.'}")
     shown = found if all_of_it else found[:MOST]
     taught: set[Advice] = set()
     for number, group in enumerate(shown, 1):
@@ -55,8 +55,8 @@ def _group(
     number: int, group: RecompileGroup, session: Session, taught: set[Advice], *, all_of_it: bool
 ) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
-    facts = [group.kind, fmt.count(len(group.compilations), "recompile")]
-    facts += [f"{fmt.seconds(group.seconds)}{' in all' if group.also else ''}"] if group.seconds is not None else []
+    facts = [group.kind, fmt.count(len(group.compilations), "recompilation")]
+    facts += [f"{fmt.seconds(group.seconds)}{' in total' if group.also else ''}"] if group.seconds is not None else []
     facts += ["expected"] if group.expected else []
     yield Text.assemble(
         (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
@@ -68,11 +68,11 @@ def _group(
         yield source(cut)
     yield hanging(_took(group))
     if group.cause.others:
-        yield hanging(f"{fmt.count(group.cause.others, 'more guard')} like it.")
+        yield hanging(f"{fmt.count(group.cause.others, 'more guard')} failed in the same way.")
     if (reported := _reported(group, session)) is not None:
         yield hanging(f"torch reports: {reported}")
     if group.also:
-        yield hanging(f"Together with: {fmt.listed(group.also, 4)}.")
+        yield hanging(f"Changed together with {fmt.listed(group.also, 4)}.")
     if group.cause.reason:
         yield hanging(group.cause.reason)
     word, style = _WORDS[group.prospect.outlook]
@@ -89,31 +89,33 @@ def _group(
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:
-    """Return torch's own reason, from its newest entry, where it is about another guard than what is shown."""
+    """Return torch's own reason from the newest entry, if it is about a guard not shown here."""
     by_id = {each.compilation: each for each in session.recompiles}
     found = (by_id[id_] for id_ in group.compilations if id_ in by_id)
-    return next((said for each in found if (said := other_reason(each)) is not None), None)
+    return next((reason for each in found if (reason := other_reason(each)) is not None), None)
 
 
 def _took(group: RecompileGroup) -> str:
     if not group.values:
-        return "It is not known which values it took."
+        return "Values not known."
     values = fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)
     one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
-    each = ", one graph each" if one_each else ""
-    return f"Took the {'values' if len(group.values) > 1 else 'value'} {values}{each}."
+    if one_each:
+        return f"Compiled once for each value: {values}."
+    return f"{'Values' if len(group.values) > 1 else 'Value'} seen: {values}."
 
 
 def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
-    used = f"{cache.use.used} of {cache.use.of} entries used" if cache.use else fmt.count(len(cache.entries), "entry")
+    count = fmt.count(len(cache.entries), "cache entry", "cache entries")
+    used = f"{cache.use.used} of {cache.use.of} cache entries used" if cache.use else count
     yield section(f"{fmt.one_line(cache.function, 60)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
     if len(cache.objects) > 1:
         names = fmt.listed((fmt.one_line(name, 40) for name in cache.objects), _OBJECTS)
-        yield Text(f"  {len(cache.objects)} modules share it: {names}", style="dim")
+        yield Text(f"  {len(cache.objects)} modules share this cache: {names}", style="dim")
     if cache.refused:
-        yield Text(f"  The limit was hit: calls that fit no entry run eagerly{_left(cache)}.", style="red")
-    rows = table("entry", "call", "nearest", "differs in", "took")
+        yield Text(f"  Recompile limit hit: calls that match no entry run eagerly{_left(cache)}.", style="red")
+    rows = table("entry", "call", "nearest", "differs in", "time")
     shown = cache.entries if all_of_it else cache.entries[:_VALUES]
     by_id = {each.compilation: each for each in session.recompiles}
     for entry in shown:
@@ -124,7 +126,7 @@ def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> It
 
 
 def _left(cache: Cache) -> str:
-    return f"; {fmt.count(cache.left, 'op')} of it did" if cache.left else ""
+    return f", {fmt.count(cache.left, 'op')} so far" if cache.left else ""
 
 
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:

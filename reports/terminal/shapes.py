@@ -1,4 +1,4 @@
-"""`ctrace shapes` on screen: what became of each size, why, and what to write to keep it dynamic."""
+"""Screen of `ctrace shapes`: which sizes are static or dynamic, why, and how to keep them dynamic."""
 
 from collections.abc import Iterator
 
@@ -30,13 +30,13 @@ _MOST_CONDITIONS = 3
 _MOST_EARLIER = 6
 _MOST_TENSORS = 20
 _NARROWEST, _WIDEST = 12, 26
-"""Columns of what a dimension became, before the reason."""
+"""Columns of a dimension's outcome, before the reason."""
 
 
 def shapes_screen(
     session: Session, width: int, function: str | None = None, *, everything: bool = False
 ) -> Iterator[RenderableType]:
-    """Show each function's newest graph, what differed before, and lines to paste.
+    """Show each function's newest graph, what differed in earlier ones, and lines to paste.
 
     Raises:
         TargetError: there is no such function.
@@ -48,10 +48,10 @@ def shapes_screen(
     for each in found:
         yield from _function(each, session.environment.cwd, everything=everything)
     if not found:
-        yield Text("\nNothing is known of sizes: nothing was compiled, or an older ctrace wrote this run.", style="dim")
+        yield Text("\nNo sizes known: nothing was compiled, or an older ctrace wrote this run.", style="dim")
     if any(not each.latest.complete for each in found):
         yield Text(
-            "\nTorch alone wrote this log: it tells of sizes that were dynamic at first, and not of static ones.",
+            "\ntorch alone wrote this log: it records sizes that were dynamic at first, but no static ones.",
             style="dim",
         )
     yield from _marks(found, session, width)
@@ -79,7 +79,7 @@ def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[R
             )
         )
     yield from _unbacked(shaped.unbacked, cwd)
-    yield from _needed(shaped.needed, cwd)
+    yield from _required(shaped.needed, cwd)
     yield from _earlier(each)
 
 
@@ -101,7 +101,7 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool) -> Iterator[Render
 
 
 def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
-    """Say why, which sizes it took, what fixed it, and what it is bound to, each on lines of its own."""
+    """Say why, which sizes occurred, what fixed the size, and which conditions hold, on separate lines."""
     dim = sized.dim
     lines = [Text(fmt.one_line("; ".join(part for part in (why(sized), _took(sized)) if part)))]
     if dim.fixed is not None:
@@ -116,20 +116,20 @@ def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
 def _took(sized: Sized) -> str:
     if len(sized.took) < 2:
         return ""
-    took = f"took {fmt.listed(map(fmt.plain, sized.took), _MOST_SIZES)}"
+    values = f"values {fmt.listed(map(fmt.plain, sized.took), _MOST_SIZES)}"
     if sized.one_graph_each:
-        return f"{took}: one graph each"
-    return took
+        return f"{values}: one graph each"
+    return values
 
 
-def _condition(condition: Condition, told: str, cwd: str) -> Text:
+def _condition(condition: Condition, text: str, cwd: str) -> Text:
     where = f"  {fmt.place(condition.file, condition.line, cwd)}" if condition.file else ""
-    code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in told else ""
-    return Text.assemble(fmt.one_line(told, 300), (f"{where}{code}", "dim"))
+    code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in text else ""
+    return Text.assemble(fmt.one_line(text, 300), (f"{where}{code}", "dim"))
 
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:
-    """Name tensors of which there is nothing more to say, by the reason."""
+    """List plain static tensors, grouped by the reason."""
     by_policy: dict[Policy | None, list[SizedTensor]] = {}
     for each in tensors:
         by_policy.setdefault(each.dims[0].dim.policy if each.dims else None, []).append(each)
@@ -150,12 +150,12 @@ def _unbacked(found: tuple[Unbacked, ...], cwd: str) -> Iterator[RenderableType]
         name = fmt.plain(each.symbol)
         yield item(
             Text.assemble(
-                (name, "bold"), f"  depends on data, {range_words(each.low, each.high)}", (f"{where}{code}", "dim")
+                (name, "bold"), f"  data-dependent, {range_words(each.low, each.high)}", (f"{where}{code}", "dim")
             )
         )
 
 
-def _needed(found: tuple[Condition, ...], cwd: str) -> Iterator[RenderableType]:
+def _required(found: tuple[Condition, ...], cwd: str) -> Iterator[RenderableType]:
     for each in found:
         where = f"  {fmt.place(each.file, each.line, cwd)}" if each.file else ""
         yield item(Text.assemble((fmt.one_line(each.why, 300), "yellow"), (where, "dim")))
@@ -164,9 +164,9 @@ def _needed(found: tuple[Condition, ...], cwd: str) -> Iterator[RenderableType]:
 def _earlier(each: FunctionShapes) -> Iterator[RenderableType]:
     for shaped, differences in each.earlier[:_MOST_EARLIER]:
         listed = fmt.listed((fmt.one_line(text, 100) for text in differences), 5)
-        yield item(Text(f"graph {shaped.compilation} instead: {listed}", style="dim"))
+        yield item(Text(f"earlier graph {shaped.compilation}: {listed}", style="dim"))
     if (left := len(each.earlier) - _MOST_EARLIER) > 0:
-        yield item(Text(f"and {fmt.count(left, 'more graph')} that differ: see --json", style="dim"))
+        yield item(Text(f"and {fmt.count(left, 'more earlier graph')} with other sizes: see --json", style="dim"))
 
 
 def _marks(found: tuple[FunctionShapes, ...], session: Session, width: int) -> Iterator[RenderableType]:
@@ -186,7 +186,7 @@ _SETTING = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
 def _folded(line: str, width: int) -> Iterator[str]:
-    """Break a long setting after commas, as a shell lets one; other lines are left to the terminal."""
+    """Break a long setting after commas with a backslash; the terminal wraps other lines."""
     rest = line
     while line.startswith(_SETTING) and len(rest) > width and (comma := rest.rfind(",", 0, width - 1)) > 0:
         yield f"{rest[: comma + 1]}\\"

@@ -1,1 +1,1 @@
-"""Sentences and pieces of text that the screen and Markdown share, one module a subject."""
+"""Text that screens and Markdown share, one module per subject."""

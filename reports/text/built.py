@@ -1,4 +1,4 @@
-"""What compiled kernels take, as text."""
+"""Resources of compiled kernels as text."""
 
 from ctrace.inspector.kernels.built_view import Resources
 from ctrace.inspector.model.built import Built
@@ -6,7 +6,7 @@ from ctrace.inspector.words.counting import named, plural
 from ctrace.reports import format as fmt
 
 COMMENTS = {"llir": ";"}
-"""What begins a comment at a stage of a kernel's code, where it is not `//`."""
+"""Comment prefix of a stage of a kernel's code, if it is not `//`."""
 
 
 def configuration_text(built: Built, *, short: bool = False, unused: bool = False) -> str:
@@ -18,15 +18,15 @@ def configuration_text(built: Built, *, short: bool = False, unused: bool = Fals
 
 
 def resources_text(each: Resources) -> str:
-    """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 B shared, 16 blocks fit`."""
-    built, held = each.built, each.occupancy
-    told = [
+    """Write `4 warps 1 stage XBLOCK=1: 32 registers, 0 spills, 16 blocks per SM (100% occupancy)`."""
+    built, occupancy = each.built, each.occupancy
+    parts = [
         _counted(built.registers, "register"),
         _counted(built.spills, "spill"),
         "shared memory not known" if built.shared is None else f"{fmt.memory(built.shared)} of shared memory",
-        "" if held is None else f"at most {fmt.count(held.blocks, 'block')} on a multiprocessor ({held.share:.0%})",
+        "" if occupancy is None else f"{fmt.count(occupancy.blocks, 'block')} per SM ({occupancy.share:.0%} occupancy)",
     ]
-    return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in told if part)}"
+    return f"{configuration_text(built, unused=each.unused)}: {', '.join(part for part in parts if part)}"
 
 
 def _counted(number: int | None, noun: str) -> str:

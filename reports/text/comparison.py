@@ -1,4 +1,4 @@
-"""How results were judged, in words."""
+"""How results were compared with eager, in words."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from ctrace.reports import format as fmt
 
 
 def basis(comparison: Comparison | None) -> str:
-    """Say in a few words what results were held against; empty: not recorded."""
+    """Say how results were compared with eager; empty if not recorded."""
     if comparison is None:
         return ""
     if comparison.rule is Rule.EXPERIMENT:
@@ -23,13 +23,13 @@ def basis(comparison: Comparison | None) -> str:
 
 
 def rounded(session: Session) -> Iterator[str]:
-    """Say of each scenario whose results are not eager's to the bit, but right, why they are."""
+    """Explain, for each scenario whose results differ from eager but are right, why they are."""
     wrong = {danger.scenario for danger in session.dangers}
     for each in session.scenarios:
         if each.comparison is None or each.name in wrong:
             continue
         name = fmt.one_line(each.name, 30)
         if each.comparison.rule is Rule.REFERENCE:
-            yield f"Rounding explains how results differ from eager in {name} ({basis(each.comparison)})."
+            yield f"Results differ from eager only by rounding in {name} ({basis(each.comparison)})."
         elif each.comparison.rule is Rule.TOLERANCE:
             yield f"Results differ from eager within tolerance in {name} ({basis(each.comparison)})."

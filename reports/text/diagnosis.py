@@ -1,4 +1,4 @@
-"""A diagnosis in words, for the screen and for Markdown."""
+"""A diagnosis in words, for screens and Markdown."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ _NOUNS = {
 
 
 def checked(each: Suggestion) -> str:
-    """Say what a trial showed; empty where nothing was tried."""
+    """Say what a trial showed; empty if nothing was tried."""
     if each.checked and each.effect is not None:
         return f"checked: {effect(each.effect)}"
     return "general advice, not checked on this model" if each.general else ""
@@ -39,7 +39,7 @@ def effect(found: Effect) -> str:
 
 
 def is_failure_alone(each: RootCause) -> bool:
-    """Whether a cause is the failure that the verdict has said, and nothing more."""
+    """Whether a cause is only the failure that the verdict already states."""
     return all(symptom.what is Finding.FAILURE for symptom in each.symptoms)
 
 
@@ -50,7 +50,7 @@ def symptoms(each: RootCause) -> str:
 
 
 def cost(each: RootCause) -> str:
-    """Write what a cause costs; what was not measured is left out."""
+    """Write the cost of a cause, without what was not measured."""
     ops = f"{fmt.count(each.cost.ops, 'op')} in eager" if each.cost.ops else ""
     time = f"{fmt.seconds(each.cost.seconds)} of compile time" if each.cost.seconds else ""
     return ", ".join(part for part in (ops, time) if part)

@@ -20,12 +20,12 @@ def short_name(name: str) -> str:
 
 
 def ops_text(each: Called) -> str:
-    """Name a node by its ops: `exp, sub`; by torch's name where they are not known."""
+    """Name a node by its ops: `exp, sub`; by torch's name if they are not known."""
     return fmt.one_line(fmt.listed(map(fmt.short_op, each.ops), _OPS), 60) or short_name(each.name)
 
 
-_CALLED = {NodeKind.NOTHING: "without code", NodeKind.USER: "of your own"}
-"""Kinds whose name does not say enough beside a number."""
+_CALLED = {NodeKind.NOTHING: "without code", NodeKind.USER: "user-written"}
+"""Kinds that read better under another name after a number."""
 
 
 def kinds_text(nodes: tuple[Node, ...]) -> str:
@@ -34,75 +34,75 @@ def kinds_text(nodes: tuple[Node, ...]) -> str:
 
 
 def totals_text(found: Totals) -> str:
-    """Write what is moved, what would be with nothing fused, and the least."""
+    """Write the bytes moved, the bytes without fusion, and the lower bound."""
     calls = f" ({fmt.memory(found.least_with_calls)} with its {fmt.count(found.calls, 'library call')})"
     return (
-        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} with nothing fused, "
-        f"{fmt.memory(found.least)} at the least{calls if found.calls else ''}"
+        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
+        f"lower bound {fmt.memory(found.least)}{calls if found.calls else ''}"
     )
 
 
 def bytes_text(found: Totals) -> str:
-    """Write the same without library calls, in less than 80 letters."""
+    """Write the same without library calls, in fewer than 80 letters."""
     return (
-        f"{fmt.memory(found.fused)} moved; with nothing fused {fmt.memory(found.unfused)}, "
-        f"at least {fmt.memory(found.least)}"
+        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
+        f"lower bound {fmt.memory(found.least)}"
     )
 
 
 def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
-    """Say what a pair moves again: `float32[64, 128] is written and read back`."""
+    """Say what extra memory traffic a pair causes: `float32[64, 128] is written and read back`."""
     types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
-    told = Counter(f"{types.get(each.buffer, each.buffer)} {_again(each)}" for each in shared)
-    texts = (f"{number} × {text}" if number > 1 else text for text, number in told.items())
+    traffic = Counter(f"{types.get(each.buffer, each.buffer)} {_extra_traffic(each)}" for each in shared)
+    texts = (f"{number} × {text}" if number > 1 else text for text, number in traffic.items())
     return fmt.one_line(fmt.listed(texts, 2), 200)
 
 
-def _again(each: Shared) -> str:
+def _extra_traffic(each: Shared) -> str:
     if not each.produced:
-        return "is read by both" if each.read or not each.perhaps else "is read in parts by both"
+        return "is read by both" if each.read or not each.perhaps else "is read in part by both"
     return "is written and read back" if each.written else "is read back"
 
 
 def score_text(score: Score) -> str:
-    """Say by what a pair is ranked: `both reductions or neither, share 4.0 MiB, neighbours in the program`."""
-    alike = {1: "both reductions or neither", -1: "reductions over other sizes"}.get(score.kind, "one is a reduction")
+    """Say what ranks a pair: `both reductions or neither, share 4.0 MiB, neighbors in the program`."""
+    alike = {1: "both reductions or neither", -1: "reductions of different sizes"}.get(score.kind, "one is a reduction")
     known = score.kind or score.shared  # torch gives 0 too where nothing is shared
-    overlap = f"read {fmt.memory(score.overlap)} in other ways" if score.overlap else ""
-    apart = "neighbours in the program" if score.proximity == -1 else f"{-score.proximity} apart in the program"
-    told = (
+    overlap = f"read {fmt.memory(score.overlap)} in different ways" if score.overlap else ""
+    apart = "neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart"
+    parts = (
         "" if score.template else "goes into a template",
         alike if known else "",
         f"share {fmt.memory(score.shared)}",
     )
-    return ", ".join(part for part in (*told, overlap, apart) if part)
+    return ", ".join(part for part in (*parts, overlap, apart) if part)
 
 
 def order_text(each: Ranked) -> str:
-    """Say why a pair comes before the next one; empty for the last."""
+    """Say why a pair ranks ahead of the next one; empty for the last."""
     mine, other = each.candidate.score, each.next
     if mine is None or other is None:
         return ""
     match each.deciding:
         case "template" if not other.template:
-            return "before the next, which goes into a template"
+            return "ahead of the next pair, which goes into a template"
         case "template" if other.shared:
-            return "before the next; one of the two pairs starts with a template"
+            return "ahead of the next pair; one of the two starts with a template"
         case "template":
-            return "before the next, which shares nothing in the same order"
+            return "ahead of the next pair, which shares nothing in the same order"
         case "kind":
-            return "before the next, whose two are less alike"
+            return "ahead of the next pair, whose nodes are less alike"
         case "shared":
-            return f"before the next, which shares {fmt.memory(other.shared)}"
+            return f"ahead of the next pair, which shares {fmt.memory(other.shared)}"
         case "overlap":
-            return f"before the next, which reads {fmt.memory(other.overlap)} in other ways"
+            return f"ahead of the next pair, which reads {fmt.memory(other.overlap)} in different ways"
         case "proximity":
-            return f"before the next, which is {-other.proximity} apart"
-    return "equal to the next; torch found it first"
+            return f"ahead of the next pair, which is {-other.proximity} nodes apart"
+    return "tied with the next pair; torch found it first"
 
 
 def missed_text(each: Missed) -> str:
-    """Write the pair, its lines, the bytes and why on one line."""
+    """Write a missed pair on one line: its ops, source lines, bytes and reason."""
     first, second = (ops_text(called(node)) for node in (each.first, each.second))
     lines = lines_text((*each.first.lines, *each.second.lines))
     return f"{first} and {second} ({lines}), {fmt.memory(each.bytes)} extra memory traffic: {each.reason.title}"
@@ -114,8 +114,8 @@ def lines_text(lines: tuple[str, ...], limit: int = 48) -> str:
     for line in lines:
         file, _, number = line.rpartition(":")
         by_file.setdefault(fmt.file_name(file), {})[number] = None
-    told = (f"{file}:{','.join(sorted(numbers, key=_as_number))}" for file, numbers in by_file.items())
-    return fmt.one_line(fmt.listed(told, 2), limit) or "line not known"
+    listed = (f"{file}:{','.join(sorted(numbers, key=_as_number))}" for file, numbers in by_file.items())
+    return fmt.one_line(fmt.listed(listed, 2), limit) or "line not known"
 
 
 def _as_number(text: str) -> int:

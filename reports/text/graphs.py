@@ -32,7 +32,7 @@ def type_text(type_: TensorType) -> str:
 
 
 def result_text(node: FxNode, device: str = "", *, strides: bool = False) -> str:
-    """Write what a node gives: type, strides where they are not those of a fresh tensor, device if it is another."""
+    """Write a node's result: type, strides unless contiguous, device unless it is `device`."""
     if node.symbol:
         return fmt.one_line(f"number {node.symbol}")
     if node.type is None:
@@ -48,7 +48,7 @@ def _in_brackets(items: Sequence[str]) -> str:
 
 
 def is_dense(type_: TensorType) -> bool:
-    """Whether strides are those of a fresh tensor, as far as numbers tell; of symbols, only their order counts."""
+    """Whether strides are contiguous, as far as numbers tell; for symbols, only their order counts."""
     step: int | None = 1
     for size, stride in zip(reversed(type_.sizes), reversed(type_.strides or ()), strict=False):
         length, actual = number(size, {}), number(stride, {})
@@ -65,7 +65,7 @@ def op_text(node: FxNode) -> str:
 
 
 def call_text(node: FxNode) -> str:
-    """Write a call as Python has it: `q @ k`, `x.view(-1)`, `var_mean[0]`, `aten.mm(a, b)`."""
+    """Write a call as Python: `q @ k`, `x.view(-1)`, `var_mean[0]`, `aten.mm(a, b)`."""
     if node.kind is Kind.GET_ATTR:
         return fmt.one_line(f"self.{node.target}")
     args = pieces(node.args)
@@ -97,21 +97,21 @@ def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
 
 
 def depends_text(symbols: Sequence[str], meant: Mapping[str, SymbolMeant]) -> str:
-    """Write ` where x.size(0) is 8`; nothing where it depends on nothing."""
+    """Write ` where x.size(0) is 8`; empty without symbols."""
     known = [meant.get(name, SymbolMeant(name, "not known")) for name in symbols]
-    told = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
-    return f" where {fmt.listed(told, 3)}" if symbols else ""
+    values = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
+    return f" where {fmt.listed(values, 3)}" if symbols else ""
 
 
 def place_text(at: At, cwd: str, limit: int = 0) -> str:
-    """Write the user's line and its code; of a place with more than `limit` letters, the file's name alone."""
+    """Write a source line's place and code; shorten a place longer than `limit` to the file name."""
     place = fmt.place(at.file, at.line, cwd)
     short = f"{fmt.file_name(at.file)}:{at.line}" if limit and len(place) > limit else place
     return f"{short}  {fmt.one_line(at.code)}"
 
 
 def output_words(described: str, names: Sequence[str]) -> str:
-    """Say in words what torch says of an output; `names` are the user's names of inputs, in order."""
+    """Put torch's description of an output in words; `names` are the user's names of the inputs, in order."""
     if match := _OUTPUT.fullmatch(described):
         return f"output {match[1]}"
     if described.startswith("SavedForBackwards"):
@@ -124,7 +124,7 @@ def output_words(described: str, names: Sequence[str]) -> str:
 
 
 def input_words(described: str, names: Sequence[str]) -> str:
-    """Say in words what torch says of an input."""
+    """Put torch's description of an input in words."""
     if match := _INPUT.fullmatch(described):
         return _name(match[1], names)
     if match := _TANGENT.fullmatch(described):

@@ -1,4 +1,4 @@
-"""Parts of kernels as text: names that fit, lines, what they were fused from, and code with the user's lines in it."""
+"""Parts of kernels as text: short names, source lines, fused ops, and code annotated with source lines."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ UNKNOWN = "?"
 _LINES = 4
 _OPS = 6
 _FILE = 4
-"""Letters of a file's name that say something."""
+"""Fewest letters of a file name worth showing."""
 _PLACE = 30
-"""Letters of a file's path; of a longer one, the name is written alone."""
+"""Most letters of a path before only the file name is shown."""
 _NUMBER = re.compile(r"_\d+$")
 _COMMENT = {"cpp": "//"}
 """Everything else is Python."""
 
 
 def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
-    """Cut names in their middle, each to its room, so that those that differ still do, and numbers at the end stay."""
+    """Cut each name in the middle to its room; different names stay different, and numbers at the end stay."""
     full = {name: fmt.one_line(name) for name in rooms}
     ends = [len(found[0]) for name in full.values() if (found := _NUMBER.search(name))]
     for tail in range(max(ends, default=0), max(rooms.values(), default=0) - 1):
@@ -45,7 +45,7 @@ def ops_text(ops: Iterable[str], most: int = _OPS) -> str:
 def lines_text(places: Iterable[str], known: str = "") -> str:
     """Write `file.py:27,28,30`, the file with the most lines first; other files are counted.
 
-    Lines that are all of the `known` file are written without it.
+    If all lines are in the `known` file, leave its name out.
     """
     by_file: dict[str, set[int]] = {}
     for where in places:
@@ -62,7 +62,7 @@ def lines_text(places: Iterable[str], known: str = "") -> str:
 
 
 def cut_lines(text: str, room: int) -> str:
-    """Cut what `lines_text` writes so that the first number stays: `sdpa_atten…:81…`."""
+    """Cut the result of `lines_text`, but keep the first number: `sdpa_atten…:81…`."""
     file, colon, numbers = text.rpartition(":")
     if len(text) <= room or not colon:
         return fmt.one_line(text, room)
@@ -75,7 +75,7 @@ def cut_lines(text: str, room: int) -> str:
 
 
 def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
-    """Write `4 nodes: amax, exp, sub, sum`; of a `whole`, `2 of 4 nodes: exp, sub`."""
+    """Write `4 nodes: amax, exp, sub, sum`; with a `whole`, `2 of 4 nodes: exp, sub`."""
     if not nodes:
         return "not known"
     ops = ops_text(op for node in nodes for op in node.ops)
@@ -84,7 +84,7 @@ def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
 
 
 def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
-    """Write the aten ops of a kernel; one that the user wrote has none."""
+    """Write the aten ops of a kernel; a user-written one has none."""
     return ops_text(kernel.ops, most) or ("none" if kernel.user else UNKNOWN)
 
 
@@ -105,7 +105,7 @@ def buffer_text(buffer: Buffer) -> str:
 
 
 def outputs_text(row: Row, most: int = 1) -> str:
-    """Write the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
+    """List the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
     largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
     shapes = list(dict.fromkeys(map(buffer_text, largest)))
     more = f" +{len(shapes) - most}" if len(shapes) > most else ""
@@ -113,9 +113,9 @@ def outputs_text(row: Row, most: int = 1) -> str:
 
 
 def work_text(work: Work, *, ratio: bool = True) -> str:
-    """Write `reads 4.0 MiB, writes 2.0 MiB, 2.1 GFLOP, 0.3 FLOP/B`; what is not known is said to be so.
+    """Write `reads 4.0 MiB, writes 2.0 MiB, 2.1 GFLOP, 0.3 FLOP/B`; name what is not known.
 
-    Without `ratio` it leaves out the last, as it must where bytes and FLOPs are not of the same kernels.
+    Without `ratio`, leave out FLOP/B: bytes and FLOPs may come from different kernels.
     """
     if work.read is None and work.written is None and work.flops is None:
         return "bytes and FLOPs not known"
@@ -133,12 +133,12 @@ def memory(size: int | None) -> str:
 
 
 def language(kernel: Kernel) -> str:
-    """Name what a kernel is written in, and whether the user wrote it."""
+    """Name a kernel's language, and whether the user wrote it."""
     return fmt.one_line(f"{kernel.language}, yours" if kernel.user else kernel.language)
 
 
 def place_text(place: str, listings: Mapping[str, str], cwd: str) -> str:
-    """Write `model.py:31  exponentials = torch.exp(scores)`, the line alone where its source is not known."""
+    """Write `model.py:31  exponentials = torch.exp(scores)`, only the place if the source is not known."""
     file, _, line = place.rpartition(":")
     where = fmt.place(file, None, cwd)
     short = where if len(where) <= _PLACE else fmt.file_name(file)
@@ -146,16 +146,16 @@ def place_text(place: str, listings: Mapping[str, str], cwd: str) -> str:
 
 
 def source_line(place: str, listings: Mapping[str, str]) -> str:
-    """Find the user's line; empty: its file is not in the log."""
+    """Return a source line; empty if its file is not in the log."""
     file, _, line = place.rpartition(":")
     lines = listings.get(file, "").splitlines()
     return lines[int(line) - 1] if line.isdecimal() and 0 < int(line) <= len(lines) else ""
 
 
 def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
-    """Write a kernel's code, and over each passage, as a comment, the user's lines that it is of.
+    """Write a kernel's code, with a comment above each passage that shows its source lines.
 
-    Without those comments it is the source as torch emitted it.
+    Without those comments, the text is exactly what torch generated.
     """
     mark = _COMMENT.get(kernel.language, "#")
     text: list[str] = []
@@ -164,7 +164,7 @@ def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
             first = next((line for line in passage.text if line.strip()), "")
             indent = first[: len(first) - len(first.lstrip())]
             known = [_comment(place_text(place, listings, cwd)) for place in passage.places]
-            text += [f"{indent}{mark} ── {told}" for told in known or ["no line of yours is known"]]
+            text += [f"{indent}{mark} ── {line}" for line in known or ["no source line known"]]
         text += passage.text
     return fmt.plain("\n".join(text))
 

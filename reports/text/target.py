@@ -1,4 +1,4 @@
-"""What a run with `--target` shows, in short sentences for screens and Markdown."""
+"""Bounds and spills of a run with `--target`, in short sentences for screens and Markdown."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from ctrace.reports import format as fmt
 
 
 def least_text(seconds: float | None) -> str:
-    """Write a bound, `12.3 µs` or `240.0 ns`; nothing for one that is not known."""
+    """Write a bound, `12.3 µs` or `240.0 ns`; empty if it is not known."""
     if seconds is None:
         return ""
     if 0 < seconds < 0.05e-9:
@@ -20,15 +20,15 @@ def least_text(seconds: float | None) -> str:
 
 
 def kernel_facts(session: Session) -> Iterator[str]:
-    """Sum up bounds and spills of the kernels; nothing where they were emitted for no other GPU."""
+    """Summarize bounds and spills of the kernels; nothing without `--target`."""
     gpu = target_of(session)
     if gpu is None or not session.kernels:
         return
     least = whole(session)
     name = fmt.one_line(gpu.target, 30)
     if least is not None:
-        how = "computed from bytes and FLOPs, with cold caches; no time was measured"
-        yield f"at least {least_text(least)} on {name} to run each graph part once: {how}"
+        how = "computed from bytes and FLOPs, with cold caches; times not measured"
+        yield f"at least {least_text(least)} on {name} for one run of each graph part: {how}"
     yield spills_text(session)
 
 

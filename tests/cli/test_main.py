@@ -163,7 +163,7 @@ class TestBreaks:
         done = _ctrace("breaks", "--explain", "gb170", cwd=tmp_path, code=NO_TORCH)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("GB0170  a branch on a tensor's value\n")
-        assert "Where it is an assert" in done.stdout
+        assert "If it is an assert" in done.stdout
         assert list(tmp_path.iterdir()) == []
 
     def test_a_lesson_as_json(self, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ class TestDamaged:
         assert done.returncode == 0
         (line,) = done.stderr.splitlines()
         assert line.startswith("ctrace: .ctrace/20260101-000000-old/run.json cannot be read (")
-        assert line.endswith("; it is passed over")
+        assert line.endswith("; skipped")
         assert "20260101-000000-old" not in done.stdout
 
     @pytest.mark.parametrize(("command", "code"), [("runs", 0), ("explain", 2)])

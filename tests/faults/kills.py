@@ -142,7 +142,7 @@ def _judged(kill: Kill, code: int, err: str, after: dict[str, bytes], before: di
     changed = [name for name in before if after.get(name) != before[name]]
     if changed:
         return Try(str(kill), Result.LOSS, f"{', '.join(changed)}: changed or gone")
-    if code == 70 or "this is a bug of ctrace" in err:
+    if code == 70 or "this is a bug in ctrace" in err:
         return Try(str(kill), Result.CRASH, err[-300:])
     if code == 0:
         return Try(str(kill), Result.LIE, "exit code 0")

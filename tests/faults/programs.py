@@ -237,7 +237,7 @@ def tried(name: str, way: str, ctrace: tuple[str, ...], folder: Path) -> Try:
 
 
 def _judged(what: str, way: str, program: Program, code: int, err: str, folder: Path) -> Try:
-    if code == 70 or code < 0 or (code == 1 and way != "check") or "this is a bug of ctrace" in err:
+    if code == 70 or code < 0 or (code == 1 and way != "check") or "this is a bug in ctrace" in err:
         return Try(what, Result.CRASH, f"exit code {code}: {err[-300:]}")
     if "/inspector/" in err and "Traceback" in err:
         return Try(what, Result.CRASH, f"a traceback of ours: {err[-300:]}")

@@ -30,7 +30,7 @@ class Told:
 
 
 def told_by_torch(log: str) -> list[list[Told]]:
-    """Give the rounds of each call of `fuse_nodes`; those of processes that write at the same time are kept apart."""
+    """Return the rounds of each call of `fuse_nodes`; those of processes that write at the same time are kept apart."""
     lines: dict[str, list[str]] = {}
     for line in log.splitlines():
         if match := _LINE.match(line):

@@ -100,5 +100,5 @@ def kinds(found: Checked | Outcome) -> list[str]:
 
 
 def counts_of(given: State) -> Mapping[Count, int]:
-    """Give the counts that are not 0."""
+    """Return the counts that are not 0."""
     return {count: number for count, number in given.counts.items() if number}

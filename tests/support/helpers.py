@@ -114,7 +114,7 @@ class Log:
         return self.record("dynamo_start", {"stack": stack}, at=at, attempt=attempt)
 
     def file(self, name: str) -> int:
-        """Give a file's number, and explain it if need be."""
+        """Return a file's number, and explain it if need be."""
         if name not in self._files:
             self._files[name] = len(self._files)
             self.record("str", [name, self._files[name]])

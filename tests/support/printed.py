@@ -24,7 +24,7 @@ def session_of(*printed: Printed, metadata: str = "", symbols: dict[str, SymbolM
 
 
 def trained() -> Session:
-    """Give the recorded run of a block that was trained, as if it lay in the folder of the other sessions."""
+    """Return the recorded run of a block that was trained, as if it lay in the folder of the other sessions."""
     return recorded("trained")
 
 

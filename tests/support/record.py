@@ -141,7 +141,7 @@ def short(found: Iterable[list[str]]) -> Iterator[str]:
 
 
 def checked(header: str, payload: list[str]) -> str:
-    """Give a header the checksum of its payload, and take configuration dumps out of it."""
+    """Return a header the checksum of its payload, and take configuration dumps out of it."""
     text = "".join(line[1:] for line in payload).removesuffix("\n")
     prefix, bracket, data = header.partition("] ")
     fields = json.loads(data)

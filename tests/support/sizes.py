@@ -28,13 +28,13 @@ HERE: Line = (MODEL, 10, "forward", "if x.shape[0] > 3:")
 
 
 def symbol(log: Log, at: str, name: str, source: str, value: int = 8, lines: Sequence[Line] = (HERE,)) -> Log:
-    """Give a size a symbol."""
+    """Return a size a symbol."""
     data = {"symbol": name, "val": str(value), "vr": "[2, int_oo]", "source": source}
     return log.record("create_symbol", {**data, "user_stack": _stack(log, lines), "stack": []}, at=at)
 
 
 def unbacked(log: Log, at: str, name: str, lines: Sequence[Line] = (HERE,)) -> Log:
-    """Give a size that depends on data a symbol."""
+    """Return a size that depends on data a symbol."""
     data = {"symbol": name, "node_id": 1, "vr": "[-int_oo, int_oo]"}
     return log.record("create_unbacked_symbol", {**data, "user_stack": _stack(log, lines), "stack": []}, at=at)
 

@@ -1,4 +1,4 @@
-"""A bytecode diff as lines: unified, or the old code beside the new one."""
+"""A bytecode diff as lines: unified or side by side."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
-"""Kinds whose instructions tell nothing that their text does not."""
+"""Kinds whose instructions add nothing to their description."""
 _FEW = 2
-"""Instructions of such a piece that are shown nevertheless."""
+"""Up to this many instructions, such a piece is shown in full."""
 _SHOWN = 3
-"""Pieces of one kind in a row that are shown before the rest is counted."""
+"""Pieces of one kind in a row shown before the rest is counted."""
 _MANY = 6
-"""So many of one kind in a row are shown whole."""
+"""Up to this many of one kind in a row are all shown."""
 _LINES = 4
-"""Lines that a text may take."""
+"""Most lines of a text."""
 _MORE: dict[PieceKind | None, str] = {
     PieceKind.INPUT: "inputs",
     PieceKind.PASS: "values for the resume function",
@@ -39,14 +39,14 @@ class Layout:
     beside: bool
     all_of_it: bool
     line: int | None
-    """Only what is about this source line."""
+    """Show only this source line."""
 
 
 def diff_lines(each: Explained, source: Sequence[str], layout: Layout) -> Iterator[Text]:
     """Write a diff, line by line."""
     shown = [row for row in rows(each) if layout.line is None or line_of(each, row) == layout.line]
     if not shown:
-        yield Text(f"  nothing of line {layout.line}", style="dim")
+        yield Text(f"  nothing for line {layout.line}", style="dim")
     drawing = _Drawing(each, source, layout)
     for kept, run in groupby(shown, key=lambda row: row.before is not None and row.after is not None):
         members = list(run)
@@ -62,7 +62,7 @@ def diff_lines(each: Explained, source: Sequence[str], layout: Layout) -> Iterat
 def title(session: Session, each: Explained) -> Text:
     """Name a compilation, after an empty line."""
     at = each.compiled.compilation
-    resumes = f", after the break of line {at.resumes_at}" if at.resumes_at is not None else ""
+    resumes = f", after the graph break at line {at.resumes_at}" if at.resumes_at is not None else ""
     name = each.codes.before.qualname if at.resumes_at is None else at.function
     return Text.assemble(
         "\n",
@@ -72,7 +72,7 @@ def title(session: Session, each: Explained) -> Text:
 
 
 class _Drawing:
-    """Draws rows; knows which source line it is at."""
+    """Draws rows, and tracks the current source line."""
 
     def __init__(self, each: Explained, source: Sequence[str], layout: Layout) -> None:
         self._each, self._source, self._layout = each, source, layout
@@ -83,14 +83,14 @@ class _Drawing:
         """Draw instructions that are in both codes."""
         for piece, run in groupby(members, key=lambda row: row.piece):
             own = piece is not None and piece.kind is PieceKind.OWN
-            yield from self.joined([], list(self._told(piece, 0)) if own else [])
+            yield from self.joined([], list(self._purpose(piece, 0)) if own else [])
             for row in run:
                 yield from self.joined(self._heading(row), [])
                 left = [self._instruction(row, old=True)] if self._layout.beside else []
                 yield from self.joined(left, [self._instruction(row)])
 
     def restart(self, interrupted: bool) -> None:
-        """Write the source line anew where instructions of the new code stand between."""
+        """Repeat the source line if instructions of the new code came in between."""
         if interrupted:
             self._line = None
 
@@ -99,13 +99,13 @@ class _Drawing:
         for piece, run in groupby(members, key=lambda row: row.piece):
             group = list(run)
             folded = self._is_folded(piece, len(group))
-            yield from self._told(piece, len(group) if folded else 0)
+            yield from self._purpose(piece, len(group) if folded else 0)
             for row in group if not folded else ():
                 yield from self._heading(row)
                 yield self._instruction(row)
 
     def added(self, members: list[Row]) -> Iterator[Text]:
-        """Draw instructions of the new code, each piece below what it is for."""
+        """Draw instructions of the new code, each piece below its purpose."""
         found = [(piece, list(run)) for piece, run in groupby(members, key=lambda row: row.piece)]
         for kind, same in groupby(found, key=lambda pair: pair[0].kind if pair[0] else None):
             group = list(same)
@@ -122,12 +122,12 @@ class _Drawing:
 
     def _piece(self, piece: Piece | None, run: list[Row]) -> Iterator[Text]:
         folded = self._is_folded(piece, len(run))
-        yield from self._told(piece, len(run) if folded else 0)
+        yield from self._purpose(piece, len(run) if folded else 0)
         if not folded:
             yield from map(self._instruction, run)
 
-    def _told(self, piece: Piece | None, folded: int) -> Iterator[Text]:
-        """Write what a piece is for, and how many instructions of it are not shown."""
+    def _purpose(self, piece: Piece | None, folded: int) -> Iterator[Text]:
+        """Write a piece's purpose, and how many of its instructions are hidden."""
         if piece is not None:
             hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
             yield from self._text(f"▸ {piece.text}{hidden}")
@@ -136,7 +136,7 @@ class _Drawing:
         return piece is not None and not self._layout.all_of_it and piece.kind in _FOLDED and number > _FEW
 
     def joined(self, left: list[Text], right: list[Text]) -> Iterator[Text]:
-        """Put two columns beside each other, or one below the other."""
+        """Put two columns side by side, or one below the other."""
         if not self._layout.beside:
             yield from (*left, *right)
             return
@@ -149,7 +149,7 @@ class _Drawing:
             yield line
 
     def _heading(self, row: Row) -> list[Text]:
-        """Write the source line of an instruction of the old code, where it begins."""
+        """Write the source line where its first instruction of the old code begins."""
         line = line_of(self._each, row)
         if line is None or line == self._line:
             return []

@@ -1,7 +1,4 @@
-"""`ctrace bytecode` on screen: what Dynamo made of each function's bytecode, and what each piece of it is for.
-
-What the new code of a function does, as Python; as bytecode where that cannot be proven.
-"""
+"""Screen of `ctrace bytecode`: how Dynamo rewrote each function, as a diff or as Python if proven equal."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ _INDENT = 2
 
 
 def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterator[RenderableType]:
-    """Show the source of each new code, and how it was checked, which is the same for all."""
+    """Show each new code as Python source, and once how it was checked."""
     checked: dict[str, None] = {}
     for compiled in chosen:
         each = explained(session, compiled)
@@ -35,7 +32,7 @@ def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterato
                 checked[how] = None
                 yield _python(text, width - _INDENT)
             case Refused(why):
-                yield Text(f"No source: {fmt.one_line(why)} Its bytecode:", style="yellow")
+                yield Text(f"No source: {fmt.one_line(why)} The bytecode instead:", style="yellow")
                 lines = session.listings.get(each.codes.before.file, "").splitlines()
                 yield from diff_lines(each, lines, Layout(width, beside=False, all_of_it=False, line=None))
     for how in checked:
@@ -50,7 +47,7 @@ def _python(text: str, width: int) -> RenderableType:
 
 
 def _broken(line: str, width: int) -> Iterator[str]:
-    """Break a long line behind commas, where it stays Python."""
+    """Break a long line after commas, where it stays valid Python."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     while len(line) > width:
         end = line.rfind(", ", len(indent), width)
@@ -62,56 +59,56 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 
 SIDE_BY_SIDE = 120
-"""Columns from which both codes are shown beside each other."""
+"""Screen width from which both codes are shown side by side."""
 _FUNCTIONS = 12
 _RECOMPILES = 3
-_MARKS = "- of the old code, + put in by Dynamo"
+_MARKS = "- original code, + added by Dynamo"
 _COLUMNS = "columns: line, offset, opcode, argument, meaning"
 _MISSING = (
-    "\nNo bytecode: this log does not hold it. Torch's own logs (TORCH_TRACE) and those of older versions of ctrace do "
-    "not. Capture it with `ctrace bytecode TARGET`."
+    "\nNo bytecode in this log: torch's own logs (TORCH_TRACE) and logs of older ctrace versions have none. "
+    "Capture it with `ctrace bytecode TARGET`."
 )
 _NOTHING = "\nNo bytecode: nothing was compiled."
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What of a run is to be shown, and how."""
+class Selection:
+    """What to show of a run, and how."""
 
     chosen: tuple[Compiled, ...]
-    """The compilations that were asked for."""
+    """The selected compilations."""
     whole: bool
-    """Whether nothing was chosen: then the first one stands for all."""
+    """Whether the user selected nothing: show a summary and the first diff."""
     line: int | None = None
     all_of_it: bool = False
     side_by_side: bool | None = None
-    """None: where the screen is wide enough."""
+    """None: if the screen is wide enough."""
     source: bool = False
-    """As Python, where that is proven to be the same."""
+    """Show Python source where it is proven equal."""
 
 
-def bytecode_screen(session: Session, asked: Asked, width: int) -> Iterator[RenderableType]:
-    """Show the functions, and the diffs that were asked for."""
+def bytecode_screen(session: Session, selection: Selection, width: int) -> Iterator[RenderableType]:
+    """Show the functions and the selected diffs."""
     yield headline(session)
     if not session.codes:
         yield Text(_MISSING if session.compilations else _NOTHING)
         return
     functions = function_codes(session)
-    if asked.source:
-        yield from sources(session, asked.chosen if asked.all_of_it else asked.chosen[:MOST], width)
+    if selection.source:
+        yield from sources(session, selection.chosen if selection.all_of_it else selection.chosen[:MOST], width)
         yield from more(
-            0 if asked.all_of_it else len(asked.chosen), "compilation", "--graph ID, --function NAME or --all"
+            0 if selection.all_of_it else len(selection.chosen), "compilation", "--graph ID, --function NAME or --all"
         )
         return
-    if asked.whole:
-        yield from _summary(session, functions, asked.all_of_it)
-    shown = asked.chosen if asked.all_of_it or not asked.whole else asked.chosen[:1]
-    beside = width >= SIDE_BY_SIDE if asked.side_by_side is None else asked.side_by_side
-    layout = Layout(width, beside, asked.all_of_it, asked.line)
+    if selection.whole:
+        yield from _summary(session, functions, selection.all_of_it)
+    shown = selection.chosen if selection.all_of_it or not selection.whole else selection.chosen[:1]
+    beside = width >= SIDE_BY_SIDE if selection.side_by_side is None else selection.side_by_side
+    layout = Layout(width, beside, selection.all_of_it, selection.line)
     for compiled in shown:
         yield from _diff(session, explained(session, compiled), layout)
-    if len(shown) < len(asked.chosen):
-        left = fmt.count(len(asked.chosen) - len(shown), "more diff")
+    if len(shown) < len(selection.chosen):
+        left = fmt.count(len(selection.chosen) - len(shown), "more diff")
         yield Text(f"\n{left}: see --graph ID, --function NAME or --all", style="dim")
 
 
@@ -122,7 +119,7 @@ def _summary(session: Session, functions: tuple[FunctionCode, ...], all_of_it: b
         yield Text.assemble(" ", (fmt.one_line(function.name, 60), "bold"), f"  {_place(session, function)}")
         yield from _compilations(session, function, 3, all_of_it)
         for resume in function.resumes:
-            yield Text(f"   and after the break of line {resume.resumes_at}")
+            yield Text(f"   after the graph break at line {resume.resumes_at}")
             yield from _compilations(session, resume, 5, all_of_it)
     if len(functions) > most:
         yield Text(f" and {fmt.count(len(functions) - most, 'more function')}: see --all", style="dim")
@@ -135,15 +132,15 @@ def _place(session: Session, function: FunctionCode) -> str:
 def _compilations(session: Session, function: FunctionCode, indent: int, all_of_it: bool) -> Iterator[RenderableType]:
     most = len(function.compiled) if all_of_it else _RECOMPILES
     for number, each in enumerate(function.compiled[:most]):
-        told = "; ".join(outline(session, explained(session, each)))
-        again = "compiled again" if number else ""
+        steps = "; ".join(outline(session, explained(session, each)))
+        recompiled = "recompiled" if number else ""
         counts = f"{each.before} → {each.after} instructions"
-        facts = " · ".join(part for part in (counts, again) if part)
+        facts = " · ".join(part for part in (counts, recompiled) if part)
         line = Text(" " * indent)
         line.append(f"{each.compilation.id:<5}", style="cyan").append(facts)
         yield line
-        if told and not number:
-            yield Padding(Text(fmt.one_line(told, 600), style="dim"), (0, 0, 0, indent + 5))
+        if steps and not number:
+            yield Padding(Text(fmt.one_line(steps, 600), style="dim"), (0, 0, 0, indent + 5))
     if len(function.compiled) > most:
         more = fmt.count(len(function.compiled) - most, "more time", "more times")
         yield Text(f"{' ' * (indent + 5)}and {more}: see --all", style="dim")

@@ -17,7 +17,7 @@ from ctrace.reports.text.fusion import bytes_text, lines_text, ops_text
 
 
 def fusion_title(session: Session) -> str:
-    """Sum up nodes and rounds, to follow something else; empty where nothing was to be fused."""
+    """Return the count of nodes and rounds, to append to a heading; empty if there was nothing to fuse."""
     found = fusion_totals(session)
     return (
         f"; fusion: {fmt.count(found.before, 'node')} into {found.after}, {fmt.count(found.rounds, 'round')}"
@@ -27,13 +27,13 @@ def fusion_title(session: Session) -> str:
 
 
 def fusion_lines(session: Session) -> Iterator[RenderableType]:
-    """Show the bytes that all kernels move, and the most expensive missed fusion; nothing where they are not known."""
+    """Show the bytes that all kernels move, and the most expensive missed fusion, if known."""
     if (found := session_totals(session)) is not None:
         yield item(Text(bytes_text(found), style="dim"))
     if (top := top_missed(session)) is not None:
         each = top[1]
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))
         where = f"  {lines_text((*each.first.lines, *each.second.lines), 30)}"
-        how = f"`{first}` writes it, `{second}` reads it" if is_flow(each) else f"`{first}` and `{second}` both read it"
-        head = f"{fmt.memory(each.bytes)} extra memory traffic: {how}"
+        flow, common = f"`{first}` writes it, `{second}` reads it back", f"`{first}` and `{second}` both read it"
+        head = f"{fmt.memory(each.bytes)} extra memory traffic: {flow if is_flow(each) else common}"
         yield item(Group(Text.assemble((head, "yellow"), (where, "dim")), hanging(f"not fused: {each.reason.title}")))

@@ -16,18 +16,18 @@ _LABEL = 12
 
 
 def node_label(each: Called, *, name: bool = False) -> Text:
-    """Name a node by its ops and lines, and by torch's name if wanted."""
+    """Name a node by its ops and lines; with `name`, also by torch's name."""
     torch = f" {short_name(each.name)}" if name and each.ops else ""
     return Text.assemble((ops_text(each), "bold"), (f" {lines_text(each.lines)}{torch}", "dim"))
 
 
-def pair_label(first: Called, second: Called, *, joint: str = "+", name: bool = False) -> Text:
+def pair_label(first: Called, second: Called, *, joiner: str = "+", name: bool = False) -> Text:
     """Name both nodes of a pair."""
-    return Text.assemble(node_label(first, name=name), f" {joint} ", node_label(second, name=name))
+    return Text.assemble(node_label(first, name=name), f" {joiner} ", node_label(second, name=name))
 
 
 def fact(name: str, value: str | Text, style: str = "") -> RenderableType:
-    """Write a name and what it is, beside each other."""
+    """Return a label with its value beside it."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=1)
     grid.add_column(width=_LABEL, style="dim")
@@ -49,7 +49,7 @@ def missed_item(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Renderabl
 
 def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterator[Text]:
     each = kind.example
-    head = pair_label(called(each.first), called(each.second), joint="→" if is_flow(each) else "&", name=verbose)
+    head = pair_label(called(each.first), called(each.second), joiner="→" if is_flow(each) else "&", name=verbose)
     if kind.times > 1:
         head.append(f"  {kind.times} times", style="dim")
     yield head
@@ -62,10 +62,10 @@ def _missed_lines(fusion: Fusion, kind: MissedKind, *, verbose: bool) -> Iterato
 
 
 def is_flow(each: Missed) -> bool:
-    """Whether the first makes something that the second needs."""
+    """Whether the second node reads what the first produces."""
     return any(shared.produced for shared in each.shared)
 
 
 def torch_words(each: Missed) -> str:
     """Write torch's own reason."""
-    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch gave no reason"
+    return f"torch: {fmt.one_line(each.reason.torch, 300)}" if each.reason.torch else "torch logs no reason"

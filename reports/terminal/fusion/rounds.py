@@ -1,4 +1,4 @@
-"""`ctrace fusion --rounds` and `--nodes`: every pair that was tried and why it came when it did; every node."""
+"""Screens of `ctrace fusion --rounds` and `--nodes`: every pair tried, in order and why; every node."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _COLUMNS = ("  node", "kind", "loops", "read", "written")
 def rounds_screen(
     session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the pairs of each round in their order, and what was refused."""
+    """Show the pairs of each round in order, and the refused ones."""
     yield headline(session)
     if not found:
         yield nothing(session)
@@ -52,10 +52,10 @@ def _fused(each: FusionRound, names: Names, most: int) -> Iterator[RenderableTyp
 
 def _candidate(one: Ranked, names: Names) -> RenderableType:
     first, second = one.fused or (one.candidate.first, one.candidate.second)
-    told = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
-    told += [text] if (text := order_text(one)) else []
-    lines = pair_label(names.of(first), names.of(second), name=True), Text("; ".join(told), style="dim")
-    return _row("fused" if one.fused else "joined" if one.is_joined else "left", *lines)
+    facts = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
+    facts += [text] if (text := order_text(one)) else []
+    lines = pair_label(names.of(first), names.of(second), name=True), Text("; ".join(facts), style="dim")
+    return _row("fused" if one.fused else "joined" if one.is_joined else "not fused", *lines)
 
 
 def _row(word: str, *lines: Text) -> RenderableType:
@@ -67,10 +67,10 @@ def _row(word: str, *lines: Text) -> RenderableType:
 
 
 def _refused(each: FusionRound, names: Names, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
-    """Show what was refused, by reason, the most frequent first."""
+    """Show refused pairs by reason, the most frequent first."""
     by_title: dict[str, list[Refusal]] = defaultdict(list)
     for one in each.refused:
-        if one.first != one.second:  # two that were fused before their turn came are asked about as one
+        if one.first != one.second:  # two nodes that were fused earlier in the round count as one
             by_title[_title(one.reason)].append(one)
     for title, refused in sorted(by_title.items(), key=lambda found: -len(found[1])):
         lines = [Text(f"{title}: {fmt.count(len(refused), 'pair')}")]
@@ -96,7 +96,7 @@ def nodes_screen(
     for fusion in found:
         yield part_head(session, fusion)
         if not fusion.nodes:
-            yield Text(" The nodes are not in this log: an older ctrace wrote it.", style="dim")
+            yield Text(" This log does not record the nodes: an older ctrace wrote it.", style="dim")
             continue
         for title, nodes in (("before", fusion.nodes), ("after", fusion.result)):
             yield Text.assemble((f" {title}", "bold"), (f"  {kinds_text(nodes)}", "dim"))
@@ -117,7 +117,7 @@ def _nodes(nodes: Sequence[Node], width: int) -> RenderableType:
 
 
 def _widths(nodes: Sequence[Node]) -> list[int]:
-    """Give the widths of the columns before the last, without the gaps."""
+    """Return the widths of all columns but the last, without the gaps."""
     rows = [_cells(each) for each in nodes]
     return [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
 

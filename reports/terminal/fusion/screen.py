@@ -1,4 +1,4 @@
-"""The fusion screen: per graph part the bytes, the rounds in short, and what was not fused though it shares data."""
+"""Screen of `ctrace fusion`: bytes, rounds and missed fusions of each graph part."""
 
 from collections.abc import Iterator
 
@@ -39,14 +39,14 @@ def fusion_screen(
 
 
 def nothing(session: Session) -> Text:
-    """Say that there was nothing to fuse, and why as far as it is known."""
+    """Say that there was nothing to fuse, and why if known."""
     backend = session.environment.backend
-    because = f": the backend is {fmt.one_line(backend, 40)}" if backend and "inductor" not in backend else ""
-    return Text(f"\nNo graph went through Inductor's scheduler, which is what fuses{because}.", style="dim")
+    because = f"; the backend is {fmt.one_line(backend, 40)}" if backend and "inductor" not in backend else ""
+    return Text(f"\nNothing to fuse: no graph went through Inductor's scheduler{because}.", style="dim")
 
 
 def part_head(session: Session, fusion: Fusion) -> Text:
-    """Name a graph part, and say what became of its nodes."""
+    """Name a graph part, with its nodes before and after fusion."""
     known = {each.id: each for each in session.compilations}
     function = f"  {fmt.one_line(known[fusion.graph].function, 30)}," if fusion.graph in known else ""
     return Text.assemble(
@@ -59,7 +59,7 @@ def part_head(session: Session, fusion: Fusion) -> Text:
 def _facts(session: Session, fusion: Fusion) -> Iterator[RenderableType]:
     found = totals(fusion)
     if found is None:
-        yield fact("bytes", "not in this log: an older ctrace wrote it, which did not record the nodes")
+        yield fact("bytes", "not recorded: an older ctrace wrote this log")
     else:
         yield fact("bytes", totals_text(found))
         yield fact("before", _before(session, fusion))
@@ -73,18 +73,18 @@ def _facts(session: Session, fusion: Fusion) -> Iterator[RenderableType]:
 
 def _before(session: Session, fusion: Fusion) -> str:
     ops = ops_lowered(session, fusion)
-    merged = f"; {fmt.count(ops, 'op')} became {fmt.count(fusion.before, 'node')} when they were lowered" if ops else ""
+    merged = f"; {fmt.count(ops, 'op')} lowered to {fmt.count(fusion.before, 'node')}" if ops else ""
     return f"{kinds_text(fusion.nodes)}{merged}"
 
 
 def round_text(each: FusionRound) -> str:
-    """Sum up a round: `7 nodes to 6: 12 pairs tried, 3 fusible, 1 fused`."""
-    told = [f"{fmt.count(len(each.fused), 'pair')} fused"]
+    """Summarize a round: `7 nodes to 6: 12 pairs tried, 3 fusible, 1 fused`."""
+    counts = [f"{fmt.count(len(each.fused), 'pair')} fused"]
     if each.tried is not None:
-        told = [f"{fmt.count(each.tried, 'pair')} tried"]
-        told += [f"{len(each.candidates) or 'none'} fusible"] if each.tried else []
-        told += [f"{len(each.fused)} fused"] if each.candidates or each.fused else []
-    return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(told)}"
+        counts = [f"{fmt.count(each.tried, 'pair')} tried"]
+        counts += [f"{len(each.candidates) or 'none'} fusible"] if each.tried else []
+        counts += [f"{len(each.fused)} fused"] if each.candidates or each.fused else []
+    return f"{fmt.count(each.before, 'node')} to {each.after}: {', '.join(counts)}"
 
 
 def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[RenderableType]:
@@ -94,7 +94,7 @@ def _missed(fusion: Fusion, *, all_of_it: bool, verbose: bool) -> Iterator[Rende
     kinds = alike(each for each in pairs.missed if all_of_it or (each.is_possible and each.bytes))
     shown = kinds if all_of_it else kinds[:MOST]
     if shown:
-        yield Text(" Not fused, which costs extra memory traffic:", style="bold")
+        yield Text(" Not fused, at the cost of extra memory traffic:", style="bold")
     for kind in shown:
         yield missed_item(fusion, kind, verbose=verbose)
     for line in _left_out(pairs.missed, len(kinds) - len(shown), pairs.hidden, all_of_it=all_of_it):
@@ -107,10 +107,10 @@ def _left_out(missed: tuple[Missed, ...], more: int, hidden: int, *, all_of_it: 
         yield f"and {fmt.count(more, 'more kind of pair', 'more kinds of pairs')}: see --all"
     if calls and not all_of_it:
         number = fmt.count(len(calls), "pair of library calls shares", "pairs of library calls share")
-        yield f"{number} data too, at most {fmt.memory(calls[0].bytes)} each: see --all"
-    parted = sum(not each.bytes and each.is_possible for each in missed)
-    if parted and not all_of_it:
-        number = fmt.count(parted, "pair uses", "pairs use")
+        yield f"{number} data, too, at most {fmt.memory(calls[0].bytes)} each: see --all"
+    partial = sum(not each.bytes and each.is_possible for each in missed)
+    if partial and not all_of_it:
+        number = fmt.count(partial, "pair uses", "pairs use")
         yield f"{number} parts of one tensor, perhaps not the same part: see --all"
     if hidden:
         yield f"{fmt.count(hidden, 'pair shares', 'pairs share')} no data"

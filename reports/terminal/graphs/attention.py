@@ -1,4 +1,4 @@
-"""What became of attention, on a screen."""
+"""Attention on a screen: whether it is fused, and if not, why and what to do."""
 
 from collections.abc import Iterator
 
@@ -15,13 +15,13 @@ _PLACES = 4
 
 
 def attention_lines(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
-    """Show each attention of one graph, or of all: what became of it, where, why and what to do."""
+    """Show each attention of one graph, or of all: its outcome, place, reason and fix."""
     for each in answers(session, graph_id):
         yield attention_item(each, session.environment.cwd)
 
 
 def attention_item(answer: Answer, cwd: str) -> RenderableType:
-    """Show one."""
+    """Show one attention."""
     each = answer.attention
     style = _STYLES.get(answer.state, "yellow")
     text = answer.sentence[:1].upper() + answer.sentence[1:]
@@ -32,8 +32,8 @@ def attention_item(answer: Answer, cwd: str) -> RenderableType:
         f"{each.dtype} on {each.device}" if each.dtype else "",
         each.matched or "",
     ]
-    told = "  " + " · ".join(fmt.one_line(fact, 120) for fact in facts if fact)
-    head = Text.assemble((fmt.one_line(text, 200), style), (told, "dim"))
+    details = "  " + " · ".join(fmt.one_line(fact, 120) for fact in facts if fact)
+    head = Text.assemble((fmt.one_line(text, 200), style), (details, "dim"))
     return item(Group(head, *([hanging(answer.why)] if answer.why else []), *([fix(answer.fix)] if answer.fix else [])))
 
 
@@ -43,8 +43,8 @@ def places(lines: tuple[str, ...], cwd: str) -> str:
     for line in lines:
         file, _, number = line.rpartition(":")
         by_file.setdefault(fmt.place(file, None, cwd), []).append(number)
-    told = (
+    listed = (
         f"{file}:{','.join(numbers[:_PLACES])}{'…' if len(numbers) > _PLACES else ''}"
         for file, numbers in by_file.items()
     )
-    return fmt.listed(told, 2)
+    return fmt.listed(listed, 2)

@@ -26,17 +26,17 @@ _MOST_NODES = 80
 _MOST_OUTPUTS = 12
 _HANGING = 6
 _GLUE = "\ue000"
-"""Stands for a space at which no line is folded; a private letter, which `plain` lets through from no log."""
+"""A non-breaking space; a private letter, which `plain` never lets through from a log."""
 
 
 def stage_screen(
     session: Session, each: Compiled, staged: Staged, width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show one graph at one stage, the user's line over each group of nodes."""
+    """Show one graph at one stage, with the source line above each group of nodes."""
     graph = staged.graph
     yield _title(each, staged, session.environment.cwd)
     if graph is None:
-        yield Text("This text holds no graph that can be read; here it is as torch printed it.", style="yellow")
+        yield Text("ctrace cannot read a graph in this text. Here is what torch printed.", style="yellow")
         yield Text(fmt.plain(staged.printed.text))
         return
     for note in notes(each):
@@ -61,7 +61,7 @@ def _title(each: Compiled, staged: Staged, cwd: str) -> RenderableType:
 
 
 class _Stage:
-    """Writes one graph."""
+    """Draws one graph at one stage."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class _Stage:
         self._graph = graph
         self._names = names
         self._named = named
-        """What to call an input, by node."""
+        """Names of inputs, by node."""
         self._made = made
-        """Which pass made a node."""
+        """The pass that made each node."""
         self._cwd = cwd
         self._width = width
         self._all = all_of_it
@@ -94,8 +94,8 @@ class _Stage:
             yield Text(f"\nand {fmt.count(-self._left, 'more node')}: see --all", style="dim")
         yield from self._outputs()
         if self._device and not self._all:
-            yield Text(f"\nAll on {fmt.plain(self._device)} but where it says so; strides only where they are not "
-                       "those of a fresh tensor.", style="dim")  # fmt: skip
+            yield Text(f"\nAll on {fmt.plain(self._device)} unless noted. Strides only for tensors that are "
+                       "not contiguous.", style="dim")  # fmt: skip
 
     def _inputs(self) -> Iterator[RenderableType]:
         inputs = self._graph.placeholders()
@@ -127,9 +127,9 @@ class _Stage:
         outputs = self._graph.outputs
         yield section("Returns")
         for output in outputs if self._all else outputs[:_MOST_OUTPUTS]:
-            told = output_words(output.described, self._names)
+            words = output_words(output.described, self._names)
             node = self._graph.node(output.text)
-            yield self._line(fmt.one_line(output.text, 60), told, node) if node else _plain_output(output.text, told)
+            yield self._line(fmt.one_line(output.text, 60), words, node) if node else _plain_output(output.text, words)
         if not self._all and len(outputs) > _MOST_OUTPUTS:
             yield Text(f"   and {fmt.count(len(outputs) - _MOST_OUTPUTS, 'more output')}: see --all", style="dim")
 
@@ -138,13 +138,13 @@ class _Stage:
         return node_line(name, call, result_text(node, self._device, strides=self._all) + tag, self._width)
 
 
-def _plain_output(text: str, told: str) -> RenderableType:
-    return item(Text(f"  {fmt.one_line(text, 60)}  {told}", style="dim"))
+def _plain_output(text: str, words: str) -> RenderableType:
+    return item(Text(f"  {fmt.one_line(text, 60)}  {words}", style="dim"))
 
 
 def line_title(at: At | None, cwd: str, origin: Origin | None = None) -> RenderableType:
-    """Write the user's line over what it made, after an empty line; for nodes of a pass, which one."""
-    unknown = f"no line of yours{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
+    """Write the source line above its nodes, after an empty line; for nodes of a pass, name the pass."""
+    unknown = f"no source line{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
     title = Text(place_text(at, cwd), style="cyan") if at else Text(unknown, style="dim")
     return Group("", Padding(title, (0, 0, 0, 1)))
 
@@ -155,7 +155,7 @@ def _origin_words(origin: Origin, cwd: str) -> str:
 
 
 def node_line(name: str, call: str, result: str, width: int, mark: str = " ") -> RenderableType:
-    """Write `name  call  → result`, folded with an indent where it is too long."""
+    """Write `name  call  → result`, folded with an indent if it is too long."""
     named = fmt.one_line(name, 60)
     arrow = f"→ {result}".replace(" ", _GLUE) if result else ""
     whole = "  ".join(part for part in (named, call, arrow) if part)
@@ -167,16 +167,16 @@ def node_line(name: str, call: str, result: str, width: int, mark: str = " ") ->
 
 
 def _device(graph: FxGraph) -> str:
-    """Find the device that most tensors are on."""
+    """Return the device that most tensors are on."""
     devices = Counter(node.type.device for node in graph.everything() if node.type)
     return devices.most_common(1)[0][0] if devices else ""
 
 
 def ops_screen(session: Session, each: Compiled, staged: Staged) -> Iterator[RenderableType]:
-    """Count the ops of one stage, and say what each does."""
+    """Count the ops of one stage, and describe each."""
     yield _title(each, staged, session.environment.cwd)
     if staged.graph is None:
-        yield Text("This text holds no graph that can be read.", style="yellow")
+        yield Text("ctrace cannot read a graph in this text.", style="yellow")
         return
     shown = table("op", "times", "what it does")
     shown.columns[1].justify = "right"
@@ -190,17 +190,17 @@ def ops_screen(session: Session, each: Compiled, staged: Staged) -> Iterator[Ren
 def line_screen(
     session: Session, found: tuple[OfLine, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show what one line of the user's became at every stage; there is at least one node of it."""
+    """Show the nodes of one source line at every stage; `found` has at least one node."""
     at = found[0].nodes[0].at
     if at is not None:
         yield Text(place_text(at, session.environment.cwd), style="bold")
     before: tuple[str, tuple[tuple[str, str], ...]] | None = None
     for each in found:
-        said = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
-        if said == before:
+        nodes = (each.each.id, tuple((node.name, call_text(node)) for node in each.nodes))
+        if nodes == before:
             yield Text(f"\n{each.each.id}  {each.staged.label}  the same", style="dim")
             continue
-        before = said
+        before = nodes
         yield from _of_line(each, width, all_of_it=all_of_it)
 
 

@@ -1,4 +1,4 @@
-"""What Inductor's passes changed, on a screen."""
+"""Screen of what each Inductor pass changed."""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,22 +24,22 @@ _SUBSYSTEMS = {
 def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
     """Show what each pass changed in one graph, or in all."""
     yield headline(session)
-    yield section("What torch's passes changed, in their order")
+    yield section("What torch's passes changed, in order")
     found = runs(session, graph_id)
     yield from passes_lines(session, found)
     if not found:
-        yield Text("No pass was seen: no graph went through Inductor, or the log does not hold its passes.")
+        yield Text("No passes recorded: no graph went through Inductor, or the log does not record passes.")
 
 
 def passes_lines(session: Session, found: Iterable[Run]) -> Iterator[RenderableType]:
-    """Show what each pass changed; those that changed nothing are counted."""
+    """Show what each pass changed, and count those that changed nothing."""
     for run in found:
         yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
 
 
 def _head(run: Run) -> Text:
     subsystem = _SUBSYSTEMS.get(run.subsystem, fmt.one_line(run.subsystem, 40) or "other passes")
-    counts = f"{len(run.changed)} with an effect, {len(run.idle)} without"
+    counts = f"{len(run.changed)} changed the graph, {len(run.idle)} did not"
     return Text.assemble((f"{run.graph} {fmt.one_line(run.stage, 20)}: {subsystem}", "bold"), (f"  {counts}", "dim"))
 
 
@@ -47,7 +47,7 @@ def _changed(each: Pass, cwd: str) -> RenderableType:
     nodes = f"{each.before} → {each.after} nodes" if each.before != each.after else ""
     parts = [nodes, fmt.listed(_differences(each), _OPS), "" if each.has_changed else "nothing changed"]
     if each.has_changed and not any(parts):
-        parts.append("reordered" if each.moved else f"{fmt.count(each.rewired, 'node')} with other arguments")
+        parts.append("reordered" if each.moved else f"{fmt.count(each.rewired, 'node')} with new arguments")
     head = hanging(f"{each.title}: {' · '.join(part for part in parts if part)}")
     patterns = [Text(f"      {_pattern(pattern, cwd)}", style="dim") for pattern in each.patterns[:_PATTERNS]]
     left = len(each.patterns) - _PATTERNS

@@ -1,4 +1,4 @@
-"""The graphs screen: each graph at its stages, what goes in and out, and what the backward needs."""
+"""Screen of `ctrace graphs`: each graph's stages, inputs, outputs, and tensors saved for the backward."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ from ctrace.reports.terminal.parts import MOST, headline, item
 from ctrace.reports.text.graphs import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
-"""How many ops a line names."""
+"""Ops named on a line."""
 _BIGGEST = 5
-"""How many saved tensors a graph lists."""
+"""Saved tensors listed for a graph."""
 _OUTPUTS = 4
 _PLACE = 30
 """Letters of a place in a narrow column."""
@@ -39,10 +39,10 @@ _SHARES = {
 def graphs_screen(
     session: Session, found: tuple[Compiled, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Draw the screen for a terminal of some width."""
+    """Show each graph."""
     yield headline(session)
     if not found:
-        yield Text("\nTorch printed no graph in this run.", style="dim")
+        yield Text("\nNo graphs: torch printed none in this run.", style="dim")
         return
     shown = found if all_of_it else found[:MOST]
     for each in shown:
@@ -51,21 +51,21 @@ def graphs_screen(
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph')}: see --all", style="dim")
     one = found[0]
     which = f" --graph {one.id}" if len(found) > 1 else ""
-    yield Text(f"\nOne of them node by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
+    yield Text(f"\nNode by node: ctrace graphs --stage {one.usual().label}{which}", style="dim")
 
 
-def _graph(session: Session, told: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    at, cwd = told.each.compilation, session.environment.cwd
+def _graph(session: Session, view: Overview, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    at, cwd = view.each.compilation, session.environment.cwd
     place = fmt.place(at.file, at.resumes_at or at.line, cwd)
-    yield Text.assemble("\n", (f"{told.each.id}  {fmt.plain(at.function)}", "bold"), (f"  {place}", "dim"))
-    yield _stages(told.rows, width, all_of_it=all_of_it)
-    for name, value in _facts(told):
+    yield Text.assemble("\n", (f"{view.each.id}  {fmt.plain(at.function)}", "bold"), (f"  {place}", "dim"))
+    yield _stages(view.rows, width, all_of_it=all_of_it)
+    for name, value in _facts(view):
         yield _fact(name, value)
-    if told.kept is not None:
-        yield from _kept(told.kept, told, cwd, width, all_of_it=all_of_it)
-    yield from _passed(session, told.each.id)
-    yield from attention_lines(session, told.each.id)
-    for note in told.notes:
+    if view.kept is not None:
+        yield from _kept(view.kept, view, cwd, width, all_of_it=all_of_it)
+    yield from _passed(session, view.each.id)
+    yield from attention_lines(session, view.each.id)
+    for note in view.notes:
         yield item(Text(fmt.one_line(note), style="yellow"))
 
 
@@ -75,14 +75,14 @@ def _passed(session: Session, graph: str) -> Iterator[RenderableType]:
     idle = sum(len(run.idle) for run in found)
     if changed:
         names = [f"{name} ×{times}" if times > 1 else name for name, times in Counter(changed).items()]
-        told = f"{fmt.listed((fmt.one_line(name, 40) for name in names), MOST)}; {idle} changed nothing (see --passes)"
-        yield _fact("passes", told)
+        shown = fmt.listed((fmt.one_line(name, 40) for name in names), MOST)
+        yield _fact("passes", f"{shown}; {idle} changed nothing (see --passes)")
 
 
 def _stages(rows: tuple[Row, ...], width: int, *, all_of_it: bool) -> RenderableType:
     shown = [row for row in rows if all_of_it or not row.staged.label.startswith("before_")]
     name = max((len(row.staged.label) for row in shown), default=0)
-    text = Text(f"{'stage':<{name}}  nodes   ops  most of them", style="dim")
+    text = Text(f"{'stage':<{name}}  nodes   ops  most frequent ops", style="dim")
     for row in shown:
         head = f"\n{row.staged.label:<{name}}  {row.nodes:>5}  {row.ops:>4}  "
         most = _most(row)
@@ -98,13 +98,13 @@ def _most(row: Row) -> Text:
     return Text(counts_text(row.counts, _TOP))
 
 
-def _facts(told: Overview) -> Iterator[tuple[str, str]]:
-    yield "inputs", _inputs(told.inputs)
-    if told.changed is None:
-        yield "changed", "not known: AOTAutograd's entry is not in the log"
-    elif told.changed:
-        yield "changed", fmt.listed(map(_change, told.changed), MOST)
-    yield "outputs", fmt.listed(map(_result, told.results), _OUTPUTS) or "none"
+def _facts(view: Overview) -> Iterator[tuple[str, str]]:
+    yield "inputs", _inputs(view.inputs)
+    if view.changed is None:
+        yield "mutated", "not known: the log has no entry of AOTAutograd"
+    elif view.changed:
+        yield "mutated", fmt.listed(map(_change, view.changed), MOST)
+    yield "outputs", fmt.listed(map(_result, view.results), _OUTPUTS) or "none"
 
 
 def _inputs(inputs: tuple[GraphInput, ...]) -> str:
@@ -142,31 +142,31 @@ def _fact(name: str, value: str, style: str = "") -> RenderableType:
     return item(grid)
 
 
-def _kept(kept: Kept, told: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    yield _fact("saved", _kept_words(kept, told))
+def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    yield _fact("saved", _kept_words(kept, view))
     made = [each for each in kept.saved if each.is_made]
     shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
     if shown:
         yield item(_biggest(shown, cwd, width))
     if len(shown) < len(made):
         yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
-    if told.again is not None and (told.again.nodes or told.again.views):
-        names = counts_text(counted(told.again.nodes), _TOP)
-        views = f" ({fmt.count(told.again.views, 'view')} besides)" if told.again.views else ""
-        ops = f"{fmt.count(len(told.again.nodes), 'op')} of the forward: {names}" if names else "no op of the forward"
-        yield _fact("recomputed", f"in the backward, {ops}{views}")
+    if view.again is not None and (view.again.nodes or view.again.views):
+        names = counts_text(counted(view.again.nodes), _TOP)
+        views = f" ({fmt.count(view.again.views, 'view')} too)" if view.again.views else ""
+        ops = f"{fmt.count(len(view.again.nodes), 'op')} of the forward: {names}" if names else "no op of the forward"
+        yield _fact("recomputed", f"in the backward: {ops}{views}")
 
 
-def _kept_words(kept: Kept, told: Overview) -> str:
-    """Sum up what is kept: what the forward made, and what is there anyway."""
+def _kept_words(kept: Kept, view: Overview) -> str:
+    """Summarize the saved tensors: those that the forward made, and inputs."""
     made = [each for each in kept.saved if each.is_made]
     numbers = sum(each.memory is None for each in kept.saved)
     there = len(kept.saved) - len(made) - numbers
     size = "size not known" if kept.made is None else fmt.memory(kept.made)
-    size += depends_text(kept.symbols, told.each.graphs.symbols)
-    parts = [f"for the backward: {fmt.count(len(made), 'tensor')} made here{f', {size}' if made else ''}"]
+    size += depends_text(kept.symbols, view.each.graphs.symbols)
+    parts = [f"for the backward: {fmt.count(len(made), 'intermediate tensor')}{f', {size}' if made else ''}"]
     if there:
-        parts.append(f"{there} inputs, or views of such" if there > 1 else "one input, or a view of one")
+        parts.append(f"{there} inputs or views of inputs" if there > 1 else "1 input or view of an input")
     if numbers:
         parts.append(fmt.count(numbers, "number"))
     return "; ".join(parts)
@@ -190,11 +190,11 @@ def _named(each: Saved) -> str:
 
 
 def _where(each: Saved, cwd: str) -> str:
-    """Say which line made the memory that is kept, and what else it is."""
+    """Name the source line that made the saved memory, and its other roles."""
     at = each.root.at or each.node.at
-    told = [place_text(at, cwd, _PLACE) if at else "no line of yours"]
+    words = [place_text(at, cwd, _PLACE) if at else "no source line"]
     if each.root is not each.node:
-        told.insert(0, f"view of {fmt.one_line(each.root.name, 24)},")
+        words.insert(0, f"view of {fmt.one_line(each.root.name, 24)},")
     if each.is_returned:
-        told.insert(0, "also an output,")
-    return " ".join(told)
+        words.insert(0, "also an output,")
+    return " ".join(words)

@@ -1,4 +1,4 @@
-"""The screen of what one stage made of another."""
+"""Screen of `ctrace graphs --diff`: how one stage differs from another."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from ctrace.reports.terminal.parts import item, section
 from ctrace.reports.text.graphs import call_text, counts_text, result_text
 
 _WHY = {
-    Why.MOVED: "in the backward",
-    Why.DUPLICATE: "computed twice",
+    Why.MOVED: "moved to the backward",
+    Why.DUPLICATE: "duplicates",
     Why.VIEW: "views",
-    Why.UNUSED: "read by nothing",
+    Why.UNUSED: "unused",
     Why.OTHER: "",
 }
-_ONE = {Why.MOVED: "in the backward", Why.VIEW: "a view", Why.UNUSED: "read by nothing"}
+_ONE = {Why.MOVED: "moved to the backward", Why.VIEW: "a view", Why.UNUSED: "unused"}
 _MOST_LINES = 25
 
 
 def diff_screen(
     session: Session, each: Compiled, diff: StageDiff, width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show what changed, line by line of the user's code."""
+    """Show what changed, by source line."""
     cwd = session.environment.cwd
     at = each.compilation
     head = f"{each.id}  {fmt.plain(at.function)}  {diff.before.label} → {diff.after.label}"
@@ -43,7 +43,7 @@ def diff_screen(
         yield from _changes(diff, cwd, width, all_of_it=all_of_it)
     passed = between(session, each, diff.before, diff.after)
     if passed:
-        yield section("The passes between")
+        yield section("Passes in between")
         yield from passes_lines(session, passed)
 
 
@@ -51,8 +51,8 @@ def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iter
     changed = [line for line in diff.lowered if line.before or line.after]
     same = len(diff.lowered) - len(changed)
     decomposed = sum(bool(line.before and line.after) for line in changed)
-    told = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
-    yield Text(f"{told}, {fmt.count(same, 'line')} with the same ops." if same else f"{told}.")
+    changes = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
+    yield Text(f"{changes}, {fmt.count(same, 'line')} with the same ops." if same else f"{changes}.")
     shown = changed if all_of_it else changed[:_MOST_LINES]
     for line in shown:
         yield line_title(line.at, cwd)
@@ -67,9 +67,9 @@ def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[Rend
     elif after:
         yield _indented(Text.assemble("added  ", (after, "green")))
     else:
-        yield _indented(Text.assemble((before, "red"), "  is not there any more under this line"))
+        yield _indented(Text.assemble((before, "red"), "  gone from this line"))
     if line.same:
-        yield _indented(Text(f"the same on both sides: {counts_text(line.same)}", style="dim"))
+        yield _indented(Text(f"unchanged: {counts_text(line.same)}", style="dim"))
     if all_of_it:
         for node in line.nodes:
             yield node_line(node.name, call_text(node), result_text(node), width)
@@ -90,19 +90,19 @@ def _totals(diff: StageDiff) -> Iterator[RenderableType]:
     same = sum(len(line.same) for line in diff.changes)
     args = sum(len(line.other_args) for line in diff.changes)
     if not (gone or new or other):
-        yield Text(f"Nothing: all {same + args} nodes are the same.")
+        yield Text(f"No change: all {same + args} nodes are the same.")
         return
     yield Text(
-        f"{gone.total()} removed, {new.total()} added, {other.total()} call another op; {same + args} stay"
-        + (f", {args} of them with other arguments." if args else ".")
+        f"{gone.total()} nodes removed, {new.total()} added, {other.total()} with another op; {same + args} kept"
+        + (f", {args} of them with new arguments." if args else ".")
     )
     for name, counts in (("removed", gone), ("added", new), ("changed", other)):
         if counts:
             yield item(Text.assemble((f"{name:<8} ", "dim"), counts_text(counts.most_common(), 12)))
     why = Counter(each.why for line in diff.changes for each in line.gone)
-    told = [f"{times} {_WHY[reason]}" for reason, times in why.most_common() if _WHY[reason]]
-    if told:
-        yield item(Text.assemble(("of these  ", "dim"), ", ".join(told)))
+    reasons = [f"{times} {_WHY[reason]}" for reason, times in why.most_common() if _WHY[reason]]
+    if reasons:
+        yield item(Text.assemble(("why gone ", "dim"), ", ".join(reasons)))
 
 
 def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -133,7 +133,7 @@ def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
 
 
 def _reason(gone: Gone) -> str:
-    reason = f"the same as {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
+    reason = f"duplicate of {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
     return f"  ({reason})" if reason else ""
 
 

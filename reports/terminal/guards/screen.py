@@ -1,4 +1,4 @@
-"""`ctrace guards` on screen: what has to hold for a graph to fit, whose line made it, and what checking it costs."""
+"""Screen of `ctrace guards`: what each graph requires, which source line made it so, and what checking costs."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -29,10 +29,10 @@ from ctrace.reports.terminal.guards.words import kind_words
 from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, section, table
 
 _LISTED = 24
-"""Guards, lines or objects that are listed; --all lists every one."""
+"""Guards, lines or objects listed without --all."""
 _OBJECTS = 14
 _SHARE = 40
-"""An object with fewer than one in so many guards is not shown by itself."""
+"""Objects with less than one in this many guards get no line."""
 
 
 def guards_screen(
@@ -41,15 +41,15 @@ def guards_screen(
     """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
     yield headline(session)
     if not found:
-        yield Text("\nNo guards: nothing was compiled, or the log does not hold them.")
+        yield Text("\nNo guards: nothing was compiled, or the log does not record them.")
     shown = found if all_of_it else found[:1]
     for head in shown:
         each = guarded(session, head)
         yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
         if each.tree.is_misplaced:
-            yield Text("! lines are torch's own: where guards come from was recorded otherwise", style="yellow")
+            yield Text("! source lines are from torch's comments: those recorded do not match", style="yellow")
         if each.tree.unread:
-            yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's could not be read", style="yellow")
+            yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's text could not be read", style="yellow")
     if len(shown) < len(found):
         yield section("Other compilations (see --all, or --graph ID)")
         for head in found[1 : MOST + 1]:
@@ -63,7 +63,7 @@ def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
     line = at.resumes_at or at.line
     facts = [fmt.count(head.number, "guard")]
     if head.latency is not None:
-        how = " a check with cold caches, as torch measured once" if in_full else ""
+        how = " per check with cold caches, measured once by torch" if in_full else ""
         facts.append(f"{fmt.microseconds(head.latency)}{how}")
     return Text.assemble(
         (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
@@ -79,7 +79,7 @@ def _compilation(
     yield _head(each.head, session)
     chosen = tuple(guard for guard in each.guards if choice.takes(guard))
     if choice and view in ("summary", "kind", "object"):
-        yield Text(f"{fmt.count(len(chosen), 'guard')} of these asked for", style="dim")
+        yield Text(f"{fmt.count(len(chosen), 'guard')} selected", style="dim")
     most = len(each.guards) if all_of_it else _LISTED
     match view:
         case "tree":
@@ -103,9 +103,10 @@ def _summary(each: Guarded, session: Session, width: int) -> Iterator[Renderable
     yield from _kinds(each.guards, MOST)
     tensors = tensor_guards(each.guards)
     yield from _tensors([tensor for tensor in tensors if not tensor.is_parameter], "Tensors", MOST)
-    held = len([tensor for tensor in tensors if tensor.is_parameter])
-    if held:
-        yield Text(f"  and {fmt.count(held, 'parameter or buffer', 'parameters and buffers')}: see --kind TENSOR_MATCH")
+    parameters = len([tensor for tensor in tensors if tensor.is_parameter])
+    if parameters:
+        number = fmt.count(parameters, "parameter or buffer", "parameters and buffers")
+        yield Text(f"  and {number}: see --kind TENSOR_MATCH")
     yield from _constants(each, session, width)
     for left in each.left_out:
         what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
@@ -116,7 +117,7 @@ def _summary(each: Guarded, session: Session, width: int) -> Iterator[Renderable
 
 def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
     guards = tuple(guards)
-    yield section("What they are about")
+    yield section("Guards by object")
     lines = list(_branches(by_object(guards), 1, len(guards) / _SHARE if most == _OBJECTS else 0))
     yield from lines[:most]
     if len(lines) > most:
@@ -124,7 +125,7 @@ def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
 
 
 def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterator[Text]:
-    """Write a line a branch; one with a single branch below it shares its line."""
+    """Write one line per branch; a branch with a single child shares the child's line."""
     for branch in branches:
         if _total(branch) < least:
             continue
@@ -143,7 +144,7 @@ def _total(branch: Branch) -> int:
 
 
 def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
-    yield section("What they check")
+    yield section("Guards by kind")
     found = by_kind(guards)
     for kind, number in found[:most]:
         words = kind_words(kind)
@@ -179,7 +180,7 @@ def _constants(each: Guarded, session: Session, width: int) -> Iterator[Renderab
     found = constants(each.guards, session.environment.prefixes)
     if not found:
         return
-    yield section("Values that are constants of this graph")
+    yield section("Values compiled in as constants")
     rows = table("value", "is", "read at")
     for constant in found[:MOST]:
         name, value = fmt.one_line(constant.subject, width // 3), fmt.one_line(constant.value, width // 5)
@@ -229,7 +230,7 @@ def _listed(guards: tuple[Guard, ...], session: Session, width: int, most: int) 
 
 
 def _tree(each: Guarded, choice: Choice, width: int, most: int) -> Iterator[RenderableType]:
-    """Write torch's own tree, a line a node and a line a guard."""
+    """Write torch's guard tree, one line per node and one per guard."""
     lines = _node(each.tree.root, 0, choice, width)
     yield from islice(lines, most)
     for guard in each.tree.epilogue:

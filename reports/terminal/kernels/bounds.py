@@ -1,4 +1,4 @@
-"""Bounds of kernels that were emitted for a GPU, on a screen: the least time of each, and what sets it."""
+"""Screen of the lower bounds on kernel run time on the target GPU, and what sets each bound."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,18 +17,18 @@ from ctrace.reports.text.kernels import UNKNOWN, memory
 from ctrace.reports.text.target import least_text
 
 _ROWS = 12
-_COLUMNS = ("kernel", ">calls", ">bytes", ">FLOPs", ">FLOP/B", ">at least", "set by")
+_COLUMNS = ("kernel", ">calls", ">bytes", ">FLOPs", ">FLOP/B", ">bound", "set by")
 _SHORT = {"memory": "memory", "arithmetic": "FLOPs"}
 
 
 def bounds_screen(
     session: Session, found: tuple[Part, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the bounds of graph parts on the GPU that their kernels were emitted for."""
+    """Show the lower bounds of graph parts on the target GPU."""
     gpu, parts = target_of(session), bounds(session, found)
     if gpu is None or not parts:
         return
-    yield section(f"At least on {fmt.one_line(gpu.target, 30)}: bounds, computed; times {NEEDS_DEVICE}")
+    yield section(f"Lower bounds on run time on {fmt.one_line(gpu.target, 30)}, computed; times {NEEDS_DEVICE}")
     shown = {id(part): part.kernels if all_of_it else part.kernels[:_ROWS] for part in parts}
     rows: list[tuple[str, ...]] = []
     for part in parts:
@@ -60,23 +60,23 @@ def _row(each: Least, width: int) -> tuple[str, ...]:
 def _sum(part: PartLeast) -> Text:
     name = fmt.one_line(f"{part.graph} {part.stage}")
     if part.seconds is None:
-        return Text(f"{name}: no bound is known", style="dim")
-    left = f", without {fmt.count(part.unknown, 'kernel')} of which it is not known" if part.unknown else ""
-    return Text(f"{name}: with cold caches no run can take less than {least_text(part.seconds)}{left}")
+        return Text(f"{name}: bound not known", style="dim")
+    left = f", not counting {fmt.count(part.unknown, 'kernel')} without a known bound" if part.unknown else ""
+    return Text(f"{name}: at least {least_text(part.seconds)} with cold caches{left}")
 
 
 def _notes(gpu: Gpu, parts: Sequence[PartLeast]) -> Iterator[RenderableType]:
-    """Say what figures the bounds rest on, where those are from, and what can make a kernel quicker than its own."""
-    speed = "bandwidth not known" if gpu.bandwidth is None else f"{gpu.bandwidth / 1e9:.0f} GB/s of memory"
+    """Show the peaks behind the bounds, their sources, and why a kernel can beat its bound."""
+    speed = "bandwidth not known" if gpu.bandwidth is None else f"{gpu.bandwidth / 1e9:.0f} GB/s memory bandwidth"
     rates = [f"{rate / 1e12:.1f} TFLOP/s" for rate in peaks(tuple(parts))]
-    arithmetic = f"; arithmetic at most {', '.join(rates)}" if rates else "; rates of arithmetic not known"
-    yield Text(f"its peaks: {speed}{arithmetic}{sources_text(gpu)}", style="dim")
+    arithmetic = f", {', '.join(rates)} arithmetic" if rates else ", arithmetic rate not known"
+    yield Text(f"Peaks: {speed}{arithmetic}{sources_text(gpu)}", style="dim")
     cache = "a cache" if gpu.l2 is None else f"its L2 cache ({fmt.memory(gpu.l2)})"
-    yield Text(f"a kernel whose data still lies in {cache} can be quicker than by its bytes", style="dim")
+    yield Text(f"A kernel whose data is already in {cache} can be faster than its memory bound.", style="dim")
 
 
 def sources_text(gpu: Gpu) -> str:
-    """Write where the peaks are from, each source once."""
+    """Name the sources of the peaks, each once."""
     known = list(
         dict.fromkeys(gpu.sources[name] for name in ("bandwidth", "rates", "vector_rates") if name in gpu.sources)
     )

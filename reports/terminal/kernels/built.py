@@ -1,4 +1,4 @@
-"""What `--build` or `--target` showed of kernels, on a screen."""
+"""Screens of compiled kernels: resources, compile time, launch time and intermediate code."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -23,25 +23,25 @@ from ctrace.reports.text.built import COMMENTS, configuration_text
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
 _UNKNOWN = "not known"
 _LOW = 0.25
-"""Share of a multiprocessor's warps below which there may be too few to hide how long memory takes."""
+"""Occupancy below which there may be too few warps to hide memory latency."""
 
 
 def resources_screen(
     session: Session, width: int, graph: str | None = None, *, all_of_them: bool = False
 ) -> Iterator[RenderableType]:
-    """Show what each compiled Triton kernel takes, what limits how many run at a time, and how long compiling took."""
+    """Show the resources of each compiled Triton kernel, its occupancy and what limits it, and its compile time."""
     found = resources(session, graph, all_of_them=all_of_them)
     if not found:
         yield Text(f"No Triton kernel was built; {NOT_BUILT}.", style="dim")
         return
     gpu = target_of(session)
-    where = f" for {fmt.one_line(gpu.target, 30)} (emitted; fits: computed)" if gpu else ""
-    yield section(f"Resources of a Triton kernel, as compiled{where}")
+    where = f" for {fmt.one_line(gpu.target, 30)} (not run; fits is computed)" if gpu else ""
+    yield section(f"Resources of each Triton kernel, as compiled{where}")
     yield _resources(found, width)
-    yield Text("fits: the most blocks on one multiprocessor, and how full of warps that makes it", style="dim")
+    yield Text("fits: blocks that fit on one SM at a time, and the occupancy that results", style="dim")
     yield from _warnings(found, several(session) if gpu else {})
     yield from _refusals(session, graph)
-    yield section("Compile time, measured here" if gpu else "Compile time")
+    yield section("Compile time, measured on this machine" if gpu else "Compile time")
     yield from _compiling(found, width)
 
 
@@ -58,44 +58,44 @@ def _resources(found: tuple[Resources, ...], width: int) -> Table:
     rows: list[tuple[str | Text, ...]] = []
     last = None
     for each in _together(found):
-        built, held = each.built, each.occupancy
+        built, occupancy = each.built, each.occupancy
         rows.extend(heads.before(built))
-        is_another, last = last == _key(built), _key(built)
+        is_same_kernel, last = last == _key(built), _key(built)
         spills = Text(_number(built.spills), style="bold red" if built.spills else "")
         resources = (_number(built.registers), spills, _memory(built.shared))
         configuration = configuration_text(built, short=width < WIDE, unused=each.unused)
-        name = "  or" if is_another and not each.unused else _name(built.kernel)
-        rows.append((name, configuration, *resources, *_fits(held)))
+        name = "  or" if is_same_kernel and not each.unused else _name(built.kernel)
+        rows.append((name, configuration, *resources, *_fits(occupancy)))
     return columned(width, columns, rows)
 
 
 def _together(found: tuple[Resources, ...]) -> list[Resources]:
-    """Put those of one graph part together; they were compiled in parallel."""
+    """Sort by graph part; torch compiles kernels in parallel, so the log mixes them."""
     parts = list(dict.fromkeys(_part(each.built) for each in found))
     return sorted(found, key=lambda each: parts.index(_part(each.built)))
 
 
-def _fits(held: Occupancy | None) -> tuple[str | Text, str]:
-    if held is None:
+def _fits(found: Occupancy | None) -> tuple[str | Text, str]:
+    if found is None:
         return _UNKNOWN, _UNKNOWN
-    return Text(f"{held.blocks} {held.share:4.0%}", style="yellow" if held.share < _LOW else ""), _limits(held)
+    return Text(f"{found.blocks} {found.share:4.0%}", style="yellow" if found.share < _LOW else ""), _limits(found)
 
 
 def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str], int]) -> Iterator[RenderableType]:
-    """Say which kernels spill or leave a multiprocessor nearly empty, and that it is not known which is launched."""
+    """Warn about spills, low occupancy, and configurations that only autotuning can choose between."""
     if spilling := {each.built.kernel for each in found if each.built.spills and not each.unused}:
         names = fmt.listed((fmt.one_line(name, 60) for name in sorted(spilling)), 3)
-        yield Text(f"Spills, registers that live in memory, in {names}", style="red")
+        yield Text(f"Registers spilled to memory in {names}", style="red")
     if low := {each.built.kernel for each in found if each.occupancy and each.occupancy.share < _LOW}:
-        number = fmt.count(len(low), "kernel fills", "kernels fill")
-        yield Text(f"{number} less than {_LOW:.0%} of a multiprocessor with warps", style="yellow")
+        number = fmt.count(len(low), "kernel reaches", "kernels reach")
+        yield Text(f"{number} less than {_LOW:.0%} occupancy", style="yellow")
     if any(_key(each.built) in open_ for each in found):
-        yield Text("or: only one of these is launched; torch finds which by timing on the device", style="yellow")
+        yield Text("or: only one of these is launched; torch picks it on the device, by autotuning", style="yellow")
 
 
-def _limits(held: Occupancy) -> str:
-    """Say what sets the limit; where all warps are there, nothing else matters."""
-    return str(Limit.THREADS) if Limit.THREADS in held.limits else ", ".join(held.limits)
+def _limits(found: Occupancy) -> str:
+    """Name what limits occupancy; at full occupancy, nothing else matters."""
+    return str(Limit.THREADS) if Limit.THREADS in found.limits else ", ".join(found.limits)
 
 
 def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableType]:
@@ -112,10 +112,10 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
     if measured:
         yield columned(width, columns, rows)
     if len(rows) < len(measured):
-        yield Text("×: several configurations of a kernel, their times added", style="dim")
+        yield Text("×: sum over several configurations of a kernel", style="dim")
     if earlier := sum(built.cached for built in measured):
         yield Text(
-            f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, and took so long then",
+            f"{fmt.count(earlier, 'of them was', 'of them were')} compiled by an earlier run, which took this time",
             style="dim",
         )
     left = len(found) - len(measured)
@@ -126,7 +126,7 @@ def _compiling(found: tuple[Resources, ...], width: int) -> Iterator[RenderableT
 
 
 def _by_kernel(every: Iterable[Built]) -> list[list[Built]]:
-    """Put the configurations of a kernel together."""
+    """Group configurations by kernel."""
     found: dict[tuple[str, Stage, str], list[Built]] = {}
     for each in every:
         found.setdefault(_key(each), []).append(each)
@@ -138,18 +138,18 @@ def _key(built: Built) -> tuple[str, Stage, str]:
 
 
 def _sum(same: list[Built], stage: str | None = None) -> str:
-    """Add the seconds of configurations, at one stage or at all; empty: there are none."""
+    """Add up the seconds of configurations, at one stage or at all; empty if there are none."""
     known = [took for each in same for name, took in each.seconds.items() if stage in (None, name)]
     return fmt.seconds(sum(known)) if known else ""
 
 
 def times_screen(session: Session, width: int, graph: str | None = None) -> Iterator[RenderableType]:
-    """Show how long a launch of each kernel takes, its share, and how near it comes to its bound."""
+    """Show the time of one launch of each kernel, its share, and how close it is to its bound."""
     found = times(session, graph)
     if not found:
-        yield Text("No launch was timed; run with --build.", style="dim")
+        yield Text("No launch was timed. Run with --build.", style="dim")
         return
-    yield section("Time of a launch: the median, with cold caches")
+    yield section("Time per launch: median, with cold caches")
     yield _times(found, width)
     for each in found:
         if each.timed.seconds is None:
@@ -159,7 +159,7 @@ def times_screen(session: Session, width: int, graph: str | None = None) -> Iter
 
 
 def _times(found: tuple[Time, ...], width: int) -> Table:
-    columns = ("kernel", ">calls", ">one", ">share", ">bound", ">of it", "set by")
+    columns = ("kernel", ">calls", ">time", ">share", ">bound", ">reached", "set by")
     measured = [each for each in found if each.timed.seconds is not None]
     heads, rows = _Heads(columns, [each.timed for each in measured]), []
     for part in heads.parts:
@@ -183,17 +183,18 @@ def _time(each: Time) -> tuple[str, ...]:
 
 def _notes(session: Session) -> Iterator[RenderableType]:
     gpu = session.gpu
-    yield Text("share: of the sum of these, each once for each of its calls in a graph part", style="dim")
+    yield Text("share: of the total time of these kernels, counting every call in a graph part", style="dim")
     if gpu is None:
-        yield Text("bound: not known of a processor", style="dim")
+        yield Text("bound: not known for a CPU", style="dim")
         return
     speed = _UNKNOWN if gpu.bandwidth is None else f"{gpu.bandwidth / 1e9:.0f} GB/s"
     copied = "" if gpu.copied is None else f"; a large copy reaches {gpu.copied / 1e9:.0f}"
     name = fmt.one_line(gpu.name, 60)
-    yield Text(f"bound: the least that its bytes or operations can take on {name} ({speed}{copied})", style="dim")
-    yield Text(f"most operations a second: by {peaks_by(gpu)}", style="dim")
+    yield Text(f"bound: least time for its bytes or operations on {name} ({speed}{copied})", style="dim")
+    yield Text("reached: bound / time", style="dim")
+    yield Text(f"peak operations per second: from {peaks_by(gpu)}", style="dim")
     if gpu.empty is not None:
-        yield Text(f"A kernel that does nothing takes {micro(gpu.empty)}, measured in the same way.", style="dim")
+        yield Text(f"An empty kernel takes {micro(gpu.empty)}, measured the same way.", style="dim")
 
 
 def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | None = None) -> Iterator[RenderableType]:
@@ -212,14 +213,14 @@ def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
         mark = COMMENTS.get(each.stage, "//")
         yield Verbatim(Text(f"{mark} {head}, {configuration_text(built, unused=each.unused)}{note}", style="bold"))
         if each.text is None:
-            yield Text("The log is damaged here: the code cannot be read.", style="yellow")
+            yield Text("The log is damaged here: ctrace cannot read the code.", style="yellow")
         else:
             text = fmt.plain(each.text).expandtabs(4)
             yield highlighted(text, _LEXERS.get(each.stage, "text"))
 
 
 class _Heads:
-    """Rows that say which graph part the next rows are of, where a table has several."""
+    """Rows that name the graph part of the rows below them, for a table with several graph parts."""
 
     def __init__(self, columns: tuple[str, ...], things: Iterable[Built | Timed]) -> None:
         self.parts = tuple(dict.fromkeys(map(_part, things)))
@@ -227,7 +228,7 @@ class _Heads:
         self._last = "" if len(self.parts) > 1 else next(iter(self.parts), "")
 
     def before(self, thing: Built | Timed) -> Iterator[tuple[str, ...]]:
-        """Give a row for a part that begins."""
+        """Yield a heading row if `thing` begins a new graph part."""
         if self._last != _part(thing):
             self._last = _part(thing)
             yield (f"{self._last}:", *self._rest)

@@ -1,4 +1,4 @@
-"""What `ctrace kernels --dump` wrote, and what it left out."""
+"""Screen of `ctrace kernels --dump`: what it wrote, and what it left out."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from ctrace.reports.terminal.target.screen import emitted_for
 
 
 def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:
-    """Lay out the screen: where, for which GPU, what of each graph part, what is missing and why, what to do."""
+    """Show the folder, the target GPU, the files of each graph part, what is left out and why, and how to run them."""
     where = fmt.plain(str(dumped.folder))
     yield Text.assemble((where, "bold"), f"  {fmt.count(len(dumped.files), 'file')} written")
     yield from emitted_for(session)
@@ -25,7 +25,7 @@ def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:
     yield fix(f"{todo}  (on such a GPU)" if todo and target_of(session) else todo)
     left = dumped.left_out
     if left:
-        yield section("Left out")
+        yield section("Not written")
     for name, why in left[:MOST]:
         yield item(Text(fmt.one_line(name, 70)))
         yield hanging(why)
@@ -36,9 +36,9 @@ def _part(part: DumpedPart) -> str:
     files = sum(1 for each in part.kernels if each.file)
     stages = sum(len(each.code) for each in part.kernels)
     compared = "compared with eager" if not part.compared else f"not compared with eager: {part.compared}"
-    made = f", {fmt.count(stages, 'file')} of what Triton made of them" if stages else ""
-    told = f"{fmt.count(files, 'kernel')}{made}; wrapper, {compared}" if part.wrapper else "nothing"
-    return fmt.one_line(f"{part.folder}/  graph {part.graph}, {part.stage}: {told}")
+    compiled = f", {fmt.count(stages, 'file')} of compiled code" if stages else ""
+    contents = f"{fmt.count(files, 'kernel')}{compiled}; wrapper, {compared}" if part.wrapper else "nothing"
+    return fmt.one_line(f"{part.folder}/  graph {part.graph}, {part.stage}: {contents}")
 
 
 def _todo(dumped: Dumped) -> str:

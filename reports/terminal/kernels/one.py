@@ -44,7 +44,7 @@ _MOST = 12
 
 
 def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = False) -> Iterator[RenderableType]:
-    """Show all that is known of one kernel, in each graph part that has it."""
+    """Show everything known about one kernel, for each graph part that has it."""
     most = 10**9 if all_of_it else _MOST
     yield from emitted_for(session)
     for part in found:
@@ -60,7 +60,7 @@ def kernel_screen(session: Session, found: Iterable[Part], *, all_of_it: bool = 
 
 def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[RenderableType]:
     kernel = row.kernel
-    share = f"; {share_text(row)} of the bytes of {fmt.plain(part.name)}" if row.share is not None else ""
+    share = f"; {share_text(row)} of all bytes in {fmt.plain(part.name)}" if row.share is not None else ""
     yield _fact("language", f"{language(kernel)}, {fmt.count(kernel.calls, 'call')}")
     yield _fact("aten ops", kernel_ops_text(kernel, most))
     yield from _places(session, "lines", kernel.lines, most, "not known")
@@ -71,7 +71,7 @@ def _facts(session: Session, part: Part, row: Row, most: int) -> Iterator[Render
 
 
 def _on_the_gpu(session: Session, row: Row) -> Iterator[RenderableType]:
-    """Show what the kernel takes as compiled, and its bound on the GPU that it was emitted for."""
+    """Show the kernel's resources as compiled, and its lower bound on the target GPU."""
     kernel = row.kernel
     every = resources(session, kernel.graph)
     found = [each for each in every if (each.built.stage, each.built.kernel) == (kernel.stage, kernel.name)]
@@ -80,14 +80,17 @@ def _on_the_gpu(session: Session, row: Row) -> Iterator[RenderableType]:
     if target_of(session) is None:
         return
     if len(found) > 1 and not any(each.built.chosen for each in found):
-        yield _fact("", "which of these is launched, torch finds by timing on the device")
+        yield _fact("", "torch picks one of these on the device, by autotuning")
     least = least_of(session, row)
-    told = f"{least_text(least.seconds)}, set by {', '.join(least.sets)}" if least.seconds is not None else "not known"
-    yield _fact("at least", f"{told}; a bound, computed, with cold caches; its time is {NEEDS_DEVICE}")
+    if least.seconds is None:
+        yield _fact("bound", f"not known; its time is {NEEDS_DEVICE}")
+        return
+    bound = f"at least {least_text(least.seconds)}, set by {', '.join(least.sets)}; computed, with cold caches"
+    yield _fact("bound", f"{bound}; its time is {NEEDS_DEVICE}")
 
 
 def _places(session: Session, name: str, places: Sequence[str], most: int, otherwise: str) -> Iterator[RenderableType]:
-    """Show lines of the user's with their code."""
+    """Show source lines with their code."""
     shown = [place_text(place, session.listings, session.environment.cwd) for place in sorted_places(places)]
     for number, line in enumerate(shown[:most] or [otherwise]):
         yield _fact("" if number else name, line, fold=False)
@@ -155,8 +158,8 @@ def _launches(launches: Sequence[Launch], most: int) -> Iterator[RenderableType]
         where = f"  {lines_text(launch.lines)}" if launch.lines and len(launches) > 1 else ""
         yield Text.assemble((f"{number:>3}  ", "bold"), work_text(work_of_launch(launch)), (where, "dim"))
         arguments = launch.arguments
-        told = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
-        yield Padding(Text(told, style="dim"), (0, 0, 0, 5))
+        passed = "arguments not known" if arguments is None else ", ".join(map(_argument, arguments))
+        yield Padding(Text(passed, style="dim"), (0, 0, 0, 5))
         if launch.call:
             yield Padding(Text(fmt.one_line(launch.call, 600)), (0, 0, 0, 5))
     yield from _left(len(launches), most, "call")
@@ -172,7 +175,7 @@ def _argument(argument: Argument) -> str:
 def line_screen(
     session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
-    """Show the kernels of some lines, each with what else is in it; of none, why there is none."""
+    """Show the kernels of some source lines, and the other lines in each; without a kernel, show why."""
     yield from emitted_for(session)
     places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
     for place in sorted_places(filter(asked.has_place, places)):
@@ -181,7 +184,7 @@ def line_screen(
         yield line
     if not found:
         yield Text(fmt.one_line(asked.text), style="bold")
-        yield Text(fmt.one_line(f"No kernel carries it. {why}", 900))
+        yield Text(fmt.one_line(f"No kernel contains this line. {why}", 900))
     for part, of_lines in found:
         yield part_title(session, part)
         for each in of_lines:
@@ -197,12 +200,12 @@ def _of_line(session: Session, each: OfLine) -> Iterator[RenderableType]:
     yield _fact("work", f"{work_text(each.work)} ({language(kernel)}{calls})")
     if each.nodes:
         whole = len(nodes) if len(each.nodes) < len(nodes) else 0
-        yield _fact("of it here", f"{nodes_text(each.nodes, whole)}")
-    yield from _places(session, "also in it", each.others, _MOST, "nothing else")
+        yield _fact("this line", f"{nodes_text(each.nodes, whole)}")
+    yield from _places(session, "also from", each.others, _MOST, "no other line")
 
 
 def source_screen(session: Session, found: Iterable[Part]) -> Iterator[RenderableType]:
-    """Print the code of kernels, with the user's line over each passage of it; a line of code is never cut."""
+    """Print the code of kernels, each passage below its source line; never cut a line of code."""
     for part in found:
         for row in part.rows:
             kernel = row.kernel
@@ -214,19 +217,19 @@ def source_screen(session: Session, found: Iterable[Part]) -> Iterator[Renderabl
                 continue
             yield Verbatim(Text(title, style="bold"))
             if not kernel.statements:
-                yield Verbatim(Text(f"{mark} torch does not say which of your lines each statement is of", style="dim"))
+                yield Verbatim(Text(f"{mark} torch does not record the source line of each statement", style="dim"))
             code = source_text(kernel, session.listings, session.environment.cwd)
             yield highlighted(f"{code.rstrip()}\n", _LEXERS.get(kernel.language, "python"))
 
 
 def _no_source(written_in: str) -> str:
     if written_in == "external":
-        return "a function of a library, torch generates no code for it"
+        return "a library function; torch generates no code for it"
     return "its code is not in the log"
 
 
 def wrapper_screen(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Iterator[RenderableType]:
-    """Print the function of each graph part that calls its kernels."""
+    """Print the wrapper of each graph part: the function that calls its kernels."""
     for code, text in found:
         yield Verbatim(Text(f"# {fmt.plain(code.graph)} {code.stage}{code_note(session)}", style="bold"))
         yield highlighted(f"{fmt.plain(text).rstrip()}\n", "python")

@@ -1,4 +1,4 @@
-"""Kernels as tables: those of each graph part, and in `explain` those that move most."""
+"""Tables of kernels: those of each graph part, and for `explain` those that move the most bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from ctrace.reports.text.kernels import (
 )
 
 WIDE = 120
-"""From how many columns on a table shows more than the most important."""
+"""Screen width from which a table shows all columns."""
 _ROWS = 12
 _PARTS = 6
 
@@ -35,7 +35,7 @@ _PARTS = 6
 class _Column:
     title: str
     cell: Callable[[Row, str], str]
-    """Writes a cell; the second argument is the file that is named above the table."""
+    """Writes a cell; the second argument is the file named above the table."""
     is_number: bool = False
     wide: bool | None = None
     """Only on a wide screen, or only on a narrow one."""
@@ -58,8 +58,8 @@ _COLUMNS = (
 
 
 def share_text(row: Row) -> str:
-    """Write the share of the graph part's bytes."""
-    return UNKNOWN if row.share is None else f"{100 * row.share:.0f} %"
+    """Write the share of the graph part's bytes: `71%`."""
+    return UNKNOWN if row.share is None else f"{100 * row.share:.0f}%"
 
 
 def _flops(work: Work) -> str:
@@ -73,7 +73,7 @@ def _intensity(work: Work) -> str:
 def kernels_screen(
     session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the kernels of each graph part, those that move most bytes first."""
+    """Show the kernels of each graph part, those that move the most bytes first."""
     yield headline(session)
     if not found:
         yield Text("\nNo kernel was generated in this run.", style="dim")
@@ -92,7 +92,7 @@ def kernels_screen(
 
 
 def part_title(session: Session, part: Part) -> Text:
-    """Write which graph part it is, after an empty line."""
+    """Write the heading of a graph part, after an empty line."""
     graph = next((graph for graph in session.graphs if graph.id == part.graph), None)
     function = f"{fmt.one_line(graph.function)}, " if graph else ""
     place = f"  {fmt.place(graph.file, graph.line, session.environment.cwd)}" if graph else ""
@@ -103,33 +103,33 @@ def _total(part: Part) -> str:
     calls = sum(row.kernel.calls for row in part.rows)
     number = fmt.count(len(part.rows), "kernel")
     unknown = sum(row.work.bytes is None or row.work.flops is None for row in part.rows)
-    left = f"; {fmt.count(unknown, 'kernel')} not known in full" if unknown and unknown < len(part.rows) else ""
-    return f"in all: {number} in {fmt.count(calls, 'call')}; {work_text(part.known, ratio=part.is_known)}{left}"
+    left = f"; {fmt.count(unknown, 'kernel')} only partly known" if unknown and unknown < len(part.rows) else ""
+    return f"total: {number}, {fmt.count(calls, 'call')}; {work_text(part.known, ratio=part.is_known)}{left}"
 
 
 def _ending(found: Sequence[Part]) -> Iterator[RenderableType]:
-    """Explain what is not known, and how to see more of one kernel."""
+    """Explain why a value is not known, and name the command that shows one kernel."""
     rows = [row for part in found for row in part.rows]
     if not any(row.kernel.launches for row in rows):
-        yield Text("\n? is not known: this log does not say what kernels are called with; it is of an older ctrace,"
-                   " or of torch alone.", style="dim")  # fmt: skip
+        yield Text("\n?: not known. The log does not record the arguments of kernels: an older ctrace or torch alone "
+                   "wrote it.", style="dim")  # fmt: skip
     elif not all(part.is_known for part in found):
-        yield Text("\n? is not known: torch does not say what these kernels move or compute.", style="dim")
+        yield Text("\n?: not known. torch does not say what these kernels move or compute.", style="dim")
     if rows:
-        yield Text(f"\nOne in detail: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
+        yield Text(f"\nDetails of one kernel: ctrace kernels --kernel {fmt.one_line(rows[0].label)}", style="dim")
 
 
 def _kernels(session: Session, part: Part, rows: Sequence[Row], width: int) -> Table:
-    """Show kernels, a row each, with more columns on a wide screen."""
+    """Show kernels, one row each, with more columns on a wide screen."""
     wide = width >= WIDE
     columns = [column for column in _COLUMNS if column.wide in (None, wide)]
     file = next((graph.file for graph in session.graphs if graph.id == part.graph), "")
-    return _table(rows, width, columns, whose=not wide, file=file)
+    return _table(rows, width, columns, shows_owner=not wide, file=file)
 
 
-def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, whose: bool, file: str = "") -> Table:
+def _table(rows: Sequence[Row], width: int, columns: Sequence[_Column], *, shows_owner: bool, file: str = "") -> Table:
     cells = [[column.cell(row, file) for row in rows] for column in columns]
-    marks = [_mark(row.kernel, whose=whose) for row in rows]
+    marks = [_mark(row.kernel, shows_owner=shows_owner) for row in rows]
     numbers = [column.is_number for column in columns]
     longest = [max([len(column.title), *map(len, each)]) for column, each in zip(columns, cells, strict=True)]
     taken = sum(number + GAP for number, fixed in zip(longest, numbers, strict=True) if fixed)
@@ -153,30 +153,30 @@ def _names(rows: Sequence[Row], marks: Sequence[str], room: int) -> list[str]:
     return [f"{short[row.label]}{mark}" for row, mark in zip(rows, marks, strict=True)]
 
 
-def _mark(kernel: Kernel, *, whose: bool) -> str:
-    """Write behind a name how often it is called, and where no column says so, that it is not generated."""
+def _mark(kernel: Kernel, *, shows_owner: bool) -> str:
+    """Return the suffix of a name: how often the kernel is called, and `yours` or `external` if no column says so."""
     times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
     word = "yours" if kernel.user else "external" if kernel.language == "external" else ""
-    return f" ({word}){times}" if word and whose else times
+    return f" ({word}){times}" if word and shows_owner else times
 
 
 def fitted(wanted: Sequence[int], room: int) -> list[int]:
-    """Give texts as many columns as they want; where room is short, the first gets twice what each other one gets."""
+    """Return a width for each text; if room is short, the first gets twice as much as each other one."""
     weights = [2 if not at else 1 for at in range(len(wanted))]
-    given = [0] * len(wanted)
+    widths = [0] * len(wanted)
     left = sum(weights)
     for at in sorted(range(len(wanted)), key=lambda at: wanted[at] / weights[at]):
-        given[at] = max(min(wanted[at], room * weights[at] // left), 1)
-        room -= given[at]
+        widths[at] = max(min(wanted[at], room * weights[at] // left), 1)
+        room -= widths[at]
         left -= weights[at]
-    return given
+    return widths
 
 
 def most_moving(session: Session, width: int) -> RenderableType:
-    """Show, for `explain`, the kernels of all graphs that move most bytes; where none are known, their languages."""
+    """Show, for `explain`, the kernels that move the most bytes; if bytes are not known, their languages."""
     rows = sorted((row for part in parts(session) for row in part.rows), key=by_bytes)
     is_known = any(row.work.bytes is not None or row.work.flops is not None for row in rows)
     titles = ("aten ops", "lines", "bytes", "FLOPs") if is_known else ("language", "aten ops", "lines")
     columns = [column for column in _COLUMNS if column.title in titles]
-    shown = _table(rows[:MOST], width, columns, whose=is_known)
+    shown = _table(rows[:MOST], width, columns, shows_owner=is_known)
     return Group(shown, *more(len(rows), "kernel", "ctrace kernels"))

@@ -1,4 +1,4 @@
-"""Triton kernels that the user wrote, on a screen."""
+"""Screen of the Triton kernels that the user wrote."""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,7 +24,7 @@ _LONG = 300
 
 
 def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterator[RenderableType]:
-    """Show each user-written kernel with what torch makes of it; nothing where there is none. `most`: None for all."""
+    """Show each user-written kernel and how torch handles it. `most`: how many, None for all."""
     found = calls(session)
     if not found:
         return
@@ -39,17 +39,17 @@ def user_kernels_section(session: Session, *, most: int | None = MOST) -> Iterat
 
 def _one(number: int, each: Calls, cwd: str) -> RenderableType:
     kernel = each.kernel
-    told: list[RenderableType] = [_head(number, each, cwd), _facts(_rows(kernel, cwd))]
+    lines: list[RenderableType] = [_head(number, each, cwd), _facts(_rows(kernel, cwd))]
     for note in notes(kernel):
-        told += [hanging(note.text), fix(note.todo)] if note.todo else [hanging(note.text)]
-    return Group(*told)
+        lines += [hanging(note.text), fix(note.todo)] if note.todo else [hanging(note.text)]
+    return Group(*lines)
 
 
 def _head(number: int, each: Calls, cwd: str) -> Text:
     kernel = each.kernel
     times = f" · {each.number} calls" if each.number > 1 else ""
     name = fmt.one_line(kernel.kernel, 60)
-    called = fmt.listed((_shortened(line, cwd) for line in kernel.lines), _FEW) or "a line that torch does not know"
+    called = fmt.listed((_shortened(line, cwd) for line in kernel.lines), _FEW) or "a line that torch does not record"
     return Text.assemble(
         f"{number}. ",
         (name, "bold"),
@@ -81,10 +81,10 @@ def _rows(kernel: UserKernel, cwd: str) -> Iterator[tuple[str, str]]:
     yield "grid", _grids(kernel)
     yield "configs", _configs(kernel)
     yield "tuning", _tuning(kernel)
-    yield "epilogue", EPILOGUES[kernel.epilogue] if kernel.epilogue else "not known: no code was written"
+    yield "epilogue", EPILOGUES[kernel.epilogue] if kernel.epilogue else "not known: no code was generated"
     yield "op", _op(kernel, cwd)
     yield "FLOPs", _flops(kernel)
-    yield "code", kernel.name or "none was written"
+    yield "code", kernel.name or "not generated"
 
 
 def _is_free(parameter: Parameter) -> bool:
@@ -93,14 +93,14 @@ def _is_free(parameter: Parameter) -> bool:
 
 def _written(kernel: UserKernel) -> str:
     if kernel.assumed is None:
-        return "not known: torch did not say"
+        return "not known: torch does not report it"
     names = ", ".join(_tensor(each) for each in kernel.tensors if each.written) or "nothing that torch can see"
     return f"{names} (assumed, not known)" if kernel.assumed else names
 
 
 def _read(kernel: UserKernel) -> str:
     if all(each.read is None for each in kernel.tensors):
-        return "not known" if kernel.assumed else "not asked by this torch"
+        return "not known" if kernel.assumed else "not reported by this torch version"
     return ", ".join(_tensor(each) for each in kernel.tensors if each.read) or "nothing that torch can see"
 
 
@@ -110,8 +110,8 @@ def _tensor(parameter: Parameter) -> str:
 
 def _grids(kernel: UserKernel) -> str:
     grids = dict.fromkeys(f"({', '.join(grid)})" for grid in kernel.grids)
-    said = fmt.listed(grids, _FEW)
-    return f"{said}, by configuration" if grid_depends_on_config(kernel) else said
+    listed = fmt.listed(grids, _FEW)
+    return f"{listed}, by configuration" if grid_depends_on_config(kernel) else listed
 
 
 def _configs(kernel: UserKernel) -> str:

@@ -1,4 +1,4 @@
-"""GPUs that code can be emitted for, on a screen."""
+"""Screens of `ctrace targets`: the GPUs that `--target` accepts."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -16,16 +16,16 @@ _UNKNOWN = "not known"
 _NONE = "–"
 _WIDE = 110
 _WORDS = {
-    "capability": "compute capability", "processors": "multiprocessors (SMs)", "registers": "registers of an SM",
-    "threads": "threads of an SM", "shared": "shared memory of an SM", "threads_per_block": "threads of a block",
-    "shared_per_block": "shared memory of a block", "shared_per_block_optin": "shared memory, if asked for",
-    "warp": "threads of a warp", "memory": "memory", "l2": "L2 cache", "clock": "clock, at most",
+    "capability": "compute capability", "processors": "multiprocessors (SMs)", "registers": "registers per SM",
+    "threads": "threads per SM", "shared": "shared memory per SM", "threads_per_block": "threads per block",
+    "shared_per_block": "shared memory per block", "shared_per_block_optin": "shared memory per block, opt-in",
+    "warp": "threads per warp", "memory": "memory", "l2": "L2 cache", "clock": "maximum clock",
     "bandwidth": "memory bandwidth",
 }  # fmt: skip
 
 
 def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[RenderableType]:
-    """Show all GPUs, one a line."""
+    """Show all GPUs, one per line."""
     wide = width >= _WIDE
     shown = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)
     columns = ["name", "title"] if wide else ["name"]
@@ -37,12 +37,12 @@ def targets_screen(table: Mapping[str, Listed], width: int) -> Iterator[Renderab
     for each in table.values():
         shown.add_row(*_row(each.gpu, wide=wide))
     yield shown
-    of_matrices = "bf16, fp8" if wide else "bf16"
-    yield Text(f"T: 10^12 operations a second at most, by the data sheet; {_NONE}: not known", style="dim")
-    yield Text(f"fp32: ordinary units; {of_matrices}: units for products of matrices, dense", style="dim")
+    matrix_columns = "bf16, fp8" if wide else "bf16"
+    yield Text(f"T: peak operations per second, in 10^12, from the data sheet; {_NONE}: not known", style="dim")
+    yield Text(f"fp32: vector units; {matrix_columns}: matrix units (Tensor Cores), dense", style="dim")
     for each in table.values():
         if each.file is not None:
-            place = ", in place of the one of ctrace" if each.replaces else ""
+            place = ", replaces the built-in one" if each.replaces else ""
             yield Text(
                 f"{fmt.one_line(each.gpu.name, 60)}: from your {fmt.one_line(PurePath(each.file).name, 60)}{place}"
             )
@@ -58,7 +58,7 @@ def _row(gpu: TargetGpu, *, wide: bool) -> list[str]:
 
 
 def target_screen(listed: Listed, width: int) -> Iterator[RenderableType]:
-    """Show all facts of a GPU, each with its source."""
+    """Show all facts about a GPU, each with its source."""
     gpu = listed.gpu
     numbers: dict[str, int] = {}
     for source in gpu.sources.values():
@@ -68,8 +68,8 @@ def target_screen(listed: Listed, width: int) -> Iterator[RenderableType]:
         yield Text(f"from your {fmt.one_line(listed.file, 300)}", style="dim")
     yield _grid((word, _fact(gpu, fact), _mark(gpu, fact, numbers)) for fact, word in _WORDS.items())
     for title, fact, rates in (
-        ("Most operations a second: units for products of matrices, dense", "rates", gpu.rates),
-        ("Most operations a second: ordinary units", "vector_rates", gpu.vector_rates),
+        ("Peak operations per second: matrix units (Tensor Cores), dense", "rates", gpu.rates),
+        ("Peak operations per second: vector units", "vector_rates", gpu.vector_rates),
     ):
         yield section(title)
         mark = _mark(gpu, fact, numbers)
@@ -123,5 +123,5 @@ def _bandwidth(value: float) -> str:
 
 
 def _operations(rate: float | None) -> str:
-    """Write operations a second in one unit for all, so that they compare at a glance: `66.9 T`."""
+    """Write operations per second, always in units of 10^12 so that rows compare at a glance: `66.9 T`."""
     return _NONE if rate is None else f"{rate / 1e12:.1f} T"

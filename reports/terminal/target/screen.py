@@ -1,4 +1,4 @@
-"""What a run with `--target` rests on, on a screen: which GPU, what is left to it, where it was asked about."""
+"""Screens of a run with `--target`: the GPU, what autotuning decides on it, and what the program asks about it."""
 
 from collections.abc import Iterator
 
@@ -28,23 +28,23 @@ _CANDIDATES = 4
 
 
 def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableType]:
-    """Say what was emitted, what was computed and what is not known, where code is for a GPU that nothing ran on."""
+    """Say what is generated, computed and not measured, if the code is for a GPU that nothing ran on."""
     if target_of(session) is None:
         return
     computed = "; bytes, FLOPs and bounds are computed" if work else ""
-    yield Text(f"Kernels and code are emitted{computed}. Times are {NEEDS_DEVICE}.", style="dim")
+    yield Text(f"Kernels are generated, not run{computed}. Times are {NEEDS_DEVICE}.", style="dim")
 
 
 def code_note(session: Session) -> str:
-    """Write what stands behind the title of emitted code; empty: no other GPU was named."""
+    """Return the note that follows the title of code for a target GPU; empty without `--target`."""
     gpu = target_of(session)
-    return f" (emitted for {fmt.one_line(gpu.target, 30)}, not run)" if gpu else ""
+    return f" (generated for {fmt.one_line(gpu.target, 30)}, not run)" if gpu else ""
 
 
 def emitted_for(session: Session) -> Iterator[RenderableType]:
-    """Say what GPU a screen without a verdict is about."""
-    if told := target_sentence(session):
-        yield Text(fmt.one_line(told, 600), style="yellow")
+    """Name the target GPU on a screen that has no verdict."""
+    if line := target_sentence(session):
+        yield Text(fmt.one_line(line, 600), style="yellow")
 
 
 def nothing_compiled(session: Session) -> Text:
@@ -54,21 +54,21 @@ def nothing_compiled(session: Session) -> Text:
 
 
 def facts(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, bounds and spills in a line each."""
-    for told in kernel_facts(session):
-        yield item(Text(told, style="dim"))
+    """Show, for `explain`, bounds and spills, one line each."""
+    for line in kernel_facts(session):
+        yield item(Text(line, style="dim"))
 
 
 def in_short(session: Session) -> Iterator[RenderableType]:
-    """Show, for `explain`, what is left to the device and where the program asked about it."""
-    if told := open_sentence(session):
-        yield section("Choices left to the device, which times them")
-        yield item(Text(fmt.one_line(f"{told}: see ctrace kernels --all", 400)))
+    """Show, for `explain`, what autotuning decides on the device, and what the program asks about it."""
+    if line := open_sentence(session):
+        yield section("Decided on the device, by autotuning")
+        yield item(Text(fmt.one_line(f"{line}: see ctrace kernels --all", 400)))
     yield from questions_section(session)
 
 
 def questions_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
-    """List where the program asked about the device."""
+    """List where the program asks about the device."""
     found = questions(session)
     if not found:
         return
@@ -86,12 +86,12 @@ def _question(each: DeviceQuestion) -> RenderableType:
 
 
 def choices_section(session: Session, *, all_of_it: bool = False) -> Iterator[RenderableType]:
-    """List the choices that torch makes by timing on the device, with the way that the emitted code goes."""
+    """List the choices that torch makes by autotuning on the device, and what the generated code uses."""
     compiled = several(session)
     for kind in left_open(session):
-        yield section(f"Left to the device, which times them: {fmt.one_line(kind.sentence, 100)}")
+        yield section(f"Decided on the device, by autotuning: {fmt.one_line(kind.sentence, 100)}")
         if all((each.graph, each.stage, each.subject) in compiled for each in kind.choices):
-            yield item(Text(f"all are compiled, see the resources; which is best is {NEEDS_DEVICE}"))
+            yield item(Text(f"all are compiled (see the resources); which is fastest is {NEEDS_DEVICE}"))
         else:
             yield from _kind(kind, all_of_it=all_of_it)
 
@@ -101,8 +101,8 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
         lines = f"  {fmt.one_line(lines_text(each.lines), 60)}" if each.lines else ""
         head = fmt.one_line(f"{each.graph} {each.stage}: {each.subject}", 120)
         yield item(Text.assemble((head, "bold"), (lines, "dim")))
-        taken = each.taken or ("all of them" if each.kind == "configuration" else "not known which")
-        yield hanging(f"emitted: {taken}; which is best is {NEEDS_DEVICE}")
+        taken = each.taken or ("all of them" if each.kind == "configuration" else "not known")
+        yield hanging(f"generated: {taken}; which is fastest is {NEEDS_DEVICE}")
         if each.candidates:
             yield from (hanging(line, "dim") for line in _candidates(each, all_of_it=all_of_it))
     if not all_of_it:
@@ -110,21 +110,23 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
 
 
 def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
-    """Write a line of the first candidates, or a line each: in each what not all of them have."""
+    """List the first candidates on one line, or all on a line each, without the settings that all share."""
     same = _same(each.candidates)
-    told = [_candidate(one, each.subject, same) for one in each.candidates]
-    number = fmt.count(len(told), "candidate")
-    if all_of_it and len(told) > 1:
-        yield f"{number}, all of Inductor's with {' '.join(same)}:" if same else f"{number}:"
-        yield from told
+    candidates = [_candidate(one, each.subject, same) for one in each.candidates]
+    number = fmt.count(len(candidates), "candidate")
+    if all_of_it and len(candidates) > 1:
+        yield f"{number}, Inductor's all with {' '.join(same)}:" if same else f"{number}:"
+        yield from candidates
     else:
-        yield f"{number}: {fmt.listed(told, _CANDIDATES)}"
+        yield f"{number}: {fmt.listed(candidates, _CANDIDATES)}"
 
 
 def _same(candidates: tuple[Candidate, ...]) -> tuple[str, ...]:
-    """Give the settings that all candidates with a configuration have; none where that is one."""
-    told = [one.configuration.split(", ") for one in candidates if one.configuration]
-    return tuple(each for each in told[0] if all(each in other for other in told)) if len(told) > 1 else ()
+    """Return the settings that all configured candidates share; none if there are fewer than two."""
+    settings = [one.configuration.split(", ") for one in candidates if one.configuration]
+    if len(settings) < 2:
+        return ()
+    return tuple(each for each in settings[0] if all(each in other for other in settings))
 
 
 def _candidate(one: Candidate, subject: str, same: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""One program emitted for several GPUs, on a screen."""
+"""Screens that compare the code of one program for several target GPUs."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -22,14 +22,14 @@ from ctrace.reports.text.target import least_text, spills_text
 
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"
-_COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">at least")
+_COLUMNS = ("kernel", "configuration", ">regs", ">spills", ">shared", ">occupancy", ">bound")
 _CONFIGURATIONS = 3
 _ROWS = 12
 _CODES = {
     Code.SAME: "same code",
     Code.DIFFERS: "code differs",
-    Code.LIBRARY: "a library's",
-    Code.NOT_EVERYWHERE: "not on all",
+    Code.LIBRARY: "library kernel",
+    Code.NOT_EVERYWHERE: "missing on some",
     Code.NOT_KNOWN: "code not known",
 }
 
@@ -37,7 +37,7 @@ _CODES = {
 def kernels_side_by_side(
     targets: Targets, failed: Mapping[str, str], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show kernel by kernel what was emitted for each GPU, then the sums."""
+    """Show the code of each kernel on each GPU, then the totals."""
     yield from _heads(targets, failed)
     for part in side_by_side(targets):
         yield section(f"{fmt.one_line(part.graph)} {part.stage}: {_sum(part, targets)}")
@@ -50,7 +50,7 @@ def kernels_side_by_side(
 
 
 def explained_side_by_side(targets: Targets, failed: Mapping[str, str], width: int) -> Iterator[RenderableType]:
-    """Show the sums for each GPU, and the kernels that are not the same everywhere."""
+    """Show the kernels that differ between GPUs, then the totals."""
     yield from _heads(targets, failed)
     yield from _different(side_by_side(targets))
     yield from _ending(targets, width)
@@ -67,19 +67,19 @@ def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int
         for name in targets:
             fusion = found[name].get(key)
             moved = None if fusion is None else totals(fusion)
-            told = ("", "", "", "") if fusion is None else (
+            cells = ("", "", "", "") if fusion is None else (
                 str(fusion.before), str(fusion.after), str(sum(not each.reorder for each in fusion.rounds)),
                 _UNKNOWN if moved is None else fmt.memory(moved.fused),
             )  # fmt: skip
-            rows.append((f"  {fmt.one_line(name)}", "no such graph part" if fusion is None else "", *told))
+            rows.append((f"  {fmt.one_line(name)}", "no such graph part" if fusion is None else "", *cells))
     if rows:
         yield Text()
         yield columned(width, ("graph part", "", ">nodes", ">after", ">rounds", ">bytes"), rows)
-    yield Text(f"Emitted; bytes are computed. Times are {NEEDS_DEVICE}.", style="dim")
+    yield Text(f"Kernels are generated, not run; bytes are computed. Times are {NEEDS_DEVICE}.", style="dim")
 
 
 def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableType]:
-    """Write the verdict of each, the sentence once where all agree, and what could not be captured."""
+    """Show each verdict, the sentence once if all agree, and what could not be captured."""
     sessions = list(targets.values())
     same = len({sentence(each) for each in sessions}) == 1
     for number, session in enumerate(sessions):
@@ -90,8 +90,8 @@ def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableTy
 
 
 def _sum(part: ComparedPart, targets: Targets) -> str:
-    told = [f"{name} {_least(part, name)}" for name in targets]
-    return fmt.one_line(f"at least, with cold caches: {', '.join(told)}")
+    bounds = [f"{name} {_least(part, name)}" for name in targets]
+    return fmt.one_line(f"lower bound with cold caches: {', '.join(bounds)}")
 
 
 def _least(part: ComparedPart, name: str) -> str:
@@ -99,7 +99,7 @@ def _least(part: ComparedPart, name: str) -> str:
 
 
 def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
-    """Give a row that names the kernel, then one for each configuration on each GPU."""
+    """Yield a row that names the kernel, then one for each configuration on each GPU."""
     yield (fmt.one_line(each.name), _CODES[each.code], *[""] * 5)
     for name, one in each.on.items():
         shown = one.resources if all_of_it else one.resources[:_CONFIGURATIONS]
@@ -112,7 +112,7 @@ def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tupl
 
 
 def _configuration(found: Resources, width: int) -> tuple[str | Text, ...]:
-    built, held = found.built, found.occupancy
+    built, occupancy = found.built, found.occupancy
     numbers = (built.registers, built.spills)
     registers, spills = (_UNKNOWN if number is None else str(number) for number in numbers)
     shared = _UNKNOWN if built.shared is None else fmt.memory(built.shared)
@@ -122,22 +122,22 @@ def _configuration(found: Resources, width: int) -> tuple[str | Text, ...]:
         registers,
         marked,
         shared,
-        f"{held.share:.0%}" if held else _UNKNOWN,
+        f"{occupancy.share:.0%}" if occupancy else _UNKNOWN,
     )
 
 
 def _nothing(one: One) -> tuple[str, ...]:
-    """Fill a row of a kernel that Triton did not compile: a library's has no such figures."""
+    """Return the row of a kernel that Triton did not compile; a library kernel has no such figures."""
     return ("", *["" if one.kernel.language == "external" else _UNKNOWN] * 4)
 
 
 def _different(parts: tuple[ComparedPart, ...]) -> Iterator[RenderableType]:
     found = [(part, each) for part in parts for each in part.different]
-    yield section("Kernels that are not the same on all" if found else "All kernels are the same on all")
+    yield section("Kernels that differ between targets" if found else "All kernels are the same on all targets")
     for part, each in found[:MOST]:
         where = f"{part.graph} {part.stage}: {each.name}"
-        told = f"only on {', '.join(each.on)}" if each.code is Code.NOT_EVERYWHERE else _CODES[each.code]
-        yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(told)}", "yellow")))
+        difference = f"only on {', '.join(each.on)}" if each.code is Code.NOT_EVERYWHERE else _CODES[each.code]
+        yield item(Text.assemble(fmt.one_line(where, 100), (f"  {fmt.one_line(difference)}", "yellow")))
     yield from more(len(found), "kernel", "ctrace kernels")
 
 
@@ -146,9 +146,9 @@ _FACTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
     ("kernels", lambda session: ", ".join(f"{number} {name}" for name, number in languages(session).items())),
     ("fusion", lambda session: _fused(session)),
     ("bytes", lambda session: fmt.memory(moved.fused) if (moved := session_totals(session)) else _UNKNOWN),
-    ("at least", lambda session: least_text(whole(session)) or _UNKNOWN),
+    ("bound", lambda session: least_text(whole(session)) or _UNKNOWN),
     ("spills", spills_text),
-    ("left open", lambda session: "; ".join(each.sentence for each in left_open(session)) or "nothing known"),
+    ("autotuning", lambda session: "; ".join(each.sentence for each in left_open(session)) or "none known"),
 )
 
 
@@ -158,17 +158,17 @@ def _fused(session: Session) -> str:
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
-    """Show the sums, where the program asked about the device, and what the figures rest on."""
-    yield section("In all")
+    """Show the totals, what the program asks about the device, and what the figures are based on."""
+    yield section("Totals")
     yield _sums(targets, width)
-    asked = dict.fromkeys(each for session in targets.values() for each in questions(session))
-    if asked:
+    found = dict.fromkeys(each for session in targets.values() for each in questions(session))
+    if found:
         yield section("The program asks about the device")
-    for each in list(asked)[:MOST]:
+    for each in list(found)[:MOST]:
         yield hanging(f"{question_place(each)}: {question_sentence(each)}")
-    yield from more(len(asked), "question")
-    told = f"Code and resources are emitted; bytes, occupancy and bounds are computed. Times are {NEEDS_DEVICE}."
-    yield Text(f"\n{told}", style="dim")
+    yield from more(len(found), "question")
+    basis = f"Kernels are generated, not run; bytes, occupancy and bounds are computed. Times are {NEEDS_DEVICE}."
+    yield Text(f"\n{basis}", style="dim")
 
 
 def _sums(targets: Targets, width: int) -> Table:

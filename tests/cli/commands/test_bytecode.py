@@ -35,10 +35,10 @@ def test_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "what", "todo"),
     [
-        (("--function", "forwrad"), "--function forwrad: this run has no bytecode of it", "did you mean forward?"),
-        (("--function", "zzz"), "--function zzz: this run has no bytecode of it", "there are: Net.forward"),
-        (("--graph", "7/7"), "--graph 7/7: this run has no bytecode of it", "there are: 0/0, 1/0"),
-        (("--line", "999"), "--line 999: this run has no bytecode of it", "the nearest are: "),
+        (("--function", "forwrad"), "--function forwrad: this run has no bytecode for it", "did you mean forward?"),
+        (("--function", "zzz"), "--function zzz: this run has no bytecode for it", "there are: Net.forward"),
+        (("--graph", "7/7"), "--graph 7/7: this run has no bytecode for it", "there are: 0/0, 1/0"),
+        (("--line", "999"), "--line 999: this run has no bytecode for it", "the nearest are: "),
     ],
 )
 def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
     assert code == 1
     assert out.startswith("WORSE  The model got worse.\n")
     again = "ctrace check train --from-trace traces --update"
-    assert f" {again}  if this is wanted: keep" in out
+    assert f" {again}  if this is intended: record" in out
     assert not (tmp_path / "ctrace.lock").exists()
 
     code, out, err = _check(tmp_path, *again.split()[2:])
@@ -42,7 +42,7 @@ def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
 
     before = (tmp_path / "ctrace.lock").read_text()
     code, out, err = _check(tmp_path, *again.split()[2:])
-    assert (code, err) == (0, "ctrace: ctrace.lock stays as it is\n")
+    assert (code, err) == (0, "ctrace: ctrace.lock is unchanged\n")
     assert (tmp_path / "ctrace.lock").read_text() == before
 
     shutil.copy(DATA / "dynamic_sizes.torch.log", traces / "dedicated_log_torch_trace_rank_1_y.log")
@@ -82,15 +82,15 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
     [
         ([], "there is no ctrace.yaml here or above"),
         (["--init"], "--init needs models to check"),
-        (["--only-improve", "a.py"], "--only-improve goes with --update"),
+        (["--only-improve", "a.py"], "--only-improve needs --update"),
         (["a.py"], "a.py"),
         (["--init", "a.py"], "a.py"),
         (["--init", "nothing/*.py"], "nothing/*.py matches no Python file"),
-        (["--init", "t", "--from-trace", "."], "--init is for models that are run"),
-        (["t", "--from-trace", ".", "--train"], "--train is for models that are run"),
-        (["t", "--from-trace", ".", "--target", "h100"], "--target is for models that are run"),
-        (["t", "--from-trace", ".", "--no-inductor-guards"], "--no-inductor-guards is for models that are run"),
-        (["t", "u", "--from-trace", "."], "--from-trace checks one model, and 2 are named"),
+        (["--init", "t", "--from-trace", "."], "--init is for models that run"),
+        (["t", "--from-trace", ".", "--train"], "--train is for models that run"),
+        (["t", "--from-trace", ".", "--target", "h100"], "--target is for models that run"),
+        (["t", "--from-trace", ".", "--no-inductor-guards"], "--no-inductor-guards is for models that run"),
+        (["t", "u", "--from-trace", "."], "--from-trace checks one model, but the command names 2"),
         (["t", "--from-trace", "nowhere"], "nowhere holds no trace log"),
         (["--policy", "no.yaml"], "no.yaml"),
         (["a.py", "--json", "--annotations"], "--annotations and a report both go to stdout"),
@@ -136,7 +136,7 @@ def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py")
     assert code == 2
-    assert "ctrace.yaml is there already" in err
+    assert "ctrace.yaml already exists" in err
     assert (tmp_path / "ctrace.yaml").read_text() == "# mine\n"
 
 

@@ -17,7 +17,7 @@ LOG = str(DATA / "trained.log")
         ((), "stage forward"),
         (("--graph", "0/0", "--stage", "backward"), "stage backward"),
         (("--rounds",), "round 1"),
-        (("--nodes", "--all"), "The nodes are not in this log"),
+        (("--nodes", "--all"), "This log does not record the nodes"),
         (("-v",), "nothing more could be fused"),
     ],
 )

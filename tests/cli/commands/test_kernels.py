@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import Asked
+from ctrace.cli.commands.kernel_views import KernelView
 from ctrace.inspector.errors import TargetError
 from tests.cli.test_main import NO_TORCH, _ctrace
 from tests.support.places import DATA
@@ -43,8 +43,8 @@ def test_json_into_a_file(tmp_path: Path) -> None:
         (("--kernel", "nonsense"), "--kernel nonsense: no kernel has that in its name", "there are: "),
         (("--line", "trained.py"), "--line trained.py: there is no line number", "write FILE:LINE"),
         (("--line", "trianed.py:3"), "--line trianed.py:3: this run knows no such file", "did you mean trained.py?"),
-        (("--line", "trained.py:999"), "--line trained.py:999: no kernel carries it", "lines that have kernels: "),
-        (("--line", "999", "--source"), "--line 999: no kernel carries it", "lines that have kernels: "),
+        (("--line", "trained.py:999"), "--line trained.py:999: no kernel contains it", "lines that have kernels: "),
+        (("--line", "999", "--source"), "--line 999: no kernel contains it", "lines that have kernels: "),
     ],
 )
 def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
@@ -68,11 +68,11 @@ def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_pat
 )
 def test_what_excludes_each_other(asked: dict[str, object], what: str) -> None:
     with pytest.raises(TargetError, match=f"{what} exclude each other"):
-        Asked(**asked)  # type: ignore[arg-type]
+        KernelView(**asked)  # type: ignore[arg-type]
 
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:
     # The log of trained.py holds no code that any version reads.
     done = _ctrace("kernels", LOG, "--wrapper", "--stage", "backward", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("ctrace: --wrapper: this run has no code of backward")
+    assert done.stderr.startswith("ctrace: --wrapper: this run has no code for backward")

@@ -23,7 +23,7 @@ def test_the_table(tmp_path: Path) -> None:
 
 def test_users_own_are_told_apart(project: Path) -> None:
     done = _ctrace("targets", cwd=project, code=NO_TORCH)
-    assert "h100: from your mine.yaml, in place of the one of ctrace" in done.stdout
+    assert "h100: from your mine.yaml, replaces the built-in one" in done.stdout
     assert "mine: from your mine.yaml\n" in done.stdout
 
 

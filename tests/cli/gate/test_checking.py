@@ -86,7 +86,7 @@ def test_of_two_that_begin_a_policy_one_does(models: Path, monkeypatch: pytest.M
     with ThreadPoolExecutor(4) as pool:
         said = list(pool.map(begin, "abcd"))
     (won,) = (each for each in said if each in "abcd")
-    assert sorted(said) == sorted([won, *["ctrace.yaml is there already"] * 3])
+    assert sorted(said) == sorted([won, *["ctrace.yaml already exists"] * 3])
     assert f"{won}.py" in (models / "ctrace.yaml").read_text()
 
 

@@ -23,7 +23,7 @@ NET: Any = object()
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], None]:
-    """Give a way to say what captures show from now on."""
+    """Return a way to say what captures show from now on."""
 
     def show(session: Session) -> None:
         monkeypatch.setattr(api, "observe", lambda *_args, **_more: session)
@@ -75,7 +75,7 @@ def test_numbers_are_held_and_what_they_do_not_name_is_strict(tmp_path: Path, sh
     checks, _ = _checks(tmp_path)
     text = _failure(checks, graph_breaks=0)
     assert text.startswith(f"WORSE  {NODE}\n")
-    assert "at most 0" in text
+    assert "the limit is 0" in text
     assert "--ctrace-update" not in text
     assert "GB" in _failure(checks, graphs=100)
 
@@ -86,7 +86,7 @@ def test_the_lock_decides_without_numbers(tmp_path: Path, shown: Callable[[Sessi
     for name in (None, None, "wide"):
         checks.check(NET, name=name)
     assert not lock.unknown
-    assert "ctrace.lock does not know this check" in _failure(checks, name="other").replace("\n", " ")
+    assert "ctrace.lock has no entry for this check" in _failure(checks, name="other").replace("\n", " ")
 
 
 def test_worse_than_the_lock_says_how_to_keep_it(tmp_path: Path, shown: Callable[[Session], None]) -> None:
@@ -94,7 +94,7 @@ def test_worse_than_the_lock_says_how_to_keep_it(tmp_path: Path, shown: Callable
     shown(PARTIAL)
     text = _failure(_checks(tmp_path)[0])
     assert "\n1. +1 " in text
-    assert text.replace("\n", " ").endswith("keeps today's state in " + str(tmp_path / "ctrace.lock") + ".")
+    assert text.replace("\n", " ").endswith(f"the current state in {tmp_path / 'ctrace.lock'}: pytest --ctrace-update")
 
 
 @pytest.mark.usefixtures("shown")

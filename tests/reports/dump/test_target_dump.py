@@ -53,7 +53,7 @@ def test_a_dump_says_what_it_is_of(tmp_path: Path) -> None:
     )
     dumped = dump(session, tmp_path / "d")
     page = (dumped.folder / "README.md").read_text()
-    assert "take them to such a GPU" in page
+    assert "copy them to a machine with that GPU" in page
     assert "32 registers, 0 spills" in page
     index = json.loads((dumped.folder / "index.json").read_text())
     assert index["target_gpu"]["name"] == "h100"

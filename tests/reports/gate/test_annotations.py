@@ -56,11 +56,11 @@ def test_a_finding_is_at_its_line_and_columns() -> None:
     assert name == "error"
     assert place == {"file": "models/mask.py", "line": "14", "endLine": "14", "col": "12", "endColumn": "23"}
     assert message.splitlines()[0] == "+1 GB0170 models/mask.py::Mask.forward"
-    assert message.splitlines()[-1] == "The same in 1 more job."
+    assert message.splitlines()[-1] == "Also in 1 more job."
 
 
 @pytest.mark.parametrize(
-    ("number", "shown", "last"), [(MOST, MOST, None), (MOST + 3, MOST, "and 4 more findings: see what the step prints")]
+    ("number", "shown", "last"), [(MOST, MOST, None), (MOST + 3, MOST, "and 4 more findings: see the log of the step")]
 )
 def test_what_github_would_drop_is_counted(number: int, shown: int, last: str | None) -> None:
     commands = _read(render_annotations(_many(number)))
@@ -70,7 +70,7 @@ def test_what_github_would_drop_is_counted(number: int, shown: int, last: str | 
 
 def test_what_costs_most_goes_first() -> None:
     first = _read(render_annotations(_many(MOST + 3)))[0][2]
-    assert f"{MOST + 2} ops now eager" in first
+    assert f"{MOST + 2} ops now in eager" in first
 
 
 def test_notes_are_warnings() -> None:

@@ -28,7 +28,7 @@ def _screen(outcome: Outcome) -> str:
 
 
 REPORTS: dict[str, tuple[Callable[[Outcome], str], str]] = {
-    "screen": (_screen, "HOLDS (Inductor's guards not checked)  The model holds."),
+    "screen": (_screen, "HOLDS (Inductor's guards not checked)  The model passes."),
     "markdown": (render_table, "### ctrace check: **holds (Inductor's guards not checked)**"),
     "junit": (
         lambda outcome: render_junit(outcome, datetime(2026, 1, 1)),
@@ -63,7 +63,7 @@ def test_more_than_an_old_lock_knows_is_not_called_worse_of_the_model() -> None:
     finding = replace(outcomes.new_site(outcomes.RECOMPILE), by_inductor=True)
     screen = _screen(outcomes.only(finding))
     assert screen.startswith(
-        "WORSE  There is more than in the lock, perhaps only because guards of Inductor's are seen"
+        "WORSE  More findings than in the lock, perhaps only because Inductor's guards are checked"
     )
     both = outcomes.only(finding, outcomes.new_site(outcomes.BRANCH))
     assert _screen(both).startswith("WORSE  The model got worse.")

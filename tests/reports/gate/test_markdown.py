@@ -39,7 +39,7 @@ def test_report(name: str) -> None:
 
 
 def test_a_change_reads_like_a_sentence() -> None:
-    row = "| +1 GB0170 models/mask.py::Mask.forward `if is_pad.any(): # padded?` splits 2 graphs into 3, 14 ops now eager |"
+    row = "| +1 GB0170 models/mask.py::Mask.forward `if is_pad.any(): # padded?` splits 2 graphs into 3, 14 ops now in eager |"
     assert row in render_table(outcomes.WORSE)
 
 
@@ -81,7 +81,7 @@ def test_a_report_fits_into_a_comment_and_says_what_does_not(text: str) -> None:
     report = render_table(_huge(text))
     assert len(report) <= MOST_CHARACTERS
     shown = sum("+1 GB0170" in line for line in report.splitlines())
-    assert f"and {2500 - shown} more changes: see what `ctrace check` prints" in report
+    assert f"and {2500 - shown} more changes: see the output of `ctrace check`" in report
     assert re.search(r"and \d+ more notes", report)
     assert re.search(r"and \d+ more jobs", report)
     assert report.count("<details>") == report.count("</details>") == 1

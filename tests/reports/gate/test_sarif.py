@@ -73,7 +73,7 @@ def test_a_rule_helps_with_what_is_known_of_a_break() -> None:
 
 
 def test_a_gb_id_that_nobody_knows_is_a_rule_too() -> None:
-    assert gb_rule("GB9999")["help"]["text"] == "A graph break that this ctrace knows nothing more about."
+    assert gb_rule("GB9999")["help"]["text"] == "A graph break that this version of ctrace does not know."
 
 
 def test_a_site_is_at_its_line_and_columns() -> None:

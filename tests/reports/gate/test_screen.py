@@ -59,7 +59,7 @@ def test_columns_are_underlined() -> None:
 def test_a_site_that_two_jobs_share_is_explained_once() -> None:
     screen = _screen(outcomes.WORSE)
     assert screen.count("Python branches on") == 1
-    assert " 1. +1 GB0170 models/mask.py::Mask.forward  as in models/mask.py\n" in screen
+    assert " 1. +1 GB0170 models/mask.py::Mask.forward  same as in models/mask.py\n" in screen
 
 
 def test_every_finding_is_told() -> None:
@@ -77,7 +77,7 @@ class TestJobs:
     def test_with_many_jobs_those_that_hold_are_counted(self) -> None:
         screen = _screen(outcomes.MANY)
         assert "models/m24.py" not in screen
-        assert "  and 25 jobs that hold\n" in screen
+        assert "  and 25 jobs that pass\n" in screen
 
     def test_what_tells_jobs_apart_is_never_cut(self) -> None:
         assert "…/mask.py · wide · h100" in _screen(outcomes.WORSE)
@@ -89,24 +89,24 @@ class TestJobs:
 
 class TestNext:
     def test_the_lock_is_written_where_it_helps(self) -> None:
-        assert " ctrace check --update  if this is wanted" in _screen(outcomes.WORSE)
+        assert " ctrace check --update  if this is intended" in _screen(outcomes.WORSE)
         assert "--only-improve" in _screen(outcomes.BETTER)
         assert "--update" not in _screen(outcomes.HOLDS)
 
     def test_the_command_says_what_was_asked_for(self) -> None:
         asked = dataclasses.replace(outcomes.WORSE, command="ctrace check models/mask.py --train")
-        assert " ctrace check models/mask.py --train --update  if this is wanted" in _screen(asked)
+        assert " ctrace check models/mask.py --train --update  if this is intended" in _screen(asked)
 
     def test_without_a_policy_there_is_no_limit_to_raise(self) -> None:
         beyond = Finding(FindingKind.LIMIT, "graph breaks", count=Count.BREAKS, was=0, now=1)
         alone = Outcome(Policy(), Lock(), (Checked(JobKey("models/mask.py"), findings=(beyond,)),))
         assert "ctrace.yaml" not in _screen(alone)
-        assert " ctrace check --update  if this is wanted" in _screen(alone)
+        assert " ctrace check --update  if this is intended" in _screen(alone)
 
     def test_what_cannot_be_trusted_is_not_to_be_kept(self) -> None:
         assert "--update" not in _screen(outcomes.UNTRUSTED)
         assert "--update" not in _screen(outcomes.FAILED)
 
     def test_runs_are_named_for_a_closer_look(self) -> None:
-        assert " ctrace breaks 20260101-120000-mask  look closer at models/mask.py\n" in _screen(outcomes.WORSE)
-        assert " ctrace explain 20260101-120002-b  look closer at models/b.py\n" in _screen(outcomes.FAILED)
+        assert " ctrace breaks 20260101-120000-mask  details of models/mask.py\n" in _screen(outcomes.WORSE)
+        assert " ctrace explain 20260101-120002-b  details of models/b.py\n" in _screen(outcomes.FAILED)

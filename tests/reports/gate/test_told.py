@@ -5,7 +5,7 @@ from dataclasses import replace
 from ctrace.inspector.gate.model import JobKey
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind
 from ctrace.inspector.model.findings import Cost
-from ctrace.reports.gate.told import every, lines
+from ctrace.reports.gate.told import lines, shared_findings
 from tests.support import outcomes
 
 MORE = Finding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)
@@ -17,25 +17,29 @@ def _jobs(*findings: Finding) -> list[Checked]:
 
 def test_a_site_of_several_jobs_is_told_where_it_costs_most() -> None:
     costly = replace(outcomes.BRANCH, cost=Cost(28, 1))
-    told = every(outcomes.outcome(*_jobs(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(costly))))
-    assert [(each.finding.site, [one.job.scenario for one in each.checked]) for each in told] == [
+    merged = shared_findings(outcomes.outcome(*_jobs(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(costly))))
+    assert [(each.finding.site, [one.job.scenario for one in each.checked]) for each in merged] == [
         (costly, ["way 1", "way 0"])
     ]
 
 
 def test_other_numbers_are_another_finding() -> None:
-    assert len(every(outcomes.outcome(*_jobs(MORE, MORE, replace(MORE, now=4.0))))) == 2
+    assert len(shared_findings(outcomes.outcome(*_jobs(MORE, MORE, replace(MORE, now=4.0))))) == 2
 
 
 def test_without_a_site_each_job_has_its_own() -> None:
     late = Finding(FindingKind.TIMEOUT, "not done after 600 s")
-    assert len(every(outcomes.outcome(*_jobs(late, late)))) == 2
+    assert len(shared_findings(outcomes.outcome(*_jobs(late, late)))) == 2
 
 
 def test_the_gravest_goes_first_then_what_costs_most() -> None:
-    kinds = [each.finding.kind for each in every(outcomes.FAILED)]
+    kinds = [each.finding.kind for each in shared_findings(outcomes.FAILED)]
     assert kinds == ["failed", "crashed", "timeout", "compile-failed", "new-site"]
-    assert [each.finding.site for each in every(outcomes.WORSE)][:3] == [outcomes.BRANCH, outcomes.SKIP, outcomes.PRINT]
+    assert [each.finding.site for each in shared_findings(outcomes.WORSE)][:3] == [
+        outcomes.BRANCH,
+        outcomes.SKIP,
+        outcomes.PRINT,
+    ]
 
 
 def test_advice_is_given_once() -> None:

@@ -17,14 +17,14 @@ from tests.support import outcomes
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("holds", "Both models hold."),
-        ("worse", "2 of 3 models got worse, 1 holds."),
+        ("holds", "Both models pass."),
+        ("worse", "2 of 3 models got worse, 1 passes."),
         ("often", "The model got worse."),
-        ("untrusted", "1 of 2 models cannot be trusted, 1 holds."),
-        ("failed", "4 of 6 models failed, 1 got worse, 1 holds."),
-        ("wrong", "1 of 2 models cannot be checked, 1 holds. 1 thing is wrong with the policy or the lock."),
+        ("untrusted", "1 of 2 models has no trustworthy result, 1 passes."),
+        ("failed", "4 of 6 models failed, 1 got worse, 1 passes."),
+        ("wrong", "1 of 2 models cannot be checked, 1 passes. 1 problem with the policy or the lock."),
         ("nothing", "No model was checked."),
-        ("many", "1 of 26 models got worse, 25 hold."),
+        ("many", "1 of 26 models got worse, 25 pass."),
     ],
 )
 def test_sentence(name: str, told: str) -> None:
@@ -33,7 +33,7 @@ def test_sentence(name: str, told: str) -> None:
 
 def test_a_model_with_several_jobs_is_counted_once_as_the_gravest_of_them() -> None:
     failed = Checked(JobKey("models/mask.py", "train"), None, (Finding(FindingKind.FAILED, "raises"),))
-    assert sentence(outcomes.outcome(*outcomes.WORSE.checked, failed)) == "1 of 3 models failed, 1 got worse, 1 holds."
+    assert sentence(outcomes.outcome(*outcomes.WORSE.checked, failed)) == "1 of 3 models failed, 1 got worse, 1 passes."
 
 
 def test_every_exit_code_and_kind_has_its_words() -> None:
@@ -61,15 +61,15 @@ class TestCost:
         return cost(finding, replace(self.masked, state=state, findings=(finding,), graphs_before=before))
 
     def test_one_break_that_explains_the_graphs_splits_them(self) -> None:
-        assert self._cost() == "splits 2 graphs into 3, 14 ops now eager"
+        assert self._cost() == "splits 2 graphs into 3, 14 ops now in eager"
 
     def test_otherwise_it_adds_some(self) -> None:
-        assert self._cost(now=5) == "adds 1 graph, 14 ops now eager"
-        assert self._cost(before=None) == "adds 1 graph, 14 ops now eager"
+        assert self._cost(now=5) == "adds 1 graph, 14 ops now in eager"
+        assert self._cost(before=None) == "adds 1 graph, 14 ops now in eager"
 
     def test_of_two_new_breaks_none_is_said_to_split_what_both_do(self) -> None:
         two = replace(self.masked, findings=(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(outcomes.PRINT)))
-        assert cost(two.findings[0], two) == "adds 1 graph, 14 ops now eager"
+        assert cost(two.findings[0], two) == "adds 1 graph, 14 ops now in eager"
 
     def test_what_was_not_measured_is_said(self) -> None:
         assert self._cost(ops=None) == "splits 2 graphs into 3, ops in eager not measured"
@@ -84,8 +84,8 @@ class TestCost:
     [
         (FindingKind.MORE_TIMES, None, 1.0, 3.0, "3 times now, 1 in the lock"),
         (FindingKind.MORE, Count.GRAPHS, 1.0, 3.0, "3 now, 1 in the lock"),
-        (FindingKind.LIMIT, Count.BREAKS, 0.0, 2.0, "2 now, at most 0 pass"),
-        (FindingKind.LIMIT, None, 90.0, 71.44, "71.4 % of the ops are in graphs, and 90 % is the least"),
+        (FindingKind.LIMIT, Count.BREAKS, 0.0, 2.0, "2 now, the limit is 0"),
+        (FindingKind.LIMIT, None, 90.0, 71.44, "71.4% of the ops are in graphs, the minimum is 90%"),
         (FindingKind.LIMIT, None, None, 71.4, ""),
     ],
 )

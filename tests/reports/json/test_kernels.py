@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from ctrace.cli.commands.kernel_views import Asked, data
+from ctrace.cli.commands.kernel_views import KernelView, data
 from ctrace.inspector.model.session import Session
 from ctrace.reports.json.report import as_data
 from tests.support import kernelsessions as made
 
 
 def _data(session: Session, **asked: Any) -> dict[str, Any]:
-    read = json.loads(data(session, Asked(**asked)))
+    read = json.loads(data(session, KernelView(**asked)))
     assert read["schema"] == 1
     return dict(read)
 

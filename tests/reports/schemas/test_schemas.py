@@ -86,11 +86,11 @@ def _every_bytecode(session: Session) -> str:
 
 
 def _graphs(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: graphviews.data(session, graphviews.Asked(**asked))
+    return lambda session: graphviews.data(session, graphviews.GraphView(**asked))
 
 
 def _kernels(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: kernelviews.data(session, kernelviews.Asked(**asked))
+    return lambda session: kernelviews.data(session, kernelviews.KernelView(**asked))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:

@@ -130,12 +130,12 @@ def test_breaks_and_functions_that_do_not_fit_are_counted() -> None:
 
 def test_what_a_break_left_in_eager_stands_with_it() -> None:
     screen = _screen(sessions.PARTIAL)
-    assert screen.index("slow is left in eager") < screen.index("2. model.py:10")
+    assert screen.index("slow runs eagerly") < screen.index("2. model.py:10")
     assert screen.count("Remove the torch.compiler.disable.") == 1
 
 
 def test_functions_that_never_got_a_graph_are_named() -> None:
-    assert "Never compiled, no graph came of it: slow (model.py:21)" in _screen(sessions.PARTIAL)
+    assert "Not compiled, Dynamo captured no graph: slow (model.py:21)" in _screen(sessions.PARTIAL)
     assert "Never compiled" not in _screen(sessions.HEALTHY)
 
 

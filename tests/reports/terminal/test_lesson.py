@@ -77,8 +77,8 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
 
 def test_each_case_says_what_the_users_code_is() -> None:
     screen = _screen(LESSONS["branch"])
-    assert "Where it is an assert" in screen
-    assert "Where it is a while loop" in screen
+    assert "If it is an assert" in screen
+    assert "If it is a while loop" in screen
 
 
 @pytest.mark.parametrize("case", sorted({key.partition("/")[2] for key in entries("breaks") if "/" in key}))
@@ -92,5 +92,5 @@ def test_without_torchs_words_there_are_none() -> None:
 
 
 def test_what_is_normal_is_said_where_it_is() -> None:
-    assert _screen(CAUSES["cause-lesson-size"]).count("Normal: ") == 2
-    assert "Normal: " not in _screen(CauseLesson("identity/gone", GONE))
+    assert _screen(CAUSES["cause-lesson-size"]).count("Expected: ") == 2
+    assert "Expected: " not in _screen(CauseLesson("identity/gone", GONE))

@@ -50,27 +50,27 @@ def test_foreign_text_cannot_control_the_terminal(session: Session, letter: str)
 def test_what_goes_on_comes_first() -> None:
     screen = _screen(recompiled.SEVERAL)
     assert screen.index("mask.size(0)") < screen.index("1. ") + 20
-    assert screen.index("Diverges") < screen.index("Ends")
+    assert screen.index("Keeps recompiling") < screen.index("A limited number")
 
 
 def test_without_a_recompile_that_is_said() -> None:
-    assert "No recompile: 1 graph, each compiled once." in _screen(sessions.HEALTHY)
+    assert "No recompilations: 1 graph, compiled once." in _screen(sessions.HEALTHY)
     assert "entries used" not in _screen(sessions.HEALTHY)
 
 
 class TestCauses:
     def test_values_in_order(self) -> None:
-        assert "Took the values 2, 3, 5, one graph each." in _screen(recompiled.SEVERAL)
-        assert "Took the values 0, 1, 2, 3, 4, 5, 6, 7, and 2 more, one graph each." in _screen(recompiled.SEVERAL)
+        assert "Compiled once for each value: 2, 3, 5." in _screen(recompiled.SEVERAL)
+        assert "Compiled once for each value: 0, 1, 2, 3, 4, 5, 6, 7, and 2 more." in _screen(recompiled.SEVERAL)
 
     def test_a_value_that_is_left_open_has_no_graph_of_its_own(self) -> None:
-        assert "Took the values 4, 8.\n" in _screen(_only(0))
+        assert "Values seen: 4, 8.\n" in _screen(_only(0))
 
     def test_guards_like_it_are_counted(self) -> None:
-        assert "51 more guards like it." in _screen(recompiled.SEVERAL)
+        assert "51 more guards failed in the same way." in _screen(recompiled.SEVERAL)
 
     def test_what_else_differed(self) -> None:
-        assert "Together with: how." in _screen(recompiled.SEVERAL)
+        assert "Changed together with how." in _screen(recompiled.SEVERAL)
 
     def test_an_expected_one_says_why_and_gives_no_advice(self) -> None:
         screen = _screen(_only(0))
@@ -93,7 +93,7 @@ class TestCauses:
         assert "│" not in _screen(_only(0))
 
     def test_values_that_are_not_known(self) -> None:
-        assert "It is not known which values it took." in _screen(recompiled.TOLD_BY_TORCH)
+        assert "Values not known." in _screen(recompiled.TOLD_BY_TORCH)
 
     def test_causes_that_do_not_fit_are_counted(self) -> None:
         causes = tuple(replace(recompiled.HOW, subject=f"how{number}") for number in range(9))
@@ -105,13 +105,13 @@ class TestCauses:
 class TestCaches:
     def test_which_modules_share_it(self) -> None:
         screen = _screen(recompiled.SEVERAL, 140)
-        assert "11 modules share it: Block 0, Block 1, Block 2, Block 3, Block 4, Block 5, and 5 more" in screen
-        assert screen.count("modules share it") == 1
+        assert "11 modules share this cache: Block 0, Block 1, Block 2, Block 3, Block 4, Block 5, and 5 more" in screen
+        assert screen.count("modules share this cache") == 1
 
     def test_what_runs_eagerly_after_the_limit(self) -> None:
         screen = _screen(recompiled.SEVERAL)
-        assert "The limit was hit: calls that fit no entry run eagerly; 4 ops of it did." in screen
-        assert screen.count("The limit was hit") == 1
+        assert "Recompile limit hit: calls that match no entry run eagerly, 4 ops so far." in screen
+        assert screen.count("Recompile limit hit") == 1
 
     def test_each_entry_with_the_call_and_the_nearest(self) -> None:
         lines = _screen(recompiled.SEVERAL).splitlines()

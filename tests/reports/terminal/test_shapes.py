@@ -52,12 +52,12 @@ def test_a_long_setting_folds_where_a_shell_lets_it() -> None:
 
 def test_a_log_of_torch_s_own_says_what_is_missing() -> None:
     screen = _screen(recorded("sizes.torch"))
-    assert "Torch alone wrote this log: it tells of sizes that were dynamic at first" in screen
+    assert "torch alone wrote this log: it records sizes that were dynamic at first" in screen
     assert "fixed to 4" in screen
 
 
 def test_a_run_without_sizes_says_so() -> None:
-    assert "Nothing is known of sizes" in _screen(sizes.ALL["none"])
+    assert "No sizes known" in _screen(sizes.ALL["none"])
 
 
 def test_explain_says_why_a_mark_cannot_be_kept() -> None:

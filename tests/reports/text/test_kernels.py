@@ -96,6 +96,6 @@ class TestSource:
             "// ── m.py:1",
             "a",
             "}",
-            "// ── no line of yours is known",
+            "// ── no source line known",
             "b",
         ]

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.inspector.bytecode.view import function_codes
 from ctrace.inspector.model.session import Session
-from ctrace.reports.terminal.bytecode.screen import Asked, bytecode_screen
+from ctrace.reports.terminal.bytecode.screen import Selection, bytecode_screen
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.helpers import recorded
@@ -19,7 +19,7 @@ EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
 def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
     found = tuple(each for function in function_codes(session) for each in function.all)
     chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
-    asked = replace(Asked(chosen, whole=not ids), **more)  # type: ignore[arg-type]
+    asked = replace(Selection(chosen, whole=not ids), **more)  # type: ignore[arg-type]
     return drawn(bytecode_screen(session, asked, width), width)
 
 

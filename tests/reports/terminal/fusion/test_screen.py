@@ -51,14 +51,14 @@ def test_foreign_text_cannot_control_the_terminal(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["overview", "rounds", "nodes"])
 def test_without_inductor_it_says_so(name: str) -> None:
-    assert "No graph went through Inductor's scheduler" in _screen(EAGER, name, 80)
+    assert "no graph went through Inductor's scheduler" in _screen(EAGER, name, 80)
     assert "the backend is eager" in " ".join(_screen(EAGER, name, 80).split())
 
 
 def test_an_old_log_says_what_it_lacks() -> None:
     old = replace(FUSED, fusions=(OLD,))
-    assert "an older ctrace wrote it" in _screen(old, "overview", 140)
-    assert "an older ctrace wrote it" in _screen(old, "nodes", 140)
+    assert "an older ctrace wrote" in _screen(old, "overview", 140)
+    assert "an older ctrace wrote" in _screen(old, "nodes", 140)
     assert "Not fused" not in _screen(old, "overview", 140)
 
 
@@ -90,17 +90,25 @@ def test_a_round_in_short(each: FusionRound, text: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        (Score(2, 1, 8, 0, -1), Score(0, 1, 8, 0, -1), "before the next, which goes into a template"),
-        (Score(2, 1, 8, 0, -1), Score(1, 1, 8, 0, -1), "one of the two pairs starts with a template"),
-        (Score(2, 1, 8, 0, -1), Score(1, 0, 0, 9, -1), "before the next, which shares nothing in the same order"),
+        (Score(2, 1, 8, 0, -1), Score(0, 1, 8, 0, -1), "ahead of the next pair, which goes into a template"),
+        (Score(2, 1, 8, 0, -1), Score(1, 1, 8, 0, -1), "one of the two starts with a template"),
+        (
+            Score(2, 1, 8, 0, -1),
+            Score(1, 0, 0, 9, -1),
+            "ahead of the next pair, which shares nothing in the same order",
+        ),
         (Score(2, 1, 8, 0, -1), Score(2, 0, 9, 0, -1), "both reductions or neither, share 8 B"),
-        (Score(2, 1, 8, 0, -1), Score(2, 0, 9, 0, -1), "before the next, whose two are less alike"),
-        (Score(2, 1, 4096, 0, -1), Score(2, 1, 1024, 0, -1), "before the next, which shares 1.0 KiB"),
-        (Score(2, 1, 8, 64, -3), Score(2, 1, 8, 16, -1), "read 64 B in other ways, 3 apart in the program"),
-        (Score(2, 1, 8, 64, -3), Score(2, 1, 8, 16, -1), "before the next, which reads 16 B in other ways"),
-        (Score(2, 1, 8, 0, -1), Score(2, 1, 8, 0, -5), "neighbours in the program; before the next, which is 5 apart"),
-        (Score(2, 1, 8, 0, -1), Score(2, 1, 8, 0, -1), "equal to the next; torch found it first"),
-        (Score(2, -1, 8, 0, -1), Score(2, -1, 8, 0, -1), "reductions over other sizes"),
+        (Score(2, 1, 8, 0, -1), Score(2, 0, 9, 0, -1), "ahead of the next pair, whose nodes are less alike"),
+        (Score(2, 1, 4096, 0, -1), Score(2, 1, 1024, 0, -1), "ahead of the next pair, which shares 1.0 KiB"),
+        (Score(2, 1, 8, 64, -3), Score(2, 1, 8, 16, -1), "read 64 B in different ways, 3 nodes apart"),
+        (Score(2, 1, 8, 64, -3), Score(2, 1, 8, 16, -1), "ahead of the next pair, which reads 16 B in different ways"),
+        (
+            Score(2, 1, 8, 0, -1),
+            Score(2, 1, 8, 0, -5),
+            "neighbors in the program; ahead of the next pair, which is 5 nodes apart",
+        ),
+        (Score(2, 1, 8, 0, -1), Score(2, 1, 8, 0, -1), "tied with the next pair; torch found it first"),
+        (Score(2, -1, 8, 0, -1), Score(2, -1, 8, 0, -1), "reductions of different sizes"),
     ],
 )
 def test_why_a_pair_comes_first(one: Score, other: Score, words: str) -> None:

@@ -73,4 +73,4 @@ def test_foreign_text_cannot_control_the_terminal(name: str) -> None:
 
 
 def test_a_run_without_graphs_says_so() -> None:
-    assert "Torch printed no graph in this run." in drawn(graphs_screen(NONE, (), 80), 80)
+    assert "No graphs: torch printed none in this run." in drawn(graphs_screen(NONE, (), 80), 80)

@@ -43,14 +43,14 @@ def test_foreign_text_cannot_control_the_terminal(view: str, letter: str) -> Non
 
 def test_a_choice_lists_guards_one_by_one() -> None:
     screen = _screen(guarded.GUARDED, choice=Choice(kind="tensor", name="images"))
-    assert "1 guard of these asked for" in screen
+    assert "1 guard selected" in screen
     assert "images  Tensor float32[8, 3, 32, 32]" in screen
     assert "channels last" in screen
 
 
 def test_what_was_not_measured_is_said() -> None:
     uncosted = replace(guarded.GUARDED, guards={"0/1": guarded.GUARDED.guards["0/1"]})
-    assert "Not measured: run `ctrace guards --cost TARGET`" in _screen(uncosted, view="cost")
+    assert "Not measured. Run `ctrace guards --cost TARGET`" in _screen(uncosted, view="cost")
 
 
 def test_a_call_that_was_not_timed_is_said() -> None:
@@ -60,7 +60,7 @@ def test_a_call_that_was_not_timed_is_said() -> None:
 
 def test_guards_against_a_call() -> None:
     assert "One call in base takes 400.0 µs" in _screen(guarded.GUARDED, 140, view="cost")
-    assert "guards are 1.5 %" in _screen(guarded.GUARDED, 140, view="cost")
+    assert "guards are 1.5% of it" in _screen(guarded.GUARDED, 140, view="cost")
 
 
 def test_without_guards_that_is_said() -> None:
@@ -69,8 +69,8 @@ def test_without_guards_that_is_said() -> None:
 
 def test_what_cannot_be_read_is_said() -> None:
     screen = _screen(guarded.UNREAD)
-    assert "1 line of torch's could not be read" in screen
-    assert "recorded otherwise" in screen
+    assert "1 line of torch's text could not be read" in screen
+    assert "those recorded do not match" in screen
 
 
 def test_all_shows_every_compilation() -> None:

@@ -53,14 +53,14 @@ def test_code_has_colours_on_a_terminal_only() -> None:
 
 def test_damaged_code_is_said_to_be_so() -> None:
     damaged = replace(SESSION, built=(replace(SESSION.built[0], ir={"ptx": Ir("?", packed=True)}),))
-    assert "cannot be read" in drawn(ir_screen(damaged, "ptx", None), 80)
+    assert "cannot read the code" in drawn(ir_screen(damaged, "ptx", None), 80)
 
 
 @pytest.mark.parametrize("session", [replace(SESSION, built=(), timed=()), Session()])
 def test_nothing_was_built(session: Session) -> None:
     assert whole(session, 80).splitlines() == [
         "No Triton kernel was built; run with --build on a GPU, or with --target.",
-        "No launch was timed; run with --build.",
+        "No launch was timed. Run with --build.",
     ]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import Asked, screen
+from ctrace.cli.commands.kernel_views import KernelView, screen
 from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.kernels.tables import fitted
@@ -12,20 +12,20 @@ from tests.support import kernelsessions as made
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 ASKED = {
-    "all": Asked(),
-    "fused": Asked(kernel="per"),
-    "called": Asked(kernel="mm", all_of_it=True),
-    "unknown": Asked(kernel="scale"),
-    "line": Asked(line="model.py:5-7"),
-    "eager": Asked(line="model.py:14"),
-    "source": Asked(source=True),
-    "wrapper": Asked(wrapper=True),
+    "all": KernelView(),
+    "fused": KernelView(kernel="per"),
+    "called": KernelView(kernel="mm", all_of_it=True),
+    "unknown": KernelView(kernel="scale"),
+    "line": KernelView(line="model.py:5-7"),
+    "eager": KernelView(line="model.py:14"),
+    "source": KernelView(source=True),
+    "wrapper": KernelView(wrapper=True),
 }
 WHOLE = ("source", "wrapper")
 """Screens with code, of which no line is cut."""
 
 
-def _drawn(session: Session, asked: Asked, width: int, *, colours: bool = False) -> str:
+def _drawn(session: Session, asked: KernelView, width: int, *, colours: bool = False) -> str:
     return drawn(screen(session, asked, width), width, colours=colours)
 
 
@@ -41,18 +41,24 @@ def test_screen_of_an_old_log(width: int) -> None:
     assert_golden(f"kernels-old-{width}.txt", "\n".join(_drawn(made.OLD, ASKED[name], width) for name in names))
 
 
-HOSTILE_ASKED = [Asked(), Asked(kernel="script"), Asked(line="1"), Asked(source=True), Asked(wrapper=True)]
+HOSTILE_VIEWS = [
+    KernelView(),
+    KernelView(kernel="script"),
+    KernelView(line="1"),
+    KernelView(source=True),
+    KernelView(wrapper=True),
+]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_screen(width: int) -> None:
     assert_golden(
-        f"kernels-hostile-{width}.txt", "\n".join(_drawn(made.HOSTILE, asked, width) for asked in HOSTILE_ASKED)
+        f"kernels-hostile-{width}.txt", "\n".join(_drawn(made.HOSTILE, asked, width) for asked in HOSTILE_VIEWS)
     )
 
 
-@pytest.mark.parametrize("asked", HOSTILE_ASKED)
-def test_foreign_text_cannot_control_the_terminal(asked: Asked) -> None:
+@pytest.mark.parametrize("asked", HOSTILE_VIEWS)
+def test_foreign_text_cannot_control_the_terminal(asked: KernelView) -> None:
     shown = _drawn(made.HOSTILE, asked, 80)
     assert not [letter for letter in ("\x1b", "\u202e", "\r") if letter in shown]
 
@@ -61,7 +67,7 @@ def test_foreign_text_cannot_control_the_terminal(asked: Asked) -> None:
 @pytest.mark.parametrize("session", [made.KERNELS, made.OLD, made.HOSTILE])
 @pytest.mark.parametrize("name", [name for name in ASKED if name not in WHOLE])
 def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: Session, width: int) -> None:
-    asked = ASKED[name] if session is not made.HOSTILE else HOSTILE_ASKED[list(ASKED).index(name) % 3]
+    asked = ASKED[name] if session is not made.HOSTILE else HOSTILE_VIEWS[list(ASKED).index(name) % 3]
     for line in _drawn(session, asked, width).splitlines():
         assert len(line) <= width
         assert line == line.rstrip()
@@ -69,7 +75,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_code_is_complete_beside_the_comments(width: int) -> None:
-    lines = _drawn(made.KERNELS, Asked(source=True, kernel="per"), width).splitlines()
+    lines = _drawn(made.KERNELS, KernelView(source=True, kernel="per"), width).splitlines()
     assert [line for line in lines if not line.lstrip().startswith("#")] == [*made.TRITON.splitlines(), ""]
 
 
@@ -81,23 +87,23 @@ def test_colours_only_on_a_terminal() -> None:
 def test_names_stay_apart_on_a_narrow_screen() -> None:
     names = [f"triton_poi_fused__to_copy_add_clone_convolution_relu_{number}" for number in range(12)]
     kernels = tuple(replace(made.PER, name=name) for name in names)
-    shown = _drawn(replace(made.KERNELS, kernels=kernels), Asked(), 80)
+    shown = _drawn(replace(made.KERNELS, kernels=kernels), KernelView(), 80)
     column = [line.split()[0] for line in shown.splitlines() if line.startswith("triton") and "…" in line]
     assert len(column) == len(set(column)) == len(names)
 
 
 def test_what_is_not_known_is_not_a_zero() -> None:
-    shown = _drawn(made.OLD, Asked(), 80)
+    shown = _drawn(made.OLD, KernelView(), 80)
     assert "bytes and FLOPs not known" in shown
     assert " 0 " not in shown
 
 
 def test_all_known_needs_no_explanation() -> None:
-    assert "?" not in _drawn(made.KNOWN, Asked(), 80)
+    assert "?" not in _drawn(made.KNOWN, KernelView(), 80)
 
 
 def test_a_run_without_kernels_says_so() -> None:
-    assert "No kernel was generated in this run." in _drawn(replace(made.KERNELS, kernels=()), Asked(), 80)
+    assert "No kernel was generated in this run." in _drawn(replace(made.KERNELS, kernels=()), KernelView(), 80)
 
 
 def test_long_lists_are_counted_and_all_shows_them() -> None:
@@ -105,10 +111,10 @@ def test_long_lists_are_counted_and_all_shows_them() -> None:
         replace(made.PER, graph=f"{part}/0", name=f"k_{number}") for part in range(8) for number in range(14)
     )
     session = replace(made.KERNELS, kernels=kernels)
-    shown = _drawn(session, Asked(), 80)
+    shown = _drawn(session, KernelView(), 80)
     assert shown.count("and 2 more kernels: see --all") == 6
     assert "and 2 more graph parts: see --all" in shown
-    assert "more" not in _drawn(session, Asked(all_of_it=True), 80)
+    assert "more" not in _drawn(session, KernelView(all_of_it=True), 80)
 
 
 @pytest.mark.parametrize(
