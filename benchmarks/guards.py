@@ -13,7 +13,7 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.guards.tree_text import latency_of
+from ctrace.inspector.guards.printed_tree import latency_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.guards import GuardCost

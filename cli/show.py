@@ -46,7 +46,7 @@ def show(
     """
     match form:
         case Format.JSON:
-            from ctrace.reports.json.report import render_json
+            from ctrace.reports.json.explain import render_json
 
             write_report(render_json(session), output)
         case Format.MARKDOWN:
@@ -74,7 +74,7 @@ def show_screen(
         RunError: the file cannot be written.
     """
     from ctrace.cli.console import PLAIN_WIDTH, console
-    from ctrace.reports.terminal.parts import drawn, render
+    from ctrace.reports.terminal.widgets import drawn, render
 
     if output is None or str(output) == "-":
         shown = console(stderr=on_stderr and output is None)
@@ -104,7 +104,7 @@ def show_view(
     session, is_new = session_of(request)
 
     def with_verdict(width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.parts import led_by_verdict
+        from ctrace.reports.terminal.widgets import led_by_verdict
 
         return led_by_verdict(session, screen(session, width))
 

@@ -17,10 +17,10 @@ from ctrace.inspector.target.view import open_sentence, question_place, question
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.markup import code, prose, row, text
-from ctrace.reports.text.comparison import basis, rounded
-from ctrace.reports.text.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
-from ctrace.reports.text.fusion import bytes_text, missed_text
-from ctrace.reports.text.target import kernel_facts
+from ctrace.reports.wording.comparison import basis, rounded
+from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.wording.fusion import bytes_text, missed_text
+from ctrace.reports.wording.target import kernel_facts
 
 _SENTENCE = 1000
 """Letters of one sentence; a message of the user's may have millions."""

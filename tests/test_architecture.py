@@ -155,7 +155,10 @@ def test_bad_import_is_found(module: str, source: str):
             "ctrace.cli.commands.explain",
             "from ctrace.reports import text\nfrom ctrace.inspector.runs.store import load",
         ),
-        ("ctrace.reports.text", "from ctrace.inspector.model.session import Session\nfrom ctrace import __version__"),
+        (
+            "ctrace.reports.wording",
+            "from ctrace.inspector.model.session import Session\nfrom ctrace import __version__",
+        ),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
         ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),

@@ -38,10 +38,10 @@ _SEVERAL_GPUS = "ctrace.reports.json.side_by_side:render_side_by_side_json"
 _GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json.graphs", "ctrace.reports.json.kernels", "ctrace.reports.json.lessons"
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
-    "explain": (Form("ctrace.reports.json.report:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
-    "run": (Form("ctrace.reports.json.report:render_json"),),
+    "explain": (Form("ctrace.reports.json.explain:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
+    "run": (Form("ctrace.reports.json.explain:render_json"),),
     "breaks": (
-        Form("ctrace.reports.json.report:render_breaks_json"),
+        Form("ctrace.reports.json.explain:render_breaks_json"),
         Form(f"{_LESSONS}:render_lesson_json", "--explain"),
     ),
     "recompiles": (

@@ -56,7 +56,7 @@ def breaks(
     chosen = _owner(owner)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.report import render_breaks_json
+        from ctrace.reports.json.explain import render_breaks_json
 
         return render_breaks_json(session, chosen)
 

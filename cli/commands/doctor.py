@@ -37,7 +37,7 @@ def _print(findings: "list[Finding]") -> None:
 
     from ctrace.cli.console import console
     from ctrace.reports.format import one
-    from ctrace.reports.terminal.parts import render
+    from ctrace.reports.terminal.widgets import render
 
     table = Table.grid(padding=(0, 2))
     for finding in findings:

@@ -92,7 +92,7 @@ def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdo
     from ctrace.cli.sidebyside import shown_side_by_side
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.report import render_json
+        from ctrace.reports.json.explain import render_json
 
         return render_json(session)
 

@@ -58,8 +58,8 @@ def graphs(
     output: opt.Output = None,
 ) -> None:
     """Show graphs at every stage, their shapes, and what each stage changed."""
-    from ctrace.cli.commands.graph_views import GraphView, data, picture, screen
     from ctrace.cli.filters import check_diff, check_graph, check_graph_stage, check_line
+    from ctrace.cli.graph_views import GraphView, data, picture, screen
     from ctrace.cli.show import show_view
 
     check_graph(graph)

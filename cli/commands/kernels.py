@@ -68,8 +68,8 @@ def kernels(
     output: opt.Output = None,
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
-    from ctrace.cli.commands.kernel_views import KernelView, data, screen, side_by_side
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
+    from ctrace.cli.kernel_views import KernelView, data, screen, side_by_side
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
 

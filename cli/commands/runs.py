@@ -112,7 +112,7 @@ def _print(found: "list[Run]") -> None:
 
     from ctrace.cli.console import console
     from ctrace.reports.format import count, one, one_line, seconds
-    from ctrace.reports.terminal.parts import render
+    from ctrace.reports.terminal.widgets import render
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for column in ("run", "when", "verdict", "contents", "time"):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ctrace.inspector.breaks.fold import Report
-from ctrace.inspector.breaks.report_text import Outcome
+from ctrace.inspector.breaks.torch_report import Outcome
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Break, Cost, Frame, Skip
 from ctrace.inspector.source.code_keys import Codes, Key

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from ctrace.inspector.advice import Entry, advice_on_break
-from ctrace.inspector.breaks.report_text import ParsedBreak, parse_break
+from ctrace.inspector.breaks.torch_report import ParsedBreak, parse_break
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Break, BreakKind, Frame, Owner
 from ctrace.inspector.source.constructs import Construct, construct_at

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.attention.record import attention
-from ctrace.inspector.capture.building.record import built_kernels
+from ctrace.inspector.capture.built_kernels.record import built_kernels
+from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -18,7 +19,6 @@ from ctrace.inspector.capture.dynamo.bytecode import bytecode
 from ctrace.inspector.capture.dynamo.frames import frames
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.dynamo.shapes import shapes
-from ctrace.inspector.capture.emitting.emit import emitting
 from ctrace.inspector.capture.fusion.record import fusion
 from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.record import guards

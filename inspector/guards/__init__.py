@@ -1,4 +1,4 @@
-"""Guards: `tree_text.py` and `guard_text.py` parse torch's text of them, `view.py` answers questions.
+"""Guards: `printed_tree.py` and `failed_guard_text.py` parse torch's text of them, `view.py` answers questions.
 
 Start in `view.py`.
 """

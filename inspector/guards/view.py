@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ctrace.inspector.errors import SelectionError, TargetError
-from ctrace.inspector.guards.tree_text import completed, count, latency_of, parse, with_frames
+from ctrace.inspector.guards.printed_tree import completed, count, latency_of, parse, with_frames
 from ctrace.inspector.kernels.view import suggestion
 from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.model.guards import Guard, GuardCost, GuardTree, LeftOut

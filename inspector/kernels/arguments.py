@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ctrace.inspector.graphs.text.integers import calculated
 from ctrace.inspector.kernels.emitted_code import Call, dotted
 from ctrace.inspector.log.events.kernels import Layout, PartGenerated
 from ctrace.inspector.model.kernels import Argument
@@ -78,9 +79,9 @@ class Names:
             case ast.Name(id=name) if name in self._assigned:
                 return self.number(self._assigned[name], depth + 1)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return _calculated(ast.Sub(), 0, self.number(operand, depth + 1))
+                return calculated(0, ast.Sub(), self.number(operand, depth + 1))
             case ast.BinOp(left=left, op=operator, right=right):
-                return _calculated(operator, self.number(left, depth + 1), self.number(right, depth + 1))
+                return calculated(self.number(left, depth + 1), operator, self.number(right, depth + 1))
         return None
 
 
@@ -102,21 +103,3 @@ def _argument(name: str, layout: Layout) -> Argument:
         offset=layout.offset,
         device=layout.device,
     )
-
-
-def _calculated(operator: ast.operator, left: int | None, right: int | None) -> int | None:
-    if left is None or right is None:
-        return None
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv():
-            return left // right if right else None
-        case ast.Mod():
-            return left % right if right else None
-        case _:
-            return None

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from ctrace.inspector.own import HOME
+from ctrace.inspector.install_folders import HOME
 
 # `-c` puts the working directory first on the path, where files could shadow modules that ctrace imports. HOME is not
 # on the path either: it may contain modules that the user's Python finds elsewhere, or not at all.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Container
 from dataclasses import replace
 
-from ctrace.inspector.guards.guard_text import PARAMETER_HINT, TENSOR, size_kind, type_name
+from ctrace.inspector.guards.failed_guard_text import PARAMETER_HINT, TENSOR, size_kind, type_name
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.expressions import expression, value_kind

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.guards.guard_text import PARAMETER_HINT, TENSOR, WANTED_TENSOR
+from ctrace.inspector.guards.failed_guard_text import PARAMETER_HINT, TENSOR, WANTED_TENSOR
 from ctrace.inspector.log.events.guards import EntryHeld
 from ctrace.inspector.log.raw import Raw
 

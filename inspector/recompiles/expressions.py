@@ -2,7 +2,7 @@
 
 import re
 
-from ctrace.inspector.guards.guard_text import WANTED_TENSOR, size_kind, type_name
+from ctrace.inspector.guards.failed_guard_text import WANTED_TENSOR, size_kind, type_name
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.source.names import user_name
 

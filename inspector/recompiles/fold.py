@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from ctrace.inspector.advice import advice_on_cause
-from ctrace.inspector.guards.guard_text import check_order, sources_of, tensor_of
-from ctrace.inspector.guards.tree_text import completed, read_comment
+from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of
+from ctrace.inspector.guards.printed_tree import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from ctrace.inspector.guards.guard_text import sources_of
+from ctrace.inspector.guards.failed_guard_text import sources_of
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Cause, CauseKind

@@ -10,7 +10,7 @@ from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import called, target_of
 from ctrace.reports import format as fmt
-from ctrace.reports.text.built import COMMENTS, configuration_text, resources_text
+from ctrace.reports.wording.built import COMMENTS, configuration_text, resources_text
 
 _LAST = IR_STAGES[-1]
 

@@ -7,7 +7,7 @@ from ctrace.inspector.target.view import target_sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.markup import code
-from ctrace.reports.text.built import resources_text
+from ctrace.reports.wording.built import resources_text
 
 _HOW = """\
 Every kernel has its own file, with its source as Inductor generated it, made-up inputs, and a benchmark.

@@ -15,7 +15,7 @@ from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
 from ctrace.reports.gate.told import code, detail, identity, todo
 from ctrace.reports.gate.words import VERDICTS, gravest_first, sentence, title
-from ctrace.reports.terminal.parts import MOST, fix, hanging, item, more, section
+from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 
 STYLES = {
     Exit.DONE: "bold green",

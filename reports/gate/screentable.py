@@ -10,7 +10,7 @@ from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.words import VERDICTS, gravest_first
-from ctrace.reports.terminal.parts import item, section, table
+from ctrace.reports.terminal.widgets import item, section, table
 
 MOST_JOBS = 20
 """With more jobs than this, passing ones are only counted."""

@@ -20,7 +20,7 @@ from ctrace.inspector.bytecode.view import (
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.report import SCHEMA
+from ctrace.reports.json.explain import SCHEMA
 
 
 def render_bytecode_json(

@@ -10,10 +10,10 @@ from ctrace.inspector.model.fusion import Access, Buffer, Fusion, FusionRound, N
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Basis
 from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.explain import SCHEMA
 from ctrace.reports.json.fusion_summary import lines_data, missed_data
-from ctrace.reports.json.report import SCHEMA
 from ctrace.reports.json.target import WORK, emitted, target_data
-from ctrace.reports.text.fusion import order_text
+from ctrace.reports.wording.fusion import order_text
 
 
 def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> Document:

@@ -15,8 +15,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Basis
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.explain import SCHEMA
 from ctrace.reports.json.passes import attention_data, passes_data, run_data
-from ctrace.reports.json.report import SCHEMA
 from ctrace.reports.json.target import target_data
 
 

@@ -8,7 +8,7 @@ from ctrace.inspector.model.guards import Duration, Guard, GuardCost, Node
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.report import SCHEMA
+from ctrace.reports.json.explain import SCHEMA
 
 
 def render_guards_json(session: Session, found: tuple[Head, ...], choice: Choice) -> Document:

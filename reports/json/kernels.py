@@ -6,7 +6,7 @@ Triton kernels that the user wrote, as data for JSON reports.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ctrace.inspector.kernels.of_line import OfLine, Wanted
+from ctrace.inspector.kernels.at_line import OfLine, Wanted
 from ctrace.inspector.kernels.user_kernels_view import notes
 from ctrace.inspector.kernels.view import Part, Row, Work, work_of_launch
 from ctrace.inspector.model.fusion import Buffer, Node
@@ -18,7 +18,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built import built_data, ir_data
-from ctrace.reports.json.report import SCHEMA, kernel_data, place_data
+from ctrace.reports.json.explain import SCHEMA, kernel_data, place_data
 from ctrace.reports.json.target import WORK, bounds_data, emitted, target_data, unknown_data
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.report import SCHEMA, advice_data
+from ctrace.reports.json.explain import SCHEMA, advice_data
 
 
 def render_lesson_json(lesson: Lesson) -> Document:

@@ -7,7 +7,7 @@ from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.view import Cache, RecompileGroup, caches, groups
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.report import SCHEMA, cause_data, recompile_data
+from ctrace.reports.json.explain import SCHEMA, cause_data, recompile_data
 
 
 def render_recompiles_json(session: Session) -> Document:

@@ -8,7 +8,7 @@ from ctrace.inspector.shapes.marks import marks
 from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor, by_function, violations, why
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.report import SCHEMA
+from ctrace.reports.json.explain import SCHEMA
 
 
 def render_shapes_json(session: Session, function: str | None = None) -> Document:

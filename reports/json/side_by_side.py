@@ -9,7 +9,7 @@ from ctrace.inspector.model.target import Basis
 from ctrace.inspector.target.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built import resources_data
-from ctrace.reports.json.report import SCHEMA
+from ctrace.reports.json.explain import SCHEMA
 from ctrace.reports.json.target import basis
 
 

@@ -13,7 +13,7 @@ from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, skip_line, source
-from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 31
 """Columns of the table of functions besides the function."""

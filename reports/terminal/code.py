@@ -2,7 +2,7 @@
 
 from rich.syntax import Syntax
 
-from ctrace.reports.terminal.parts import Verbatim
+from ctrace.reports.terminal.widgets import Verbatim
 
 _THEME = "ansi_dark"
 

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP
+from ctrace.reports.terminal.widgets import GAP
 
 WIDE = 100
 """Screen width from which words are written out."""

@@ -11,9 +11,9 @@ from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import item, section
-from ctrace.reports.text.comparison import basis
-from ctrace.reports.text.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.terminal.widgets import item, section
+from ctrace.reports.wording.comparison import basis
+from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
 
 _ADVICE = 320
 """Letters of a piece of advice."""

@@ -24,9 +24,9 @@ from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title
 from ctrace.reports.terminal.graphs.attention import places
 from ctrace.reports.terminal.kernels.tables import most_moving
-from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, more, section, table
 from ctrace.reports.terminal.target.screen import facts, in_short
-from ctrace.reports.text.comparison import rounded
+from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, more, section, table
+from ctrace.reports.wording.comparison import rounded
 
 _NAME = 24
 _REASONS = 2

@@ -10,7 +10,7 @@ from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.breaks.registry import Registered
 from ctrace.inspector.model.findings import Advice
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import example, fix, hanging, section
+from ctrace.reports.terminal.widgets import example, fix, hanging, section
 
 
 def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:

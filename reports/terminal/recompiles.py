@@ -14,7 +14,7 @@ from ctrace.inspector.session.completeness import is_whole, other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
-from ctrace.reports.terminal.parts import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
 
 _VALUES = 8
 _WORDS = {

@@ -23,7 +23,7 @@ from ctrace.inspector.shapes.view import (
     why,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP, headline, item, section
+from ctrace.reports.terminal.widgets import GAP, headline, item, section
 
 _MOST_SIZES = 8
 _MOST_CONDITIONS = 3

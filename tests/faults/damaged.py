@@ -15,8 +15,8 @@ from typing import Any
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.load import load_log
+from ctrace.reports.json.explain import render_breaks_json, render_json
 from ctrace.reports.json.recompiles import render_recompiles_json
-from ctrace.reports.json.report import render_breaks_json, render_json
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.breaks import breaks_screen
 from ctrace.reports.terminal.explain import explain_screen

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.building.fresh_arguments import CannotCopyError, Fresh
-from ctrace.inspector.capture.building.stopwatch import timed
+from ctrace.inspector.capture.built_kernels.fresh_arguments import CannotCopyError, Fresh
+from ctrace.inspector.capture.built_kernels.stopwatch import timed
 
 torch = pytest.importorskip("torch")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.own import HOME
+from ctrace.inspector.install_folders import HOME
 
 MODEL = """\
 import torch

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 
-from ctrace.reports.terminal.parts import render
+from ctrace.reports.terminal.widgets import render
 from tests.support.places import TESTS
 
 _FOLDER = TESTS / "golden"

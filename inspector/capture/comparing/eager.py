@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from ctrace.inspector.capture.building.fresh_arguments import free_memory
+from ctrace.inspector.capture.built_kernels.fresh_arguments import free_memory
 from ctrace.inspector.capture.calls.calling import Results, called
 from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call, Way

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ctrace.inspector.own import CAPTURE
+from ctrace.inspector.install_folders import CAPTURE
 
 OURS = f"{CAPTURE}/"
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.building.gpu import tf32_allowed
+from ctrace.inspector.capture.built_kernels.gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.choices.convolution import convolved_as_on

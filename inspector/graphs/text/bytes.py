@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctrace.inspector.graphs.text.fx import TensorType
+from ctrace.inspector.graphs.text.integers import calculated
 
 _BITS = re.compile(r"[A-Za-z]+(\d+)(?:x(\d+))?")
 _SYMBOL = re.compile(r"\b[suf]\d+\b|\bzuf\d+\b")
@@ -84,27 +85,8 @@ def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
             inner = _worked_out(operand, values)
             return None if inner is None else -inner
         case ast.BinOp(left=left, op=op, right=right):
-            return _combined(_worked_out(left, values), op, _worked_out(right, values))
+            return calculated(_worked_out(left, values), op, _worked_out(right, values))
         case ast.Call(func=ast.Name(id="Max" | "Min" as name), args=args) if args:
             found = [number for each in args if (number := _worked_out(each, values)) is not None]
             return None if len(found) < len(args) else max(found) if name == "Max" else min(found)
-    return None
-
-
-def _combined(left: int | None, op: ast.operator, right: int | None) -> int | None:
-    if left is None or right is None:
-        return None
-    match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv():
-            return left // right
-        case ast.Mod():
-            return left % right
-        case ast.Pow() if 0 <= right <= 8 and abs(left) < 10**6:
-            return int(left**right)
     return None

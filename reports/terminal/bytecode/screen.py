@@ -14,7 +14,7 @@ from ctrace.inspector.bytecode.view import Compiled, Explained, FunctionCode, ex
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.bytecode.diff import Layout, diff_lines, title
-from ctrace.reports.terminal.parts import MOST, headline, more, section
+from ctrace.reports.terminal.widgets import MOST, headline, more, section
 
 _THEME = "ansi_dark"
 _INDENT = 2

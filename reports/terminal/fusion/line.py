@@ -12,8 +12,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import is_flow
-from ctrace.reports.terminal.parts import hanging, item
-from ctrace.reports.text.fusion import bytes_text, lines_text, ops_text
+from ctrace.reports.terminal.widgets import hanging, item
+from ctrace.reports.wording.fusion import bytes_text, lines_text, ops_text
 
 
 def fusion_title(session: Session) -> str:

@@ -10,7 +10,7 @@ from ctrace.inspector.fusion.missed import Missed, MissedKind
 from ctrace.inspector.fusion.view import Called, called
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.reports import format as fmt
-from ctrace.reports.text.fusion import lines_text, ops_text, shared_text, short_name
+from ctrace.reports.wording.fusion import lines_text, ops_text, shared_text, short_name
 
 _LABEL = 12
 

@@ -15,8 +15,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import pair_label
 from ctrace.reports.terminal.fusion.screen import nothing, part_head, round_text
-from ctrace.reports.terminal.parts import MOST, headline
-from ctrace.reports.text.fusion import kinds_text, lines_text, ops_text, order_text, score_text, short_name
+from ctrace.reports.terminal.widgets import MOST, headline
+from ctrace.reports.wording.fusion import kinds_text, lines_text, ops_text, order_text, score_text, short_name
 
 _NODES = 40
 _LOOPS = 18

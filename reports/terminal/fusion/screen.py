@@ -14,9 +14,9 @@ from ctrace.inspector.model.fusion import Fusion, FusionRound
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import fact, missed_item
-from ctrace.reports.terminal.parts import MOST, headline
 from ctrace.reports.terminal.target.screen import basis_line
-from ctrace.reports.text.fusion import kinds_text, totals_text
+from ctrace.reports.terminal.widgets import MOST, headline
+from ctrace.reports.wording.fusion import kinds_text, totals_text
 
 
 def fusion_screen(

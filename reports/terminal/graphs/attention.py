@@ -8,7 +8,7 @@ from rich.text import Text
 from ctrace.inspector.graphs.attention import Answer, State, answers
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import fix, hanging, item
+from ctrace.reports.terminal.widgets import fix, hanging, item
 
 _STYLES = {State.WRONG: "bold red", State.FUSED: "green", State.MATCHED: "green"}
 _PLACES = 4

@@ -19,8 +19,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.words import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import places
-from ctrace.reports.terminal.parts import MOST, item, section, table
-from ctrace.reports.text.graphs import call_text, input_words, output_words, place_text, result_text
+from ctrace.reports.terminal.widgets import MOST, item, section, table
+from ctrace.reports.wording.graphs import call_text, input_words, output_words, place_text, result_text
 
 _MOST_NODES = 80
 _MOST_OUTPUTS = 12

@@ -10,7 +10,7 @@ from ctrace.inspector.model.passes import Pass, Pattern
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import places
-from ctrace.reports.terminal.parts import hanging, headline, item, section
+from ctrace.reports.terminal.widgets import hanging, headline, item, section
 
 _OPS = 6
 _PATTERNS = 4

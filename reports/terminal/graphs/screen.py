@@ -18,8 +18,8 @@ from ctrace.inspector.graphs.view import Compiled
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import attention_lines
-from ctrace.reports.terminal.parts import MOST, headline, item
-from ctrace.reports.text.graphs import counts_text, depends_text, place_text, type_text
+from ctrace.reports.terminal.widgets import MOST, headline, item
+from ctrace.reports.wording.graphs import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
 """Ops named on a line."""

@@ -15,8 +15,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.nodes import line_title, node_line
 from ctrace.reports.terminal.graphs.passes import passes_lines
-from ctrace.reports.terminal.parts import item, section
-from ctrace.reports.text.graphs import call_text, counts_text, result_text
+from ctrace.reports.terminal.widgets import item, section
+from ctrace.reports.wording.graphs import call_text, counts_text, result_text
 
 _WHY = {
     Why.MOVED: "moved to the backward",

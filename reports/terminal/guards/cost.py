@@ -11,7 +11,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.source.names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guards.words import kind_words
-from ctrace.reports.terminal.parts import item, section, table
+from ctrace.reports.terminal.widgets import item, section, table
 
 _PYTHON = "LAMBDA_GUARD"
 _SHORTER = 1.2

@@ -26,7 +26,7 @@ from ctrace.inspector.source.names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guards.cost import cost_lines
 from ctrace.reports.terminal.guards.words import kind_words
-from ctrace.reports.terminal.parts import GAP, MOST, hanging, headline, item, section, table
+from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, section, table
 
 _LISTED = 24
 """Guards, lines or objects listed without --all."""

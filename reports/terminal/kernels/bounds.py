@@ -12,9 +12,9 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import WIDE, columned
-from ctrace.reports.terminal.parts import section
-from ctrace.reports.text.kernels import UNKNOWN, memory
-from ctrace.reports.text.target import least_text
+from ctrace.reports.terminal.widgets import section
+from ctrace.reports.wording.kernels import UNKNOWN, memory
+from ctrace.reports.wording.target import least_text
 
 _ROWS = 12
 _COLUMNS = ("kernel", ">calls", ">bytes", ">FLOPs", ">FLOP/B", ">bound", "set by")

@@ -16,9 +16,9 @@ from ctrace.inspector.target.view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.columns import WIDE, columned, micro
-from ctrace.reports.terminal.parts import Verbatim, section
 from ctrace.reports.terminal.target.screen import code_note
-from ctrace.reports.text.built import COMMENTS, configuration_text
+from ctrace.reports.terminal.widgets import Verbatim, section
+from ctrace.reports.wording.built import COMMENTS, configuration_text
 
 _LEXERS = {"ttir": "text", "ttgir": "text", "llir": "llvm", "ptx": "ptx", "sass": "text"}
 _UNKNOWN = "not known"

@@ -9,8 +9,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
-from ctrace.reports.terminal.parts import MOST, fix, hanging, item, more, section
 from ctrace.reports.terminal.target.screen import emitted_for
+from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 
 
 def dump_screen(session: Session, dumped: Dumped) -> Iterator[RenderableType]:

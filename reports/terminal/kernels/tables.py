@@ -11,9 +11,9 @@ from ctrace.inspector.kernels.view import Part, Row, Work, by_bytes, parts
 from ctrace.inspector.model.kernels import Kernel
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP, MOST, headline, more, table
 from ctrace.reports.terminal.target.screen import basis_line
-from ctrace.reports.text.kernels import (
+from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table
+from ctrace.reports.wording.kernels import (
     UNKNOWN,
     cut_lines,
     kernel_ops_text,

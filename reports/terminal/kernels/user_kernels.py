@@ -17,7 +17,7 @@ from ctrace.inspector.kernels.user_kernels_view import (
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.user_kernels import Parameter, ParameterKind, UserKernel
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import MOST, fix, hanging, item, section
+from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, section
 
 _FEW = 4
 _LONG = 300

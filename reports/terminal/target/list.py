@@ -10,7 +10,7 @@ from rich.text import Text
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import Listed
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import GAP, section
+from ctrace.reports.terminal.widgets import GAP, section
 
 _UNKNOWN = "not known"
 _NONE = "–"

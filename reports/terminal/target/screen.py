@@ -20,9 +20,9 @@ from ctrace.inspector.target.view import (
     target_sentence,
 )
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.parts import MOST, hanging, item, more, section
-from ctrace.reports.text.kernels import lines_text
-from ctrace.reports.text.target import kernel_facts
+from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section
+from ctrace.reports.wording.kernels import lines_text
+from ctrace.reports.wording.target import kernel_facts
 
 _CANDIDATES = 4
 

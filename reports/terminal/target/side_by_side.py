@@ -16,9 +16,9 @@ from ctrace.inspector.target.side_by_side import Code, ComparedKernel, ComparedP
 from ctrace.inspector.target.view import NEEDS_DEVICE, left_open, question_place, question_sentence, questions
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import WIDE, columned
-from ctrace.reports.terminal.parts import MOST, hanging, headline, item, more, section
-from ctrace.reports.text.built import configuration_text
-from ctrace.reports.text.target import least_text, spills_text
+from ctrace.reports.terminal.widgets import MOST, hanging, headline, item, more, section
+from ctrace.reports.wording.built import configuration_text
+from ctrace.reports.wording.target import least_text, spills_text
 
 Targets = Mapping[str, Session]
 _UNKNOWN = "?"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import KernelView
+from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.errors import TargetError
 from tests.cli.test_main import NO_TORCH, _ctrace
 from tests.support.places import DATA

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.breaks.report_text import Outcome, parse_break
+from ctrace.inspector.breaks.torch_report import Outcome, parse_break
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.source.stacks import resumed
 from tests.support.helpers import MODEL, REST_IN_EAGER, SITE, SKIPPED, break_text, fuzzing

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.breaks.fold import triton_case
-from ctrace.inspector.breaks.report_text import ParsedBreak
+from ctrace.inspector.breaks.torch_report import ParsedBreak
 from ctrace.inspector.model.findings import Frame
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.guards.guard_text import sources_of, tensor_of, type_name
+from ctrace.inspector.guards.failed_guard_text import sources_of, tensor_of, type_name
 
 X = "L['x'].size()[0]"
 

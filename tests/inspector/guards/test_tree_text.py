@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.guards.tree_text import count, latency_of, parse, with_frames
+from ctrace.inspector.guards.printed_tree import count, latency_of, parse, with_frames
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.guards import Guard, GuardText, GuardTree, Node
 from tests.support.helpers import DATA, MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
 from ctrace.inspector.kernels.code import passages, wrappers
-from ctrace.inspector.kernels.of_line import check_file, kernels_of, nearest, wanted, why_none
 from ctrace.inspector.kernels.view import Work, added, named, parts, rows, work_of
 from ctrace.inspector.model.graphs import GraphStage, Printed
 from ctrace.inspector.model.kernels import Launch

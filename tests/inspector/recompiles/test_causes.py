@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.guards.guard_text import check_order
+from ctrace.inspector.guards.failed_guard_text import check_order
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of

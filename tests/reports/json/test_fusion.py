@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ctrace.inspector.model.session import Session
+from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.fusion import render_fusion_json
-from ctrace.reports.json.report import as_data
 from ctrace.reports.markdown import render_markdown
 from tests.support.fusions import EAGER, FUSED, OLD, ROW, SEVERAL, SIZE
 from tests.support.sessions import HEALTHY

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from ctrace.cli.commands.kernel_views import KernelView, data
+from ctrace.cli.kernel_views import KernelView, data
 from ctrace.inspector.model.session import Session
-from ctrace.reports.json.report import as_data
+from ctrace.reports.json.explain import as_data
 from tests.support import kernelsessions as made
 
 

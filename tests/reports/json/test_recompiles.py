@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.model.session import Session
+from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.recompiles import render_recompiles_json
-from ctrace.reports.json.report import as_data
 from tests.support import recompiled, sessions
 from tests.support.helpers import DATA, recorded
 

@@ -11,8 +11,8 @@ from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.breaks.registry import Registered
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.session import Session
+from ctrace.reports.json.explain import as_data, render_breaks_json, render_json
 from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
-from ctrace.reports.json.report import as_data, render_breaks_json, render_json
 from tests.support import sessions
 
 # design: these names may be added to, never renamed

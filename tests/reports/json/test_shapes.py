@@ -2,7 +2,7 @@
 
 import json
 
-from ctrace.reports.json.report import as_data
+from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.shapes import render_shapes_json
 from tests.support import sizes
 

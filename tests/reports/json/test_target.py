@@ -10,10 +10,10 @@ from ctrace.inspector.graphs.view import compiled
 from ctrace.inspector.kernels.view import parts
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Basis
+from ctrace.reports.json.explain import as_data, render_json
 from ctrace.reports.json.fusion import render_fusion_json
 from ctrace.reports.json.graphs import render_graphs_json
 from ctrace.reports.json.kernels import render_ir_json, render_kernels_json, render_line_json
-from ctrace.reports.json.report import as_data, render_json
 from ctrace.reports.json.side_by_side import render_side_by_side_json
 from ctrace.reports.json.target import basis
 from tests.support import built
@@ -80,7 +80,7 @@ def test_every_report_says_the_target(session: Session) -> None:
 
 
 def test_figures_of_a_line_have_a_basis() -> None:
-    from ctrace.inspector.kernels.of_line import kernels_of, wanted
+    from ctrace.inspector.kernels.at_line import kernels_of, wanted
 
     place = wanted("model.py:5")
     data = json.loads(render_line_json(EMITTED, place, kernels_of(parts(EMITTED), place), ""))

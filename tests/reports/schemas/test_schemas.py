@@ -12,9 +12,9 @@ import schemas
 import shapes
 import typer.main
 
+from ctrace.cli import graph_views as graphviews
+from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
-from ctrace.cli.commands import graph_views as graphviews
-from ctrace.cli.commands import kernel_views as kernelviews
 from ctrace.cli.main import _app
 from ctrace.inspector.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.bytecode.view import function_codes
@@ -34,8 +34,8 @@ from ctrace.reports.json import guards as json_guards
 from ctrace.reports.json import recompiles as json_recompiles
 from ctrace.reports.json import shapes as json_shapes
 from ctrace.reports.json import targets as json_targets
+from ctrace.reports.json.explain import render_breaks_json, render_json
 from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
-from ctrace.reports.json.report import render_breaks_json, render_json
 from ctrace.reports.json.side_by_side import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.building.cubin import resources
-from ctrace.inspector.capture.building.triton_builds import TritonBuilds
+from ctrace.inspector.capture.built_kernels.cubin import resources
+from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.cache import Outcome

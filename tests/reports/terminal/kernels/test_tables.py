@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.kernels.tables import fitted

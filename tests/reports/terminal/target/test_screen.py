@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from ctrace.cli.commands.kernel_views import KernelView, screen
+from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.fusion.view import parts
 from ctrace.inspector.graphs.view import compiled
 from ctrace.inspector.model.session import Session

@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
+from ctrace.inspector.capture.codegen.backward import Backwards
+from ctrace.inspector.capture.codegen.generate import Codegen
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.capture.emitting.backward import Backwards
-from ctrace.inspector.capture.emitting.codegen import Codegen
 from ctrace.inspector.capture.guards.lowering import add_late_guards
 from ctrace.inspector.capture.virtual.choices.flex import trainable
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Metal

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
-from ctrace.inspector.capture.building.kernel_times import KernelTimes
-from ctrace.inspector.capture.building.triton_builds import TritonBuilds
+from ctrace.inspector.capture.built_kernels.kernel_times import KernelTimes
+from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.building.fresh_arguments import CannotCopyError, Fresh
-from ctrace.inspector.capture.building.gpu import record_gpu
-from ctrace.inspector.capture.building.library_calls import passing_by
-from ctrace.inspector.capture.building.stopwatch import timed
-from ctrace.inspector.capture.building.triton_builds import name_of
+from ctrace.inspector.capture.built_kernels.fresh_arguments import CannotCopyError, Fresh
+from ctrace.inspector.capture.built_kernels.gpu import record_gpu
+from ctrace.inspector.capture.built_kernels.library_calls import passing_by
+from ctrace.inspector.capture.built_kernels.stopwatch import timed
+from ctrace.inspector.capture.built_kernels.triton_builds import name_of
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 

@@ -11,7 +11,7 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.kernels.of_line import OfLine, Wanted
+    from ctrace.inspector.kernels.at_line import OfLine, Wanted
     from ctrace.inspector.kernels.view import Part
     from ctrace.inspector.model.kernels import OutputCode
     from ctrace.inspector.model.session import Session
@@ -92,7 +92,7 @@ def data(session: "Session", view: KernelView) -> "Document":
 
 def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
     """Return the view as a screen."""
-    from ctrace.reports.terminal.kernels import one
+    from ctrace.reports.terminal.kernels import detail as one
     from ctrace.reports.terminal.kernels.tables import kernels_screen
 
     if view.dump:
@@ -117,7 +117,7 @@ def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", wid
     from ctrace.inspector.target.view import target_of
     from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
     from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
-    from ctrace.reports.terminal.parts import MOST
+    from ctrace.reports.terminal.widgets import MOST
 
     yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
     if session.timed:
@@ -192,7 +192,7 @@ def _of_line(
     Raises:
         TargetError: there is none, and it is not known why.
     """
-    from ctrace.inspector.kernels.of_line import check_file, kernels_of, nearest, wanted, why_none
+    from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
 
     place = wanted(line)
     check_file(session, place)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ctrace.inspector.capture.building.fresh_arguments import free_memory
-from ctrace.inspector.capture.building.stopwatch import timed
+from ctrace.inspector.capture.built_kernels.fresh_arguments import free_memory
+from ctrace.inspector.capture.built_kernels.stopwatch import timed
 from ctrace.inspector.capture.core.recorder import Recorder
 
 _COPY = 1 << 30

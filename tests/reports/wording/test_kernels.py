@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.kernels.view import Work
 from ctrace.inspector.model.kernels import Kernel, Stage, Statement
-from ctrace.reports.text.kernels import cut_lines, lines_text, short_names, source_text, work_text
+from ctrace.reports.wording.kernels import cut_lines, lines_text, short_names, source_text, work_text
 from tests.support.kernelsessions import PER
 
 USERS = "/p/m.py"

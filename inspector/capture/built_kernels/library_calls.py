@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, Protocol
 
-from ctrace.inspector.capture.building.fresh_arguments import Fresh
+from ctrace.inspector.capture.built_kernels.fresh_arguments import Fresh
 
 _EXTERNAL = "extern_kernels"
 _CPP = "cpp_fused"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ctrace.inspector.capture.building.cubin import disassembled, resources
+from ctrace.inspector.capture.built_kernels.cubin import disassembled, resources
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 

@@ -7,9 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ctrace.inspector.kernels.at_line import OfLine, Wanted
 from ctrace.inspector.kernels.bounds import least_of
 from ctrace.inspector.kernels.built_view import resources
-from ctrace.inspector.kernels.of_line import OfLine, Wanted
 from ctrace.inspector.kernels.view import Part, Row, work_of_launch
 from ctrace.inspector.model.fusion import Buffer, Node
 from ctrace.inspector.model.kernels import Argument, Launch, OutputCode
@@ -18,10 +18,10 @@ from ctrace.inspector.target.view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels.tables import part_title, share_text
-from ctrace.reports.terminal.parts import Verbatim, item, section, table
 from ctrace.reports.terminal.target.screen import basis_line, code_note, emitted_for
-from ctrace.reports.text.built import resources_text
-from ctrace.reports.text.kernels import (
+from ctrace.reports.terminal.widgets import Verbatim, item, section, table
+from ctrace.reports.wording.built import resources_text
+from ctrace.reports.wording.kernels import (
     buffer_text,
     fused_text,
     kernel_ops_text,
@@ -36,7 +36,7 @@ from ctrace.reports.text.kernels import (
     source_text,
     work_text,
 )
-from ctrace.reports.text.target import least_text
+from ctrace.reports.wording.target import least_text
 
 _LEXERS = {"cpp": "cpp"}
 """Everything else is Python."""

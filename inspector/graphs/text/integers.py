@@ -1,0 +1,25 @@
+"""Integer arithmetic on the operators of a parsed expression, which anybody may have written."""
+
+import ast
+
+_MOST_POWER, _MOST_BASE = 8, 10**6
+
+
+def calculated(left: int | None, operator: ast.operator, right: int | None) -> int | None:
+    """Return the value of an operation; None: an operand is not known, or the value is not defined or too large."""
+    if left is None or right is None:
+        return None
+    match operator:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.FloorDiv():
+            return left // right if right else None
+        case ast.Mod():
+            return left % right if right else None
+        case ast.Pow() if 0 <= right <= _MOST_POWER and abs(left) < _MOST_BASE:
+            return int(left**right)
+    return None
