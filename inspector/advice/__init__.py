@@ -3,7 +3,8 @@
 `breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
 user's code is a print, whatever torch calls it). `skips.yaml` has the rules by which Dynamo skips a function.
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
-`size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason.
+`size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
+`attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.
 """
 
 import re

@@ -1,6 +1,6 @@
 """A Session as JSON, for programs. Names are fixed: they may be added to, never renamed."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.breaks.view import RankedBreak, ranked
@@ -19,9 +19,6 @@ from ctrace.reports.json.diagnosis import diagnosis_data
 from ctrace.reports.json.fusion_summary import fusion_data
 from ctrace.reports.json.passes import attention_data
 from ctrace.reports.json.target import WORK, emitted, target_data, unknown_data
-
-if TYPE_CHECKING:
-    pass
 
 SCHEMA = 1
 """Counts up when a name or its meaning changes. 1: first."""

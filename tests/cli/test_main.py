@@ -109,7 +109,10 @@ def test_a_wrong_command_gets_a_suggestion(tmp_path: Path) -> None:
 def test_no_run_yet(tmp_path: Path) -> None:
     done = _ctrace("explain", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == ["ctrace: there is no run in .ctrace yet", "  make one: ctrace explain model.py"]
+    assert done.stderr.splitlines() == [
+        "ctrace: there is no run in .ctrace yet",
+        "  create one: ctrace explain model.py",
+    ]
 
 
 def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ class TestRecompiles:
     def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
         done = _ctrace("recompiles", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("ctrace: nonsense ")
+        assert done.stderr.startswith("ctrace: nonsense: ")
 
 
 class TestDamaged:

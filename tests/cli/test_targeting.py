@@ -80,15 +80,15 @@ def request(target: str | None, gpu: str | None, **options: Any) -> Request:
     ("words", "what", "todo"),
     [
         (("kernels", "--target", "h10"), "--target h10: there is no such GPU", "did you mean h100?"),
-        (("explain", "--target", "h100", "--build"), "--target and --build exclude each other", "leave one out"),
+        (("explain", "--target", "h100", "--build"), "--target and --build exclude each other", "remove one"),
         (
             ("explain", "--target", "h100", "--backend", "eager"),
             "--target and --backend eager exclude",
-            "only Inductor",
+            "remove one: only Inductor",
         ),
         (("graphs", "--target", "a100,h100"), "--target a100,h100: this command takes one", "name one; ctrace kernels"),
         (("run", "--target", "a100,h100", "model.py"), "--target a100,h100: ctrace run takes one", "name one"),
-        (("run", "--target", "h100", "--build", "model.py"), "--target and --build exclude each other", "leave one"),
+        (("run", "--target", "h100", "--build", "model.py"), "--target and --build exclude each other", "remove one"),
         (("kernels", "--target", "a100,h100", "--source"), "--target a100,h100 and --source exclude", "with --source"),
         (("explain", "--target", "a100,h100", "--markdown"), "--target a100,h100 and --markdown", "with --markdown"),
         (("fusion", "--target", "a100,h100", "--nodes"), "--target a100,h100 and --nodes exclude", "with --nodes"),

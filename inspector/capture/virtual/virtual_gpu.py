@@ -224,7 +224,7 @@ def properties_of(gpu: TargetGpu) -> Any:
 
 
 def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
-    """Record the GPU that code is emitted for, with the same names as a local GPU (`building/gpu.py`)."""
+    """Record the GPU that code is emitted for, with the same names as a local GPU (`built_kernels/gpu.py`)."""
     recorder.record(
         "gpu",
         {

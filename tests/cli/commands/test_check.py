@@ -91,7 +91,7 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
         (["t", "--from-trace", ".", "--target", "h100"], "--target is for models that run"),
         (["t", "--from-trace", ".", "--no-inductor-guards"], "--no-inductor-guards is for models that run"),
         (["t", "u", "--from-trace", "."], "--from-trace checks one model, but the command names 2"),
-        (["t", "--from-trace", "nowhere"], "nowhere holds no trace log"),
+        (["t", "--from-trace", "nowhere"], "nowhere has no trace log"),
         (["--policy", "no.yaml"], "no.yaml"),
         (["a.py", "--json", "--annotations"], "--annotations and a report both go to stdout"),
         (["a.py", "--junit", "no/j.xml"], "no/j.xml"),
@@ -146,7 +146,7 @@ def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
         ("ctrace.yaml", "models: [a.py]\nlimit: {breaks: 0}\n", "ctrace.yaml, line 2"),
         ("ctrace.yaml", "models: [a.py\n", "ctrace.yaml, line"),
         ("ctrace.lock", "[torch 2.13]\n\n{]\n", "ctrace.lock, line 3"),
-        ("ctrace.lock", "<<<<<<< ours\n", "ctrace.lock, line 1: git left a conflict here"),
+        ("ctrace.lock", "<<<<<<< ours\n", "ctrace.lock, line 1: a git merge conflict"),
     ],
 )
 @pytest.mark.parametrize("words", [["a.py"], ["a.py", "--update"]], ids=["", "update"])

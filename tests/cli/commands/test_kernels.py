@@ -40,11 +40,11 @@ def test_json_into_a_file(tmp_path: Path) -> None:
     [
         (("--graph", "9/0"), "--graph 9/0: this run has no such kernels", "did you mean"),
         (("--stage", "joint"), "--stage joint: there is no such stage", "there are: forward, backward"),
-        (("--kernel", "nonsense"), "--kernel nonsense: no kernel has that in its name", "there are: "),
+        (("--kernel", "nonsense"), "--kernel nonsense: no kernel name contains that", "there are: "),
         (("--line", "trained.py"), "--line trained.py: there is no line number", "write FILE:LINE"),
-        (("--line", "trianed.py:3"), "--line trianed.py:3: this run knows no such file", "did you mean trained.py?"),
-        (("--line", "trained.py:999"), "--line trained.py:999: no kernel contains it", "lines that have kernels: "),
-        (("--line", "999", "--source"), "--line 999: no kernel contains it", "lines that have kernels: "),
+        (("--line", "trianed.py:3"), "--line trianed.py:3: this run has no such file", "did you mean trained.py?"),
+        (("--line", "trained.py:999"), "--line trained.py:999: no kernel contains it", "lines with kernels: "),
+        (("--line", "999", "--source"), "--line 999: no kernel contains it", "lines with kernels: "),
     ],
 )
 def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:

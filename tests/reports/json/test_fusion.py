@@ -83,6 +83,6 @@ def test_explain_of_an_old_log_knows_no_bytes() -> None:
 
 def test_markdown_has_bytes_and_the_most_expensive_missed_fusion() -> None:
     text = render_markdown(FUSED)
-    assert "| bytes | 36.0 MiB moved; without fusion 40.0 MiB, at least 16.0 MiB |" in text
+    assert "| bytes | 36.0 MiB moved; 40.0 MiB without fusion, lower bound 16.0 MiB |" in text
     assert "| missed fusion | exp, sum and div (model.py:9,10,11), 8.0 MiB extra memory traffic: " in text
     assert "missed fusion" not in render_markdown(HEALTHY)

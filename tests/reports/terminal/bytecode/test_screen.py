@@ -73,7 +73,7 @@ def test_one_line() -> None:
     shown = _screen(SESSION, 80, "0/0", line=17)
     assert "y = x @ self.weight" in shown
     assert "self.count" not in shown
-    assert "nothing of line 99" in _screen(SESSION, 80, "0/0", line=99)
+    assert "nothing for line 99" in _screen(SESSION, 80, "0/0", line=99)
 
 
 def test_a_log_without_bytecode_says_so() -> None:
