@@ -172,7 +172,7 @@ def test_good_import_passes(module: str, source: str):
 
 
 ORDER = (
-    ("errors", "advice", "words", "own"),
+    ("errors", "advice", "words", "install_folders"),
     ("versions", "files", "processes"),
     ("gpus",),
     ("model",),
@@ -192,10 +192,10 @@ ORDER = (
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
 CAPTURE_ORDER = (
     ("core",),
-    ("torch_log", "kernels", "passes", "building"),
+    ("torch_log", "kernels", "passes", "built_kernels"),
     ("attention", "fusion", "guards"),
     ("dynamo", "virtual"),
-    ("emitting", "calls"),
+    ("codegen", "calls"),
     ("state",),
     ("comparing",),
     ("capturing", "scenarios"),

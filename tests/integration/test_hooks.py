@@ -31,7 +31,7 @@ print("fork:", os.waitpid(pid, 0)[1])
 _REFUSED = """
 import torch
 from unittest.mock import patch
-from ctrace.inspector.capture.virtual import machine, native
+from ctrace.inspector.capture.virtual.torch_side import native
 from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 for change in (
@@ -39,7 +39,7 @@ for change in (
     patch.object(native, "_GUARDS", "_ZN3c105other"),
     patch.object(native, "HOOKS", native.HOOKS[:1]),
     patch.object(native, "HOOKS", ("gone.h",)),
-    patch.dict(machine._CODE, clear=True),
+    patch.dict(native._CODE, clear=True),
 ):
     with change:
         print(Hooks((9, 0)).refused())

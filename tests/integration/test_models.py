@@ -112,7 +112,7 @@ WRONG = {
     "no such dtype": (("explain", "model.py", "--input", "float23[2]"), "no dtype 'float23'", "did you mean float32?"),
     "unreadable vary": (("explain", "model.py", "--vary", "0"), "cannot be read", "--vary"),
     "no such dimension": (("explain", "model.py", "--vary", "7=2"), "no input has a dimension 7", "count dimensions"),
-    "no such thing to vary": (("explain", "model.py", "--vary", "dytpe=float64"), "no 'dytpe'", "did you mean dtype?"),
+    "no such thing to vary": (("explain", "model.py", "--vary", "dytpe=float64"), "cannot vary 'dytpe'", "did you mean dtype?"),
     "no such strides": (
         ("explain", "model.py", "--vary", "stride=channels_last", "--backend", "eager"),
         "this changes no input",
@@ -137,7 +137,7 @@ WRONG = {
     "no such module": (("explain", "nowhere.net:x"), "there is no module nowhere", "check the name"),
     "no such run": (("explain", "20260101-000000-x"), "there is no file", "name a Python file"),
     "no program": (("run",), "needs a program", "ctrace run train.py"),
-    "options for a program": (("explain", "program.py", "--train"), "is a program", "leave out"),
+    "options for a program": (("explain", "program.py", "--train"), "is a program", "use only --build"),
     "folder of -o": (("explain", "model.py", "-o", "no/such/x.json"), "there is no folder", "name another file"),
 }
 

@@ -95,7 +95,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
             "1. GB0059 models.py::Cut.forward*",
             "   models.py:15",
             '     print("norm", y.norm())',
-            "   → Take it out*",
+            "   → Remove it*",
         ]
     )
     result.stdout.fnmatch_lines(["WORSE  test_numbers.py::test_sizes", "*", "1. *models.py::Good.forward*"])
@@ -124,6 +124,6 @@ def test_the_lock_decides_where_there_are_no_numbers(tests: pytest.Pytester) -> 
     result = tests.runpytest_subprocess("-rf")
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["1. +1 GB0124 models.py::Cut.forward*"])
-    result.stdout.fnmatch_lines(["If this is wanted: pytest --ctrace-update keeps today's state in ctrace.lock."])
-    result.stdout.fnmatch_lines(["ctrace: 1 check is not in the lock and held to: no break*"])
+    result.stdout.fnmatch_lines(["If this is intended, record the current state in ctrace.lock: pytest*"])
+    result.stdout.fnmatch_lines(["ctrace: 1 check is not in the lock; the limits are: no graph break*"])
     assert (tests.path / "ctrace.lock").read_text() == lock

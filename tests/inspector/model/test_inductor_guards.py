@@ -71,7 +71,7 @@ def test_what_an_old_lock_cannot_have_is_no_regression_in_words_and_does_not_hol
     now = replace(state_with(AGAIN, graphs=3), by_inductor=True)
     (found,) = checked_of(seen_of(now), lock_of(state_with(graphs=2))).findings
     assert found.by_inductor
-    assert "since ctrace lowers graphs with symbolic sizes" in found.todo
+    assert "since it lowers graphs with symbolic sizes" in found.todo
     assert "ctrace check --update" in found.todo
 
 
@@ -107,9 +107,9 @@ def test_a_lock_has_the_same_text_whether_graphs_were_lowered_or_not() -> None:
 def test_what_was_left_out_is_a_note_and_lets_the_check_hold() -> None:
     outcome = outcome_of(without(replace(state_with(graphs=2), not_lowered=2)))
     assert (outcome.exit, outcome.inductor_guards, kinds(outcome)) == (Exit.DONE, False, [])
-    assert outcome.notes[0].endswith("were left out, as asked: recompiles that they cause are not seen")
+    assert outcome.notes[0].endswith("are not recorded: recompilations that they cause are not shown")
     assert outcome.notes[1] == (
-        "model.py: 2 graphs with symbolic sizes were not lowered; ctrace explain may show more recompiles"
+        "model.py: 2 graphs with symbolic sizes were not lowered; ctrace explain may show more recompilations"
     )
 
 
@@ -117,7 +117,7 @@ def test_without_symbolic_sizes_nothing_can_be_missing() -> None:
     outcome = outcome_of(without(state_with()))
     assert not outcome.inductor_guards
     assert len(outcome.notes) == 1
-    assert outcome.notes[0].endswith("no graph has symbolic sizes, so none can be missing")
+    assert outcome.notes[0].endswith("no graph has symbolic sizes, so none is missing")
 
 
 def test_one_job_that_left_them_out_is_enough() -> None:

@@ -154,11 +154,11 @@ class TestFiles:
         text = Log().started().compiled("0/0").text
         session = load(self.run(tmp_path, text, pid=2**22 + 1))
         assert session.verdict is Verdict.INCOMPLETE
-        assert "was cut off" in session.cut_off[0].what
+        assert "is incomplete" in session.cut_off[0].what
 
     def test_a_run_that_is_being_made_says_so(self, tmp_path: Path) -> None:
         session = load(self.run(tmp_path, Log().started().compiled("0/0").text))
-        assert "still going on" in session.cut_off[0].what
+        assert "still in progress" in session.cut_off[0].what
 
     def test_a_run_that_is_whole_but_for_its_last_words_is_whole(self, tmp_path: Path) -> None:
         assert load(self.run(tmp_path, whole().text, pid=2**22 + 1)).verdict is Verdict.COMPILED
