@@ -112,7 +112,11 @@ WRONG = {
     "no such dtype": (("explain", "model.py", "--input", "float23[2]"), "no dtype 'float23'", "did you mean float32?"),
     "unreadable vary": (("explain", "model.py", "--vary", "0"), "cannot be read", "--vary"),
     "no such dimension": (("explain", "model.py", "--vary", "7=2"), "no input has a dimension 7", "count dimensions"),
-    "no such thing to vary": (("explain", "model.py", "--vary", "dytpe=float64"), "cannot vary 'dytpe'", "did you mean dtype?"),
+    "no such thing to vary": (
+        ("explain", "model.py", "--vary", "dytpe=float64"),
+        "cannot vary 'dytpe'",
+        "did you mean dtype?",
+    ),
     "no such strides": (
         ("explain", "model.py", "--vary", "stride=channels_last", "--backend", "eager"),
         "this changes no input",
