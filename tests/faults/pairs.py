@@ -54,7 +54,7 @@ def init(bench: Bench, folder: Path) -> tuple[Result, str]:
     if why := _crashed(done):
         return Result.CRASH, why
     codes = [each.returncode for each in done]
-    if sorted(codes) != [0, 2] or "there already" not in done[codes.index(2)].stderr:
+    if sorted(codes) != [0, 2] or "already exists" not in done[codes.index(2)].stderr:
         return Result.LOSS, f"exit codes {codes}: {[each.stderr[-100:] for each in done]}"
     won = "ab"[codes.index(0)]
     is_whole = (
