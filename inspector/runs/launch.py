@@ -111,7 +111,7 @@ class _Watch:
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
-        """Give the program, which also gets Ctrl-C, a few seconds to end; a second Ctrl-C kills it at once."""
+        """Let the program, which gets Ctrl-C too, end within a few seconds; a second Ctrl-C kills it at once."""
 
         def interrupted(_number: int, _frame: object) -> None:
             self.interrupts += 1

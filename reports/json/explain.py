@@ -115,7 +115,7 @@ def incomplete_data(session: Session) -> list[dict[str, Any]]:
 
 
 def render_breaks_json(session: Session, owner: Owner | None) -> Document:
-    """Write the breaks, the costliest first, and the functions left in eager, indented, with a final newline."""
+    """Write the breaks, the costliest first, and the functions that run eagerly, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,

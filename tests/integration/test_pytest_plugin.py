@@ -104,7 +104,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["models.py:20: *"])
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
     result.stdout.fnmatch_lines(["the model is already compiled", "→ pass the original model*"])
-    result.stdout.fnmatch_lines(["inputs: a int", "→ pass a tuple of arguments*"])
+    result.stdout.fnmatch_lines(["inputs have type int", "→ pass a tuple of arguments*"])
     result.stdout.no_fnmatch_line("*torch.__trace*")  # pytest's own handler of logs got nothing of ours
     assert not (tests.path / "ctrace.lock").exists()
 

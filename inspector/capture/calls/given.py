@@ -42,4 +42,4 @@ def _call(given: Any, kwargs: Mapping[str, Any]) -> Call:
     if isinstance(given, Mapping):
         return Call((), {**given, **kwargs})
     todo = "pass a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these for several calls"
-    raise TargetError(f"inputs: a {type(given).__name__}", todo)
+    raise TargetError(f"inputs have type {type(given).__name__}", todo)

@@ -91,7 +91,8 @@ def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., An
         found = _made(found, name or "model", where)
     if not callable(found):
         raise TargetError(
-            f"{name or 'model'} in {where} is a {type(found).__name__}", "pass the name of an nn.Module or a function"
+            f"{name or 'model'} in {where} has type {type(found).__name__}",
+            "pass the name of an nn.Module or a function",
         )
     model: Callable[..., Any] = found
     return model
@@ -125,7 +126,7 @@ def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
     scenarios = getattr(module, "scenarios", {})
     if not isinstance(scenarios, Mapping):
         todo = 'write scenarios = {"name": lambda: (...)}'
-        raise TargetError(f"scenarios in {where} is a {type(scenarios).__name__}, not a dict", todo)
+        raise TargetError(f"scenarios in {where} has type {type(scenarios).__name__}, not dict", todo)
     return scenarios
 
 

@@ -144,7 +144,7 @@ def _is_tritons(site: _Site) -> bool:
 
 
 def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:
-    """Return the payload for a scenario's ops: all of them by innermost function, those left in eager by stack.
+    """Return the payload for a scenario's ops: all of them by innermost function, those that run eagerly by stack.
 
     Ops without a user frame, such as those of a torch layer called directly, have no function.
     """

@@ -150,3 +150,7 @@ def test_a_raw_check_of_a_tensor_is_said_in_words() -> None:
 def test_every_kind_is_documented() -> None:
     page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     assert [kind for kind in RootKind if f"`{kind}`" not in page] == []
+
+
+def test_a_root_cause_can_be_of_every_kind_of_cause() -> None:
+    assert {str(kind) for kind in CauseKind} <= {str(kind) for kind in RootKind}
