@@ -14,7 +14,7 @@ from ctrace.cli import options as opt
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
     from ctrace.inspector.runs.child import ChildProcess
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import Resolved
 
@@ -27,7 +27,7 @@ class Request:
     args: tuple[str, ...] = ()
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `inspector.runs.order.Options`, which is imported only before a capture."""
+    """Fields of `inspector.runs.request.Options`, which is imported only before a capture."""
     name: str | None = None
     """Name of the new run."""
 
@@ -93,7 +93,7 @@ def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Sessio
         CtraceError: the command line, the target or the run is wrong.
     """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import resolve
 

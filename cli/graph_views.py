@@ -11,7 +11,7 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.graphs.lines import OfLine
+    from ctrace.inspector.graphs.lines import NodesAtLine
     from ctrace.inspector.graphs.stage_diff import StageDiff
     from ctrace.inspector.graphs.view import Compiled, Staged
     from ctrace.inspector.model.session import Session
@@ -121,7 +121,7 @@ def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> 
     return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
 
 
-def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[OfLine, ...]":
+def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAtLine, ...]":
     """Return the nodes of a source line.
 
     Raises:

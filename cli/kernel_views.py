@@ -11,7 +11,7 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.kernels.at_line import OfLine, Wanted
+    from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
     from ctrace.inspector.kernels.view import Part
     from ctrace.inspector.model.kernels import OutputCode
     from ctrace.inspector.model.session import Session
@@ -181,12 +181,12 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
     place, of_lines, why = _of_line(session, view.line, view, found)
     if not of_lines:
         raise TargetError(f"--line {place.text}: no kernel contains it", why)
-    return tuple(replace(part, rows=tuple(each.row for each in told)) for part, told in of_lines)
+    return tuple(replace(part, rows=tuple(each.row for each in of_part)) for part, of_part in of_lines)
 
 
 def _of_line(
     session: "Session", line: str, view: KernelView, found: "tuple[Part, ...]"
-) -> "tuple[Wanted, tuple[tuple[Part, tuple[OfLine, ...]], ...], str]":
+) -> "tuple[Wanted, tuple[tuple[Part, tuple[KernelAtLine, ...]], ...], str]":
     """Return the kernels of some source lines, and if there are none, why.
 
     Raises:

@@ -10,7 +10,7 @@ from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved
 
@@ -63,18 +63,18 @@ def _rerun(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
         RunError: the run is not from here, or its target is outside of the project: a clone may contain any run.
     """
     from ctrace.cli.console import say
-    from ctrace.inspector.runs.order import Options
-    from ctrace.inspector.runs.rerun import merged, order_of, refuse_foreign, resolved_of, what_of
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.rerun import merged, refuse_foreign, request_of, resolved_of, what_of
 
-    order = order_of(run)
-    options = merged(order.options, Options(**request.options))
-    refuse_foreign(run, order, f"--target {name}")
-    say(f"ctrace: running {what_of(order)} again for {name}, with the options of the last run, {run.name}")
-    return resolved_of(order), replace(options, target=name, build=False)
+    saved = request_of(run)
+    options = merged(saved.options, Options(**request.options))
+    refuse_foreign(run, saved, f"--target {name}")
+    say(f"ctrace: running {what_of(saved)} again for {name}, with the options of the last run, {run.name}")
+    return resolved_of(saved), replace(options, target=name, build=False)
 
 
 def _new_run(request: Request, name: str) -> "tuple[Resolved, Options]":
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.target import resolve
 
     options = Options(**{**request.options, "target": name})
@@ -102,18 +102,18 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
 
 def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
     """Return the last runs if they are of one target, one for each GPU; else nothing."""
-    from ctrace.inspector.runs.rerun import order_of, same_but_for_gpu
+    from ctrace.inspector.runs.rerun import request_of, same_but_for_gpu
 
     wanted = list(names)
     runs = [run for run in store.runs() if not run.is_active][-len(wanted) :]
     try:
-        orders = [order_of(run) for run in runs]
+        requests = [request_of(run) for run in runs]
     except RunError:
         return {}
-    by_name = {order.gpu.name: run for order, run in zip(orders, runs, strict=True) if order.gpu is not None}
+    by_name = {request.gpu.name: run for request, run in zip(requests, runs, strict=True) if request.gpu is not None}
     if set(by_name) != set(wanted) or len(runs) != len(wanted):
         return {}
-    if not all(same_but_for_gpu(orders[0], other) for other in orders):
+    if not all(same_but_for_gpu(requests[0], other) for other in requests):
         return {}
     return {name: _read(by_name[name]) for name in wanted}
 

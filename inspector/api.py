@@ -9,7 +9,7 @@ from typing import Any
 
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.session import Session, Target
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.session.build import build as build_session
 
@@ -91,7 +91,7 @@ def observe(
         TargetError: the inputs or options are wrong, or the model is compiled already.
         Exception: whatever the function raises, without torch.compile or with it.
     """
-    from ctrace.inspector.capture.calls.given import ways_of
+    from ctrace.inspector.capture.calls.in_process_inputs import ways_of
     from ctrace.inspector.capture.comparing.eager import EagerError
     from ctrace.inspector.capture.core.callers import without_our_frames
     from ctrace.inspector.capture.inprocess import call_afresh

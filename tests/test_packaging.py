@@ -27,7 +27,7 @@ def shipped_files() -> list[tuple[str, Path]]:
 
 
 def requirement_name(requirement: str) -> str:
-    """Return the normalised name at the head of a requirement: `types_PyYAML>=6; ...` gives `types-pyyaml`."""
+    """Return the normalized name at the head of a requirement: `types_PyYAML>=6; ...` gives `types-pyyaml`."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]).lower()
 
 

@@ -90,7 +90,7 @@ def check(
     from ctrace.cli.gate.reports import Reports
     from ctrace.cli.gate.wanted import Wanted
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
 
     if only_improve and not update:
         raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")

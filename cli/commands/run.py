@@ -39,7 +39,7 @@ def run(
     from ctrace.cli.show import Format, exit_code, show, shown_format
     from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.child import ChildProcess
-    from ctrace.inspector.runs.order import Options
+    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
 
     form = shown_format(json=json, markdown=markdown)

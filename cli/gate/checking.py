@@ -27,7 +27,7 @@ from ctrace.inspector.gate.policy.starter import starter
 from ctrace.inspector.gate.policy.yaml_nodes import named
 from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Outcome, Seen
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 
 

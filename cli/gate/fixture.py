@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ctrace.inspector.gate.model import Job, JobKey, Lock, Ran
 from ctrace.inspector.gate.policy.model import Count, Limits, Policy
 from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome, Seen
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 if TYPE_CHECKING:
     from ctrace.inspector.gate.lock.seen import LockOfTests

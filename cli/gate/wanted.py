@@ -8,7 +8,7 @@ from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gate.policy.file import NAMES, find_policy, load_policy, target_name
 from ctrace.inspector.gate.policy.model import Policy
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 _NO_GUARDS = "--no-inductor-guards"
 

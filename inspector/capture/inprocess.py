@@ -15,7 +15,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 
 @contextmanager

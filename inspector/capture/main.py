@@ -30,7 +30,7 @@ from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.trial import Trial
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 
 _TODO = {
     "load": "First make the file importable in plain Python.",
@@ -39,43 +39,43 @@ _TODO = {
 
 
 def main(loaded: frozenset[str]) -> None:
-    """Carry out the order in the file named by the first argument, and exit as the program exits.
+    """Carry out the request in the file named by the first argument, and exit as the program exits.
 
     The optional second argument is the descriptor of a pipe for log records that the disk does not accept. `loaded` are
     the modules that Python itself imported at startup.
     """
     preloaded = Preloaded(loaded)
-    order = Order.from_file(Path(sys.argv[1]))
+    request = CaptureRequest.from_file(Path(sys.argv[1]))
     spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
-    ops = OpCounter() if order.kind == "model" else None
-    options = order.options
+    ops = OpCounter() if request.kind == "model" else None
+    options = request.options
     with (
         capturing(
-            Path(order.log) if order.log else None,
+            Path(request.log) if request.log else None,
             spare=spare,
             build=options.build,
             fast=options.fast,
             cost=options.guard_cost,
             ops=ops,
-            owned=order.owned,
-            gpu=order.gpu,
-            cores=order.cores,
+            owned=request.owned,
+            gpu=request.gpu,
+            cores=request.cores,
         ) as recorder,
         exits(recorder),
     ):
-        status = _run(order, recorder, ops, preloaded)
+        status = _run(request, recorder, ops, preloaded)
     with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
     sys.exit(status)
 
 
-def _run(order: Order, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded) -> Any:
+def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded) -> Any:
     if ops is None:
-        status = _status(lambda: run_program(order, preloaded), _Reporting(recorder, "run"))
+        status = _status(lambda: run_program(request, preloaded), _Reporting(recorder, "run"))
         return _status(_end_as_python_does, _Reporting(recorder, "run")) or status
     try:
         with in_this_process(recorder):
-            _run_model(order, recorder, ops, preloaded)
+            _run_model(request, recorder, ops, preloaded)
     except _Reported as reported:
         return reported.status
     return 0
@@ -98,22 +98,22 @@ def _end_as_python_does() -> None:
     atexit._run_exitfuncs()
 
 
-def _run_model(order: Order, recorder: Recorder, ops: OpCounter, preloaded: Preloaded) -> None:
+def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, preloaded: Preloaded) -> None:
     loading: Around = nullcontext
     eagerly: Around = nullcontext
-    if order.gpu is not None:
-        pretence = Pretence(recorder, order.gpu.name)
+    if request.gpu is not None:
+        pretence = Pretence(recorder, request.gpu.name)
         loading, eagerly = pretence.loading, pretence.running
-    trial = order.trial or Trial()
-    with _Reporting(recorder, "load", order.path), loading(), edited_sources(trial.edits):
-        loaded = load(order, preloaded, lambda ways: recorder.record("plan", plan(ways)))
+    trial = request.trial or Trial()
+    with _Reporting(recorder, "load", request.path), loading(), edited_sources(trial.edits):
+        loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
         end_if_forked()
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
-    reporting = _Reporting(recorder, "run", order.path)
+    reporting = _Reporting(recorder, "run", request.path)
     with reporting, settings_of(trial):
-        run_scenarios(Loaded(loaded.model, scenarios), order.options, recorder, ops, eagerly, failed=reporting.note)
+        run_scenarios(Loaded(loaded.model, scenarios), request.options, recorder, ops, eagerly, failed=reporting.note)
     if reporting.noted:
         raise _Reported(1)
 

@@ -16,7 +16,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, descr
 from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 CALLS = 2
 """The second call shows what recompiles although nothing changed."""
@@ -174,9 +174,9 @@ def _kind_and_first_line(error: BaseException) -> str:
     """Return an exception's type and first line."""
     what = error.what if isinstance(error, TargetError) else message(error)
     first = next((line for line in what.splitlines() if line.strip()), "")
-    told = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
+    text = f"{type_name(error)}: {first.strip()}" if first else type_name(error)
     # Dynamo's error says little about the exception that caused it.
-    return f"{told} ({_kind_and_first_line(error.__cause__)})" if error.__cause__ is not None else told
+    return f"{text} ({_kind_and_first_line(error.__cause__)})" if error.__cause__ is not None else text
 
 
 def _check_names(options: Options) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.policy.model import CPU, Count, Limits
 from ctrace.inspector.model.findings import Cost, Owner
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session

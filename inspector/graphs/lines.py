@@ -17,7 +17,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class OfLine:
+class NodesAtLine:
     """The nodes of a line in one stage."""
 
     each: Compiled
@@ -50,7 +50,7 @@ def is_file(file: str, wanted: str) -> bool:
     return not wanted or f"/{file}".endswith(f"/{wanted}")
 
 
-def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, ...]:
+def of_line(session: Session, wanted: str, graph: str | None) -> tuple[NodesAtLine, ...]:
     """Find the nodes that a line created, in every stage of every graph.
 
     Raises:
@@ -59,11 +59,11 @@ def of_line(session: Session, wanted: str, graph: str | None) -> tuple[OfLine, .
     return tuple(found for each in compiled(session, graph) for found in _of_line(each, wanted))
 
 
-def _of_line(each: Compiled, wanted: str) -> Iterator[OfLine]:
+def _of_line(each: Compiled, wanted: str) -> Iterator[NodesAtLine]:
     for staged in each.stages:
         nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, wanted))
         if nodes:
-            yield OfLine(each, staged, nodes)
+            yield NodesAtLine(each, staged, nodes)
 
 
 def _everything(graph: FxGraph | None) -> Iterable[FxNode]:

@@ -47,7 +47,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Recomputed:
     """What the backward recomputes."""
 
     nodes: tuple[FxNode, ...]
@@ -88,7 +88,7 @@ def _summed(saved: list[Saved]) -> Kept:
     return Kept(tuple(ordered), sum(known) if len(known) == len(storages) else None, tuple(symbols))
 
 
-def again(each: Compiled) -> Again | None:
+def recomputed(each: Compiled) -> Recomputed | None:
     """Return what the backward recomputes, or None without a backward or if the log does not say.
 
     Both parts keep the node names of the joint graph: `_extract_fwd_bwd_modules` copies nodes with their names (2.13,
@@ -100,4 +100,4 @@ def again(each: Compiled) -> Again | None:
     made = {(node.name, node.target) for node in operations(forward)}
     repeated = [node for node in operations(backward) if (node.name, node.target) in made]
     nodes = tuple(node for node in repeated if not is_view(node))
-    return Again(nodes, len(repeated) - len(nodes))
+    return Recomputed(nodes, len(repeated) - len(nodes))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctrace.inspector.graphs.inputs import GraphInput, aten_inputs, traced_inputs
-from ctrace.inspector.graphs.saved import Again, Kept, again, kept
+from ctrace.inspector.graphs.saved import Kept, Recomputed, kept, recomputed
 from ctrace.inspector.graphs.text.aliases import Aliases, Shares, aliases
 from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.graphs.text.ops import counted, operations
@@ -60,7 +60,7 @@ class Overview:
     """None if the log lacks AOTAutograd's entry."""
     results: tuple[Result, ...]
     kept: Kept | None
-    again: Again | None
+    recomputed: Recomputed | None
     notes: tuple[str, ...]
     """Text that could not be parsed, and contradictions."""
 
@@ -78,7 +78,7 @@ def overview(session: Session, each: Compiled) -> Overview:
         changed=None if aliasing is None else tuple(_changed(aliasing, forward, names)),
         results=tuple(_results(each, aliasing, forward, names)),
         kept=kept(each, names),
-        again=again(each),
+        recomputed=recomputed(each),
         notes=tuple(notes(each)),
     )
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ctrace.inspector.errors import SelectionError
-from ctrace.inspector.graphs.lines import OfLine as OfStage
-from ctrace.inspector.graphs.lines import is_file, lines, of_line
+from ctrace.inspector.graphs.lines import NodesAtLine, is_file, lines, of_line
 from ctrace.inspector.graphs.text.ops import is_view, op_name
 from ctrace.inspector.kernels.view import Part, Row, Work, added, suggestion, work_of_launch
 from ctrace.inspector.model.fusion import Node
@@ -41,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class OfLine:
+class KernelAtLine:
     """The part of one kernel that comes from some lines."""
 
     row: Row
@@ -71,13 +70,13 @@ def wanted(text: str) -> Wanted:
     return Wanted(text, file, int(first), int(last or first))
 
 
-def kernels_of(found: Sequence[Part], place_range: Wanted) -> tuple[tuple[Part, tuple[OfLine, ...]], ...]:
+def kernels_of(found: Sequence[Part], place_range: Wanted) -> tuple[tuple[Part, tuple[KernelAtLine, ...]], ...]:
     """Find the kernels of some lines, by graph part."""
     by_part = ((part, tuple(each for row in part.rows for each in _of_row(row, place_range))) for part in found)
     return tuple((part, each) for part, each in by_part if each)
 
 
-def _of_row(row: Row, place_range: Wanted) -> Iterator[OfLine]:
+def _of_row(row: Row, place_range: Wanted) -> Iterator[KernelAtLine]:
     launches = tuple(launch for launch in row.kernel.launches if any(map(place_range.has_place, launch.lines)))
     if not launches and not any(map(place_range.has_place, row.kernel.lines)):
         return
@@ -89,7 +88,7 @@ def _of_row(row: Row, place_range: Wanted) -> Iterator[OfLine]:
         if any(map(place_range.has_place, node.lines)) and not operations.isdisjoint(node.operations)
     )
     places = dict.fromkeys(place for launch in launches for place in launch.lines) or dict.fromkeys(row.kernel.lines)
-    yield OfLine(row, launches, nodes, tuple(place for place in places if not place_range.has_place(place)))
+    yield KernelAtLine(row, launches, nodes, tuple(place for place in places if not place_range.has_place(place)))
 
 
 def check_file(session: Session, place_range: Wanted) -> None:
@@ -143,7 +142,7 @@ def _contains(session: Session, file: str, line: int, place_range: Wanted) -> bo
 
 def _in_graphs(session: Session, place_range: Wanted, graph: str | None) -> Iterator[str]:
     """Say up to which stage of each graph the lines have nodes."""
-    seen: dict[str, list[OfStage]] = {}
+    seen: dict[str, list[NodesAtLine]] = {}
     for number in range(place_range.first, min(place_range.last, place_range.first + _MOST_LINES) + 1):
         for each in of_line(session, f"{place_range.file}:{number}", graph):
             seen.setdefault(each.each.id, []).append(each)
@@ -151,7 +150,7 @@ def _in_graphs(session: Session, place_range: Wanted, graph: str | None) -> Iter
         yield f"{id_}: {_fate(stages)}"
 
 
-def _fate(stages: Sequence[OfStage]) -> str:
+def _fate(stages: Sequence[NodesAtLine]) -> str:
     final = [each for each in stages if each.staged.stage is GraphStage.POST_GRAD]
     last = stages[-1].staged
     nodes = [node for each in final or stages[-1:] for node in each.nodes]

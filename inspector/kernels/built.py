@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctrace.inspector.log.events.built import BuiltEvent, CodeBuilt, KernelBuilt, KernelChosen, LaunchTimed
-from ctrace.inspector.model.built import Built, Ir, Timed
+from ctrace.inspector.model.built import Built, Ir, LaunchTiming
 
 _OPS = "torch.ops."
 
@@ -29,13 +29,13 @@ def _key(built: Built) -> tuple[str, ...]:
     return built.graph, built.stage, built.kernel, built.hash
 
 
-def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[Timed, ...]:
+def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[LaunchTiming, ...]:
     """Return each launch once, by its name among `kernels`; a later time replaces an earlier one."""
     launches = (_named(each.timed, kernels) for each in events if isinstance(each, LaunchTimed))
     return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
 
 
-def _named(timed: Timed, kernels: Collection[str]) -> Timed:
+def _named(timed: LaunchTiming, kernels: Collection[str]) -> LaunchTiming:
     """Name an op as Inductor does, which omits `torch.ops.` for ops with an out argument (2.11 to 2.13, ir.py)."""
     short = timed.kernel.removeprefix(_OPS)
     return replace(timed, kernel=short) if timed.kernel not in kernels and short in kernels else timed

@@ -10,7 +10,7 @@ from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.kernels.occupancy import Occupancy, occupancy
 from ctrace.inspector.kernels.rates import most_operations
 from ctrace.inspector.kernels.sass import disassembled
-from ctrace.inspector.model.built import BINARY, IR_STAGES, Built, Gpu, Ir, Timed
+from ctrace.inspector.model.built import BINARY, IR_STAGES, Built, Gpu, Ir, LaunchTiming
 from ctrace.inspector.model.kernels import Kernel, Launch, Stage
 from ctrace.inspector.model.session import Session
 
@@ -59,7 +59,7 @@ class Bound:
 class Time:
     """Launches of one kernel with the same sizes and therefore the same time."""
 
-    timed: Timed
+    timed: LaunchTiming
     """The first launch."""
     calls: int
     total: float | None
@@ -104,7 +104,7 @@ def _is_unused(built: Built, used: set[tuple[str, Stage, str]]) -> bool:
     return not built.chosen and not built.open and _kernel(built) in used
 
 
-def _kernel(of: Built | Timed) -> tuple[str, Stage, str]:
+def _kernel(of: Built | LaunchTiming) -> tuple[str, Stage, str]:
     return of.graph, of.stage, of.kernel
 
 
@@ -117,7 +117,7 @@ def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
 def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
     """Return the timed kernels, the slowest first, those without a measurement last."""
     kernels = {(each.graph, each.stage, each.name): each for each in session.kernels}
-    groups: dict[tuple[object, ...], list[Timed]] = {}
+    groups: dict[tuple[object, ...], list[LaunchTiming]] = {}
     for each in session.timed:
         if graph in (None, each.graph):
             groups.setdefault((*_kernel(each), each.seconds, each.why), []).append(each)
@@ -126,7 +126,7 @@ def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
     return tuple(sorted(found, key=lambda each: -(each.total or 0)))
 
 
-def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[Timed], total_seconds: float) -> Time:
+def _time(gpu: Gpu | None, kernel: Kernel | None, same: list[LaunchTiming], total_seconds: float) -> Time:
     timed = same[0]
     total = None if timed.seconds is None else timed.seconds * len(same)
     share = None if total is None or not total_seconds else total / total_seconds

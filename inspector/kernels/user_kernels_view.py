@@ -70,7 +70,7 @@ def stuck(session: Session) -> Iterator[tuple[UserKernel, Note]]:
             yield from ((each.kernel, note) for note in _cpu_notes(each.kernel))
 
 
-def specialised(kernel: UserKernel) -> tuple[Parameter, ...]:
+def specialized(kernel: UserKernel) -> tuple[Parameter, ...]:
     """Return the parameters that are constant in the code, or, without code, in the call."""
     return tuple(each for each in kernel.parameters if (each.fixed or each.constexpr) and each.value)
 

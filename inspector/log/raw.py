@@ -19,10 +19,10 @@ from ctrace.inspector.log.events.shapes import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceAsked
+from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
-from ctrace.inspector.model.built import Gpu, Refused
+from ctrace.inspector.model.built import Gpu, KernelRefusal
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.model.kernels import Stage
@@ -80,10 +80,10 @@ class Raw:
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """What became of kernels that were compiled and launched."""
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[KernelRefusal] = field(default_factory=list)
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
-    asked: list[DeviceQuestion] = field(default_factory=list)
+    device_questions: list[DeviceQuestion] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated beside the program."""
@@ -234,8 +234,8 @@ class Raw:
                 self.gpu = event.gpu
             case ChoiceLeftOpen():
                 self.undecided.append(event.choice)
-            case DeviceAsked():
-                self.asked.append(event.question)
+            case DeviceQueried():
+                self.device_questions.append(event.question)
             case ev.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))

@@ -56,7 +56,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class KernelRefusal:
     """A configuration of a Triton kernel that cannot be compiled, or does not fit on the GPU; torch leaves it out."""
 
     graph: str
@@ -69,7 +69,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class LaunchTiming:
     """How long launches of a kernel take, at one place of a graph part."""
 
     graph: str

@@ -22,7 +22,7 @@ class FailurePhase(StrEnum):
 
 
 _FROM_OUTSIDE = frozenset(("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU"))
-"""Signals that end a process from outside: memory or time ran out, a job was cancelled, a terminal closed."""
+"""Signals that end a process from outside: memory or time ran out, a job was canceled, a terminal closed."""
 
 
 @dataclass(frozen=True, slots=True)

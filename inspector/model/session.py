@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ctrace.inspector.model.built import Built, Gpu, Refused, Timed
+from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.cut_kinds import CutOff
@@ -209,15 +209,15 @@ class Session:
     user_kernels: tuple[UserKernel, ...] = ()
     built: tuple[Built, ...] = ()
     """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[KernelRefusal, ...] = ()
     """Configurations of kernels that do not compile or fit (`--target`)."""
-    timed: tuple[Timed, ...] = ()
+    timed: tuple[LaunchTiming, ...] = ()
     """Launches of kernels that were timed (`--build`), in their order."""
     gpu: Gpu | None = None
     """The GPU that kernels ran on, or with `--target` the one that they were emitted for."""
     undecided: tuple[Undecided, ...] = ()
     """Choices that only a run on the device can make (`--target`)."""
-    asked: tuple[DeviceQuestion, ...] = ()
+    device_questions: tuple[DeviceQuestion, ...] = ()
     """Where the program asked what the device is (`--target`)."""
     time: Time = Time()
     failure: Failure | None = None

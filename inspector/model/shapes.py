@@ -11,7 +11,7 @@ class DimKind(StrEnum):
     """A number from the start."""
     SYMBOLIC = "symbolic"
     """Free within a range."""
-    SPECIALISED = "specialised"
+    SPECIALIZED = "specialised"
     """Free at first, then fixed by the code that was compiled."""
     DUCK = "duck"
     """Free, but equal to another one, because both had the same size when they were first seen."""

@@ -101,7 +101,7 @@ def _entry(text: str, guard: UnmetGuard) -> Cause | None:
     if match := _GONE.match(text):
         return Cause(CauseKind.IDENTITY, user_name(match["source"]))
     if text.startswith("Unexpected recompilation"):
-        return Cause(CauseKind.OTHER, "nothing that can be told afterwards")
+        return Cause(CauseKind.OTHER, "nothing that the log shows")
     if not text.startswith(_BACKEND):
         return None
     backends = _TORCHS_BACKENDS.search(text)

@@ -11,7 +11,7 @@ from ctrace.inspector.model.outcome import Failure, FailurePhase, Target
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
@@ -60,9 +60,9 @@ def capture(
     target = _target(resolved)
     child = child or ChildProcess(has_terminal=True)
     with Saving(store, target, name) as saving:
-        order = _order(resolved, options, saving.run, (*settings.owned, *owned), gpu)
+        request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
         outcome = launch(
-            saving.order(replace(order, cores=child.cores, trial=trial)),
+            saving.request(replace(request, cores=child.cores, trial=trial)),
             saving.run,
             timeout=timeout,
             stdout=stdout,
@@ -125,12 +125,12 @@ def _target(resolved: Resolved) -> Target:
     return Target(path, name if resolved.module is None else f"{resolved.module}:{name}")
 
 
-def _order(
+def _request(
     resolved: Resolved, options: Options, run: Run | None, owned: tuple[str, ...], gpu: TargetGpu | None
-) -> Order:
+) -> CaptureRequest:
     is_program = isinstance(resolved, ProgramTarget)
     log = str(run.log.resolve()) if run is not None else ""
-    return Order(
+    return CaptureRequest(
         kind="program" if is_program else "model",
         path=str(resolved.path) if resolved.path is not None else None,
         module=resolved.module,

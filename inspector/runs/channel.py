@@ -1,4 +1,4 @@
-"""The connection between a command and its capturing child: the order goes to the child, the log comes back.
+"""The connection between a command and its capturing child: the request goes to the child, the log comes back.
 
 Both are files in the run's folder. If the disk refuses them, they go through pipes: the run is not saved, but complete.
 """
@@ -13,7 +13,7 @@ from typing import IO, Self
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
 from ctrace.inspector.runs.store import Run
 
@@ -22,7 +22,7 @@ _CHUNK = 1 << 16
 
 
 class Channel:
-    """The order and the log of one capture.
+    """The request and the log of one capture.
 
     The log is open before the child starts, so that a program that deletes or replaces files cannot hide it.
 
@@ -30,17 +30,17 @@ class Channel:
         SetupError: neither a folder nor a pipe is available.
     """
 
-    def __init__(self, order: Order, run: Run | None) -> None:
+    def __init__(self, request: CaptureRequest, run: Run | None) -> None:
         self._log = None if run is None else _opened(run.log)
-        self._saved_order = None if run is None else run.order
-        self._text = order.to_json()
+        self._saved_request = None if run is None else run.request
+        self._text = request.to_json()
         self._unframer = Unframer()
         self._has_spilled = False
-        self._order: _Pipe | None = None
+        self._request: _Pipe | None = None
         self._spare: _Pipe | None = None
         try:
             self._spare = _Pipe()
-            self._order = _Pipe() if run is None else None
+            self._request = _Pipe() if run is None else None
         except OSError as error:
             if run is None:
                 what = f"cannot create a file or a pipe for the log: {reason(error)}"
@@ -57,15 +57,15 @@ class Channel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The child's arguments: the file of the order, and the pipe for what the disk refuses."""
-        order = f"/dev/fd/{self._order.reading}" if self._order is not None else str(self._saved_order)
-        return (order,) if self._spare is None else (order, str(self._spare.writing))
+        """The child's arguments: the file of the request, and the pipe for what the disk refuses."""
+        request = f"/dev/fd/{self._request.reading}" if self._request is not None else str(self._saved_request)
+        return (request,) if self._spare is None else (request, str(self._spare.writing))
 
     @property
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that the child needs."""
-        order = () if self._order is None else (self._order.reading,)
-        return order if self._spare is None else (*order, self._spare.writing)
+        request = () if self._request is None else (self._request.reading,)
+        return request if self._spare is None else (*request, self._spare.writing)
 
     @property
     def is_saved(self) -> bool:
@@ -73,12 +73,12 @@ class Channel:
         return self._log is not None and not self._has_spilled
 
     def started(self) -> None:
-        """Close the child's ends here, and send the order."""
+        """Close the child's ends here, and send the request."""
         if self._spare is not None:
             self._spare.close_writing()
-        if self._order is not None:
-            self._order.close_reading()
-            self._order.send(self._text.encode())
+        if self._request is not None:
+            self._request.close_reading()
+            self._request.send(self._text.encode())
 
     def read(self) -> bytes:
         """Return the data since the last call; empty if there is no more for now.
@@ -89,7 +89,7 @@ class Channel:
 
     @property
     def _pipes(self) -> "list[_Pipe]":
-        return [pipe for pipe in (self._spare, self._order) if pipe is not None]
+        return [pipe for pipe in (self._spare, self._request) if pipe is not None]
 
     def _of_file(self) -> bytes:
         if self._log is None:
@@ -127,7 +127,7 @@ class _Pipe:
             return b""
 
     def send(self, data: bytes) -> None:
-        """Write all data and close this end, in a thread: a long order does not fit into a pipe.
+        """Write all data and close this end, in a thread: a long request does not fit into a pipe.
 
         From here on, the thread owns the descriptor: closing it twice could close a reused number.
         """

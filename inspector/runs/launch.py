@@ -13,7 +13,7 @@ from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def launch(
-    order: Order,
+    request: CaptureRequest,
     run: Run | None,
     *,
     timeout: float | None = None,
@@ -52,7 +52,7 @@ def launch(
     child: ChildProcess | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """Run an order in a child process and read its log while it grows; without a `run`, nothing is saved.
+    """Run a request in a child process and read its log while it grows; without a `run`, nothing is saved.
 
     `observe` gets each event, and None while nothing happens. `meanwhile` runs while the child imports torch, which
     takes seconds. All descendants of the child are dead when this returns or raises.
@@ -67,8 +67,8 @@ def launch(
     child.began(run)
     began = time.monotonic()
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
-    hidden = {} if order.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
-    with Channel(order, run) as channel:
+    hidden = {} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
+    with Channel(request, run) as channel:
         command = python("ctrace.inspector.capture.main", *channel.arguments)
         with child.running(command, {**os.environ, **hidden}, stdout, stderr, channel.inherited):
             watch = _Watch(child, None if timeout is None else began + timeout, observe)
@@ -83,7 +83,7 @@ def launch(
                     observe(raw.add(item))
         is_saved = channel.is_saved
     seconds = time.monotonic() - began
-    failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=order.kind == "model")
+    failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=request.kind == "model")
     return Outcome(raw, seconds, failure, is_saved)
 
 

@@ -2,7 +2,7 @@
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.inputs import parse_input, parse_vary
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 

@@ -52,8 +52,8 @@ def project(folder: Path) -> Path:
 
 
 def _digest(run: Run, key: bytes) -> str:
-    order = run.order.read_bytes()
-    facts = [str(run.folder.resolve()), run.name, str(Path.cwd()), hashlib.sha256(order).hexdigest()]
+    request = run.request.read_bytes()
+    facts = [str(run.folder.resolve()), run.name, str(Path.cwd()), hashlib.sha256(request).hexdigest()]
     return hmac.new(key, json.dumps(facts).encode(), hashlib.sha256).hexdigest()
 
 

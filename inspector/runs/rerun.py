@@ -8,44 +8,44 @@ from pathlib import Path
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved, holds
 
 _TODO = "name the target: ctrace kernels model.py --target GPU"
 
 
-def order_of(run: Run) -> Order:
-    """Read the order of a saved run.
+def request_of(run: Run) -> CaptureRequest:
+    """Read the request of a saved run.
 
     Raises:
-        RunError: the order cannot be read, or its target no longer exists.
+        RunError: the request cannot be read, or its target no longer exists.
     """
     try:
-        order = Order.from_file(run.order)
+        request = CaptureRequest.from_file(run.request)
     except (OSError, ValueError) as error:
-        what = f"{run.order} cannot be read ({error}), so {run.name} cannot be rerun"
+        what = f"{run.request} cannot be read ({error}), so {run.name} cannot be rerun"
         raise RunError(what, _TODO) from None
-    if order.path is not None and not holds(Path(order.path).exists):
-        raise RunError(f"{order.path}, the target of {run.name}, no longer exists", _TODO)
-    return order
+    if request.path is not None and not holds(Path(request.path).exists):
+        raise RunError(f"{request.path}, the target of {run.name}, no longer exists", _TODO)
+    return request
 
 
-def resolved_of(order: Order) -> Resolved:
-    """Return the target of an order."""
-    path = None if order.path is None else Path(order.path)
-    if order.kind == "program":
-        return ProgramTarget(path, order.module, order.args, order.typed)
-    return ModelTarget(path, order.module, order.name)
+def resolved_of(request: CaptureRequest) -> Resolved:
+    """Return the target of a request."""
+    path = None if request.path is None else Path(request.path)
+    if request.kind == "program":
+        return ProgramTarget(path, request.module, request.args, request.typed)
+    return ModelTarget(path, request.module, request.name)
 
 
-def what_of(order: Order) -> str:
-    """Return the target of an order as the command line spells it."""
-    name = f":{order.name}" if order.name else ""
-    return f"{order.path or order.module}{name}"
+def what_of(request: CaptureRequest) -> str:
+    """Return the target of a request as the command line spells it."""
+    name = f":{request.name}" if request.name else ""
+    return f"{request.path or request.module}{name}"
 
 
-def refuse_foreign(run: Run, order: Order, options: str) -> None:
+def refuse_foreign(run: Run, request: CaptureRequest, options: str) -> None:
     """Refuse to rerun a target of unproven origin, unless the user names it.
 
     `options` are the command-line options for the suggested command.
@@ -53,20 +53,20 @@ def refuse_foreign(run: Run, order: Order, options: str) -> None:
     Raises:
         RunError: nothing proves that the run was captured here, or its target is outside of the project.
     """
-    why = provenance.doubt(run) or _outside(order)
+    why = provenance.doubt(run) or _outside(request)
     if not why:
         return
-    what = _printable(f"cannot rerun {what_of(order)} of the last run, {run.name}: {why}")
-    raise RunError(what, f"to run it anyway, name it: {_printable(_command(order, options))}")
+    what = _printable(f"cannot rerun {what_of(request)} of the last run, {run.name}: {why}")
+    raise RunError(what, f"to run it anyway, name it: {_printable(_command(request, options))}")
 
 
-def _outside(order: Order) -> str:
+def _outside(request: CaptureRequest) -> str:
     """Return why a target is outside of the project; empty if it is inside."""
     here = Path.cwd()
     top = provenance.project(here)
-    file = _module_file(str(order.module), here) if order.path is None else Path(order.path)
+    file = _module_file(str(request.module), here) if request.path is None else Path(request.path)
     if file is None:
-        return f"there is no module {order.module} in {here}"
+        return f"there is no module {request.module} in {here}"
     real = file.resolve()
     return "" if real.is_relative_to(top) else f"{real} is outside of the project, {top}"
 
@@ -84,10 +84,10 @@ def _module_file(module: str, folder: Path) -> Path | None:
     return Path(at) if at else None
 
 
-def _command(order: Order, options: str) -> str:
-    """Return the command that reruns the order explicitly."""
-    words = ["ctrace", "kernels", what_of(order), *options.split(), *_words(order.options)]
-    return shlex.join([*words, "--", *order.args] if order.args else words)
+def _command(request: CaptureRequest, options: str) -> str:
+    """Return the command that reruns the request explicitly."""
+    words = ["ctrace", "kernels", what_of(request), *options.split(), *_words(request.options)]
+    return shlex.join([*words, "--", *request.args] if request.args else words)
 
 
 def _words(options: Options) -> list[str]:
@@ -104,13 +104,13 @@ def _printable(text: str) -> str:
     )
 
 
-def same_but_for_gpu(first: Order, second: Order) -> bool:
-    """Whether two orders differ only in their target GPU."""
+def same_but_for_gpu(first: CaptureRequest, second: CaptureRequest) -> bool:
+    """Whether two requests differ only in their target GPU."""
     return _without_gpu(first) == _without_gpu(second)
 
 
-def _without_gpu(order: Order) -> dict[str, object]:
-    data = asdict(order)
+def _without_gpu(request: CaptureRequest) -> dict[str, object]:
+    data = asdict(request)
     options = {name: value for name, value in data["options"].items() if name != "target"}
     return {**data, "options": options, "gpu": None, "log": ""}
 

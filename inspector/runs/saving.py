@@ -14,7 +14,7 @@ from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.outcome import Failure, Target
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run, Store
 
 
@@ -40,10 +40,10 @@ class Saving:
             self.discard()
         self._using.close()
 
-    def order(self, order: Order) -> Order:
-        """Save the order with the proof of its origin; return it as the child needs it."""
-        self._attempt(lambda: self._save_order(order.to_json()))
-        return order if self.run is not None else replace(order, log="")
+    def request(self, request: CaptureRequest) -> CaptureRequest:
+        """Save the request with the proof of its origin; return it as the child needs it."""
+        self._attempt(lambda: self._save_request(request.to_json()))
+        return request if self.run is not None else replace(request, log="")
 
     def finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
         """Save how the run ended; `is_whole` says whether its whole log is on disk."""
@@ -60,9 +60,9 @@ class Saving:
         self._folder = _identity(self.run.folder)
         self._using.enter_context(in_use(self.run.folder))
 
-    def _save_order(self, text: str) -> None:
+    def _save_request(self, text: str) -> None:
         if self.run is not None:
-            write_text(self.run.order, text)
+            write_text(self.run.request, text)
             provenance.sign(self.run)
 
     def _finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:

@@ -51,8 +51,8 @@ class Run:
         return self.folder / _LOG
 
     @property
-    def order(self) -> Path:
-        """The order that the child process reads."""
+    def request(self) -> Path:
+        """The request that the child process reads."""
         return self.folder / "order.json"
 
     @property

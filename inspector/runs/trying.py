@@ -14,7 +14,7 @@ from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 

@@ -108,7 +108,7 @@ def assemble(
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
         gpu=raw.gpu,
         undecided=tuple(raw.undecided),
-        asked=tuple(raw.asked),
+        device_questions=tuple(raw.device_questions),
         time=_time(raw, seconds),
         failure=failure,
         cut_off=cuts,

@@ -88,7 +88,7 @@ def _dimension(
         became="" if kind is DimKind.DUCK or became in (own, dim.expression) else became,
         low=symbol.low if symbol else None,
         high=_bound(symbol.high) if symbol else None,
-        fixed=_condition(symbols.fixed(source)) if kind is DimKind.SPECIALISED else None,
+        fixed=_condition(symbols.fixed(source)) if kind is DimKind.SPECIALIZED else None,
         conditions=_conditions(symbols, source) if kind in _FREE else (),
         same_as=others if kind is DimKind.DUCK else (),
         ranged=dim.constraint == "range",
@@ -101,7 +101,7 @@ _FREE = (DimKind.SYMBOLIC, DimKind.DUCK, DimKind.UNBACKED)
 def _kind(dim: Dim, source: str, symbol: Symbol | None) -> DimKind:
     if _is_number(dim.expression):
         if dim.symbol is not None:
-            return DimKind.SPECIALISED
+            return DimKind.SPECIALIZED
         is_apart = dim.expression in ("0", "1") and dim.policy not in ("static", "")
         return DimKind.ZERO_ONE if is_apart else DimKind.STATIC
     if dim.policy == "unbacked" or (symbol and symbol.unbacked):
@@ -174,7 +174,7 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
         dim = Dimension(
             index=int(match["at"]) if match else None,
             size=made.value,
-            kind=DimKind.SPECIALISED if fixed else DimKind.SYMBOLIC,
+            kind=DimKind.SPECIALIZED if fixed else DimKind.SYMBOLIC,
             policy=Policy.UNKNOWN,
             fixed=fixed,
             conditions=() if fixed else _conditions(symbols, made.source),

@@ -7,7 +7,7 @@ from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 
-_FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALISED, DimKind.ZERO_ONE))
+_FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALIZED, DimKind.ZERO_ONE))
 """Kinds that hold for one size only."""
 _STATIC_WHY = {
     Policy.NOT_VARIED: "torch treats a size as static until it varies",
@@ -116,7 +116,7 @@ def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
                 dim=dim,
                 took=tuple(dict.fromkeys(one.size for _, one in past if one.size)),
                 free_in=free[-1] if free else None,
-                was_fixed=any(one.kind is DimKind.SPECIALISED for _, one in past),
+                was_fixed=any(one.kind is DimKind.SPECIALIZED for _, one in past),
                 was_apart=any(one.kind is DimKind.ZERO_ONE for _, one in past),
                 was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
             )
@@ -142,7 +142,7 @@ def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
 
 
 def _form(dim: Dimension) -> tuple[str, ...]:
-    """What a graph holds for, as far as one dimension goes; which sizes it was fixed to is told with the dimension."""
+    """What a graph holds for, as far as one dimension goes; which sizes it was fixed to is shown with the dimension."""
     if dim.kind in _FIXED:
         return ("fixed",)
     return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
@@ -155,7 +155,7 @@ def short(dim: Dimension) -> str:
             return f"static {dim.size}"
         case DimKind.ZERO_ONE:
             return f"always {dim.size}"
-        case DimKind.SPECIALISED:
+        case DimKind.SPECIALIZED:
             return f"fixed to {(dim.fixed and dim.fixed.value) or dim.size}"
         case DimKind.DUCK | DimKind.SYMBOLIC if dim.became or dim.same_as:
             return f"always equal to {dim.became or dim.same_as[0]}"
@@ -186,7 +186,7 @@ def why(sized: Sized) -> str:
             return _STATIC_WHY.get(dim.policy, "")
         case DimKind.ZERO_ONE:
             return f"torch always specializes on {dim.size}"
-        case DimKind.SPECIALISED:
+        case DimKind.SPECIALIZED:
             began = _DYNAMIC_WHY.get(dim.policy)
             return f"dynamic at first ({began})" if began else "dynamic at first"
         case DimKind.DUCK:
@@ -218,7 +218,7 @@ def _violations(shaped: Shaped) -> Iterator[str]:
             if dim.policy not in (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED, Policy.UNKNOWN):
                 continue
             name = dim_name(tensor, dim)
-            if dim.kind is DimKind.SPECIALISED:
+            if dim.kind is DimKind.SPECIALIZED:
                 yield f"{name} is marked dynamic, but can only be {dim.size}. {_because(dim, tensor, shaped)}"
             elif dim.became:
                 yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"

@@ -118,4 +118,4 @@ def question_place(each: DeviceQuestion) -> str:
 
 def questions(session: Session) -> tuple[DeviceQuestion, ...]:
     """Return the program's queries about the device, those first that may differ on the GPU."""
-    return tuple(sorted(session.asked, key=lambda each: each.as_target))
+    return tuple(sorted(session.device_questions, key=lambda each: each.as_target))

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
+from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.places import Spot
-from ctrace.reports.gate.told import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.words import KINDS
 
 MOST = 10

@@ -7,8 +7,8 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
+from ctrace.reports.gate.findings import LONGEST, code, detail, todo
 from ctrace.reports.gate.places import near, spot
-from ctrace.reports.gate.told import LONGEST, code, detail, todo
 from ctrace.reports.gate.words import title
 
 _WIDEST = 120

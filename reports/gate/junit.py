@@ -12,8 +12,8 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
+from ctrace.reports.gate.findings import LONGEST, lines
 from ctrace.reports.gate.places import near, own_spot
-from ctrace.reports.gate.told import LONGEST, lines
 from ctrace.reports.gate.words import GRAVEST_FIRST, verdict
 
 _Element = ElementTree.Element

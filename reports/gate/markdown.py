@@ -6,9 +6,9 @@ from functools import partial
 from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.gate.findings import SharedFinding, code, detail, shared_findings, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.screentable import cells, result
-from ctrace.reports.gate.told import SharedFinding, code, detail, shared_findings, todo
 from ctrace.reports.gate.words import gravest_first, sentence, verdict
 from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span

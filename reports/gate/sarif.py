@@ -18,8 +18,8 @@ from ctrace.inspector.gate.policy.model import Allow
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
+from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.places import Spot, site_spot
-from ctrace.reports.gate.told import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.words import KINDS, verdict
 
 _GB = re.compile(r"GB\d{4}")

@@ -10,10 +10,10 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 from ctrace.inspector.model.findings import Owner
 from ctrace.reports import format as fmt
+from ctrace.reports.gate.findings import code, detail, identity, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
-from ctrace.reports.gate.told import code, detail, identity, todo
 from ctrace.reports.gate.words import VERDICTS, gravest_first, sentence, title
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 

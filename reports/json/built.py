@@ -4,7 +4,7 @@ from typing import Any
 
 from ctrace.inspector.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
 from ctrace.inspector.kernels.occupancy import Occupancy
-from ctrace.inspector.model.built import Gpu, Refused
+from ctrace.inspector.model.built import Gpu, KernelRefusal
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Basis
 from ctrace.reports.json.target import basis, gpu_facts
@@ -66,7 +66,7 @@ def resources_data(each: Resources) -> dict[str, Any]:
     return basis(Basis.EMITTED, data, measured=(Basis.MEASURED, ("seconds",)))
 
 
-def _refused(each: Refused) -> dict[str, Any]:
+def _refused(each: KernelRefusal) -> dict[str, Any]:
     return {
         "graph": each.graph,
         "stage": str(each.stage),

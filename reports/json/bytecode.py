@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ctrace.inspector.bytecode.decompile.reconstruct import Refused, Source, reconstruct
+from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
 from ctrace.inspector.bytecode.outline import outline
 from ctrace.inspector.bytecode.rewrites.pieces import Piece
 from ctrace.inspector.bytecode.view import (
@@ -75,7 +75,7 @@ def _compilation(session: Session, compiled: Compiled, line: int | None) -> dict
 
 def _source(session: Session, compiled: Compiled) -> dict[str, Any]:
     match reconstruct(session.codes[compiled.compilation.id].after):
-        case Refused(why):
+        case NotReconstructed(why):
             return {"source": None, "source_refused": why}
         case Source(text=text, how_checked=how):
             return {"source": text, "source_checked": how}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ctrace.inspector.graphs.lines import OfLine
+from ctrace.inspector.graphs.lines import NodesAtLine
 from ctrace.inspector.graphs.passes_view import between
 from ctrace.inspector.graphs.saved import Kept
 from ctrace.inspector.graphs.stage_diff import LineChange, LineLowered, StageDiff
@@ -42,7 +42,7 @@ def render_stage_json(session: Session, each: Compiled, staged: Staged) -> Docum
     return _written(session, data if graph else {**data, "text": staged.printed.text})
 
 
-def render_line_json(session: Session, line: str, found: tuple[OfLine, ...]) -> Document:
+def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]) -> Document:
     """Write what one line became."""
     cwd = session.environment.cwd
     stages = [
@@ -117,7 +117,7 @@ def _overview(view: Overview, cwd: str) -> dict[str, Any]:
             for one in view.results
         ],
         "saved": view.kept and _kept(view.kept, cwd),
-        "recomputed": view.again and [node.name for node in view.again.nodes],
+        "recomputed": view.recomputed and [node.name for node in view.recomputed.nodes],
         "notes": list(view.notes),
     }
 

@@ -6,7 +6,7 @@ Triton kernels that the user wrote, as data for JSON reports.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ctrace.inspector.kernels.at_line import OfLine, Wanted
+from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.kernels.user_kernels_view import notes
 from ctrace.inspector.kernels.view import Part, Row, Work, work_of_launch
 from ctrace.inspector.model.fusion import Buffer, Node
@@ -93,7 +93,7 @@ def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool
 
 
 def render_line_json(
-    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
+    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Document:
     """Write the kernels of some lines, and of none, why there is none."""
     cwd = session.environment.cwd
@@ -212,7 +212,7 @@ def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
     return emitted(data, *WORK)
 
 
-def _of_line(each: OfLine, cwd: str) -> dict[str, Any]:
+def _of_line(each: KernelAtLine, cwd: str) -> dict[str, Any]:
     return {
         **kernel_data(each.row, cwd),
         "calls_of_it": len(each.launches) or None,

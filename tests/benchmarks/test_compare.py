@@ -101,9 +101,9 @@ def test_other_calls_of_libraries_and_another_order_are_told() -> None:
     theirs = session(kernel(ADD), kernel(MUL), kernel(MM))
     found = compared(theirs, session(kernel(MUL), kernel(ADD)))
     assert found.sources == Share(2, 2)
-    told = {each.what: each.diff for each in found.differences}
-    assert told["other calls of libraries"] == f"-{MM} ×1"
-    assert "another order of kernels" in told
+    seen = {each.what: each.diff for each in found.differences}
+    assert seen["other calls of libraries"] == f"-{MM} ×1"
+    assert "another order of kernels" in seen
 
 
 def test_ptx_and_resources_are_compared_by_configuration() -> None:
@@ -112,9 +112,9 @@ def test_ptx_and_resources_are_compared_by_configuration() -> None:
     ours = session(kernel(ADD), built=(compiled(ADD, ptx=other), compiled(ADD, 8, registers=32)))
     found = compared(theirs, ours)
     assert (found.ptx, found.resources) == (Share(0, 1), Share(1, 2))
-    told = {each.what: each for each in found.differences}
-    assert told["other PTX"].diff == "-\tmov.u32 \t%r1, %ctaid.x;\n+\tmov.u32 \t%r1, %ctaid.y;"
-    assert told["other resources"].why == "XBLOCK=1, 8 warps, 1 stages: registers 30 against 32"
+    seen = {each.what: each for each in found.differences}
+    assert seen["other PTX"].diff == "-\tmov.u32 \t%r1, %ctaid.x;\n+\tmov.u32 \t%r1, %ctaid.y;"
+    assert seen["other resources"].why == "XBLOCK=1, 8 warps, 1 stages: registers 30 against 32"
     assert not good_enough([Row("m", "inference", comparison=found)])
 
 

@@ -10,7 +10,7 @@ from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.gate.jobs.pool import ENDED, STARTED
 from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.log.events.core import CompileStarted, StackFrame
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 
 class _Status:

@@ -13,7 +13,7 @@ from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.model.session import Session, Target
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget
 from tests.cli.test_main import NO_TORCH, _ctrace
@@ -30,8 +30,10 @@ def made(folder: Path, name: str | None, **options: Any) -> str:
     model.write_text("model = 1\ninputs = ()\n")
     run = Store(folder / ".ctrace").create(Target(str(model), "model"))
     gpu = None if name is None else gpu_named(name)
-    order = Order("model", str(model), None, None, (), Options(target=name, **options), str(run.log), gpu=gpu)
-    run.order.write_text(order.to_json())
+    request = CaptureRequest(
+        "model", str(model), None, None, (), Options(target=name, **options), str(run.log), gpu=gpu
+    )
+    run.request.write_text(request.to_json())
     provenance.sign(run)
     log = Log().started()
     if gpu is not None:

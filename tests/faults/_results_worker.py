@@ -22,7 +22,7 @@ from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.inprocess import call_afresh
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.session.build import build
 
 aten = torch.ops.aten

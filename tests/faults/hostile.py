@@ -231,8 +231,8 @@ def _wrong(words: list[str], code: int, out: str, err: str, right: tuple[int, ..
         return Result.CRASH, f"{what}: exit {code}: {err.strip().splitlines()[-2:]!r:.300}"
     if code not in right:
         return Result.LIE, f"{what}: exit {code}: {err!r:.200}"
-    if told := obeyed(out) + obeyed(err):
-        return Result.LIE, f"{what} writes {told!r:.200}"
+    if seen := obeyed(out) + obeyed(err):
+        return Result.LIE, f"{what} writes {seen!r:.200}"
     if "--json" in words and code == 0:
         try:
             json.loads(out, parse_constant=_no_constant)

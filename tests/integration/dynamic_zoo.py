@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from ctrace.inspector.api import observe
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,8 @@ def test_the_report_matches_torchs_counter(names: tuple[str, ...], device: str, 
     assert done.returncode == 0, done.stderr
     run = Run(device, names, log, done.stdout)
     _check_sources(run)
-    wrong = {name: told for name in names if (told := _failure(run, name))}
-    assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
+    wrong = {name: seen for name in names if (seen := _failure(run, name))}
+    assert not wrong, "\n\n".join(f"{name}: {seen}" for name, seen in wrong.items())
 
 
 def _failure(run: Run, name: str) -> str:

@@ -60,7 +60,7 @@ from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 
 recorder = Recorder(TraceLog(Path(sys.argv[1])))
 builds = TritonBuilds(recorder)
-triton.knobs.compilation.listener = lambda src, **told: builds.listen(**told)
+triton.knobs.compilation.listener = lambda src, **found: builds.listen(**found)
 
 @triton.jit
 def exp(x, y, n, SIZE: tl.constexpr):
@@ -204,12 +204,12 @@ class TestOnAGpu:
             from ctrace.inspector.capture.built_kernels.cubin import resources
             describe = builds.TritonBuilds._describe
             def both(self, kernel, result):
-                told = describe(self, kernel, result)
-                read = resources(self._heard[told["hash"]].code["cubin"])
-                assert read["registers"] == told["registers"], (read, told)
-                assert read["spills"] == told["spills"], (read, told)
-                print("AGREED", told["kernel"])
-                return told
+                found = describe(self, kernel, result)
+                read = resources(self._heard[found["hash"]].code["cubin"])
+                assert read["registers"] == found["registers"], (read, found)
+                assert read["spills"] == found["spills"], (read, found)
+                print("AGREED", found["kernel"])
+                return found
             builds.TritonBuilds._describe = both
             """
         ctrace.write("attention.py", ATTENTION.replace("return (e", "return torch.sin(e") + textwrap.dedent(dump))

@@ -168,12 +168,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_changed(name: str, session: Session) -> None:
     recompiles = recompiles_of(session, list(PROGRAMS).index(name))
-    told = [
+    found = [
         (cause.kind, cause.subject, cause.was, cause.now, cause.line, each.expected)
         for each in recompiles
         for cause in each.causes
     ]
-    assert told == PROGRAMS[name][1]
+    assert found == PROGRAMS[name][1]
 
 
 def test_torchs_first_reasons_are_among_ours(session: Session) -> None:

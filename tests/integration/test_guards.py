@@ -138,13 +138,13 @@ def test_places_are_the_innermost_lines_of_the_user() -> None:
         compiled(*arguments(0))
     session = traced.session
     (head,) = heads(session)
-    told = [
+    shown = [
         (guard.source, guard.place and (guard.place.file, guard.place.line)) for guard in guarded(session, head).guards
     ]
-    known = [(source, place) for source, place in told if source in asked]
+    known = [(source, place) for source, place in shown if source in asked]
     assert len(known) > 40
     assert [(source, place) for source, place in known if place and place not in asked[source]] == []
-    assert {place[0] for _, place in told if place} == {__file__}
+    assert {place[0] for _, place in shown if place} == {__file__}
     of_values = [guard for guard in guarded(session, head).guards if guard.source.startswith(("L[", "G["))]
     by_itself = {guard.kind for guard in of_values if guard.source in asked and not guard.place}
     assert by_itself == {"NO_TENSOR_ALIASING"}
@@ -203,9 +203,9 @@ def test_all_unmet_guards_are_found(tmp_path: Path) -> None:
             }
             compiled(*arguments(call))
     raw = _raw(tmp_path / "trace.log")
-    told = {id_: {entry.id: entry.number for entry in failed.entries} for id_, failed in raw.unmet.items()}
-    assert told == {id_: numbers for id_, numbers in by_hand.items() if numbers}
-    assert max(number for numbers in told.values() for number in numbers.values()) >= 4
+    shown = {id_: {entry.id: entry.number for entry in failed.entries} for id_, failed in raw.unmet.items()}
+    assert shown == {id_: numbers for id_, numbers in by_hand.items() if numbers}
+    assert max(number for numbers in shown.values() for number in numbers.values()) >= 4
 
 
 CHANGES = {"x.dtype": 0, "n": 1, "mode": 2, "len(items)": 3}

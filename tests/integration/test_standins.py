@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.gate.jobs.pool import run_jobs
 from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.model.session import Session, Verdict
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 
 pytestmark = pytest.mark.integration

@@ -29,13 +29,13 @@ def test_a_file_is_a_target(tmp_path: Path) -> None:
     done = ctrace("explain", "m.py", "--target", "mine.yaml", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     logs = [line for log in tmp_path.glob(".ctrace/*/trace.log") for line in log.read_text().splitlines()]
-    told = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_gpu"' in line]
-    assert {each["target"] for each in told} == {"mine"}
+    found = [json.loads(logs[at + 1]) for at, line in enumerate(logs) if '"ctrace_gpu"' in line]
+    assert {each["target"] for each in found} == {"mine"}
     assert ("padding", "addmm(513x1023, 1023x1021) float32", "not padded") in _open(logs)
-    assert told[-1]["processors"] == 99
-    assert told[-1]["vector_rates"]["float32"] == 1e13
-    assert told[-1]["sources"]["processors"] == "your mine.yaml"
-    assert sorted(told[-1]["tf32"]) == ["convolution", "matmul"]
+    assert found[-1]["processors"] == 99
+    assert found[-1]["vector_rates"]["float32"] == 1e13
+    assert found[-1]["sources"]["processors"] == "your mine.yaml"
+    assert sorted(found[-1]["tf32"]) == ["convolution", "matmul"]
 
 
 def _open(logs: list[str]) -> set[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ import pytest
 from ctrace.inspector.gate.jobs.pool import run_jobs
 from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.model.session import FailurePhase, Session, Verdict
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 
 _SAME = (

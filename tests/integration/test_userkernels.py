@@ -80,12 +80,12 @@ def torchs_answer(kernel: Any, arguments: dict[str, Any], caplog: pytest.LogCapt
     """Ask torch which tensors a kernel writes, and whether it only assumes so."""
     from torch._higher_order_ops import triton_kernel_wrap as wrap
 
-    analyse = getattr(wrap, "identify_accessed_tensors", None) or wrap.identify_mutated_tensors
+    analyze = getattr(wrap, "identify_accessed_tensors", None) or wrap.identify_mutated_tensors
     logger = logging.getLogger("torch._dynamo")
     caplog.clear()
     logger.addHandler(caplog.handler)
     try:
-        found = analyse(kernel, arguments, {})
+        found = analyze(kernel, arguments, {})
     finally:
         logger.removeHandler(caplog.handler)
     names = found if isinstance(found, list) else [each.name for each in found.read_writes.writes]

@@ -38,12 +38,12 @@ BROKEN = (
     HEAD
     + """
 @torch.compiler.disable
-def told(x):
-    print("told", round(x.square().sum().item(), 3), x.device, torch.cuda.is_available(), torch.cuda.device_count(), flush=True)
+def found(x):
+    print("found", round(x.square().sum().item(), 3), x.device, torch.cuda.is_available(), torch.cuda.device_count(), flush=True)
     return x
 
 def model(x, weight):
-    x = told(torch.softmax(x @ weight, -1))
+    x = found(torch.softmax(x @ weight, -1))
     return x.sin().sum(0) + torch.rand_like(x[0])
 
 def inputs():
@@ -72,7 +72,7 @@ def explained(ctrace: Command) -> Callable[..., Explained]:
         done = ctrace("explain", "m.py", *options)
         assert done.code == 0, done.err
         session = load(Store(ctrace.folder / ".ctrace").load())
-        said = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("told"))
+        said = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("found"))
         return Explained(session, said)
 
     return run
@@ -128,10 +128,10 @@ def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[.
     text, options, target = CASES[case]
     plain, virtual = explained(text, *options), explained(text, *options, "--target", target)
     check_emitted(virtual.session, target)
-    for told in (lambda each: each.verdict, _parts, _ways, _breaks):
-        assert told(virtual.session) == told(plain.session)
+    for found in (lambda each: each.verdict, _parts, _ways, _breaks):
+        assert found(virtual.session) == found(plain.session)
     assert [line.split()[:2] for line in virtual.said] == [line.split()[:2] for line in plain.said]
-    # Code between compiled code sees the CPU that it runs on; where the model is run in eager, it is told of the target.
+    # Code between compiled code sees the CPU that it runs on; where the model is run in eager, it is found of the target.
     seen = {line.split(" ", 2)[2] for line in virtual.said}
     assert seen == ({"cuda:0 True 1", "cpu False 0"} if text is BROKEN else set())
 

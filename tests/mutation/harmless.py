@@ -206,4 +206,4 @@ HARMLESS = (
 )
 """Results stay the same, bit for bit, and torch compiles as many graphs as before; measured with torch 2.13."""
 RENAME_FILE = Edit("rename-file", lambda name, source: {f"renamed_{name}": source})
-"""Of several models that are renamed at once, none is told from the others."""
+"""Of several models that are renamed at once, none is found from the others."""

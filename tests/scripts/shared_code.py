@@ -1,4 +1,4 @@
-"""Three blocks of one class share the cache of its forward, and each is told by a number that is compiled in."""
+"""Three blocks of one class share the cache of its forward, and each is found by a number that is compiled in."""
 
 import torch
 

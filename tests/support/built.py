@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ctrace.inspector.model.built import Built, Gpu, Ir, Timed
+from ctrace.inspector.model.built import Built, Gpu, Ir, LaunchTiming
 from ctrace.inspector.model.kernels import Argument, Kernel, Launch, Stage
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Multiprocessor
@@ -39,8 +39,8 @@ def built(name: str, hash_: str = "aa", **more: object) -> Built:
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
-def timed(name: str, launch: int, seconds: float | None, why: str = "") -> Timed:
-    return Timed("0/0", Stage.INFERENCE, name, launch, seconds, 50 if seconds else 0, why)
+def timed(name: str, launch: int, seconds: float | None, why: str = "") -> LaunchTiming:
+    return LaunchTiming("0/0", Stage.INFERENCE, name, launch, seconds, 50 if seconds else 0, why)
 
 
 BUILT = (

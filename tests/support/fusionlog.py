@@ -69,17 +69,17 @@ def _calls(texts: list[str]) -> Iterator[list[Told]]:
     yield from calls
 
 
-def _take(text: str, told: Told) -> None:
+def _take(text: str, seen: Told) -> None:
     if match := _COMPLETED.match(text):
-        assert int(match[1]) == told.before - len(told.fused)
+        assert int(match[1]) == seen.before - len(seen.fused)
     elif match := _FUSING.match(text):
-        told.fused.append((match[1], match[2]))
+        seen.fused.append((match[1], match[2]))
     elif match := _FOUND.match(text):
-        told.found = int(match[1])
+        seen.found = int(match[1])
     elif match := _REFUSED.match(text):
-        told.refused[match[1], match[2], match[3]] += 1
-    elif text.startswith("  ") and told.reorder:
-        told.before += 1
+        seen.refused[match[1], match[2], match[3]] += 1
+    elif text.startswith("  ") and seen.reorder:
+        seen.before += 1
 
 
 def assert_fused_as_logged(session: Session, log: Path) -> None:

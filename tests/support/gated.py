@@ -13,7 +13,7 @@ from ctrace.inspector.gate.state import state_of
 from ctrace.inspector.gate.verdict import Checked, Outcome, Seen
 from ctrace.inspector.model.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.model.session import Environment, Graph, Session
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 ROOT = Path("/home/user/project")
 TODAY = date(2026, 7, 1)

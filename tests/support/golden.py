@@ -13,10 +13,10 @@ _FOLDER = TESTS / "golden"
 WIDTHS = (80, 140)
 
 
-def drawn(screen: Iterable[RenderableType], width: int, *, colours: bool = False) -> str:
+def drawn(screen: Iterable[RenderableType], width: int, *, colors: bool = False) -> str:
     """Print a screen as a terminal of some width would show it."""
     text = io.StringIO()
-    render(screen, Console(file=text, width=width, force_terminal=colours, legacy_windows=False))
+    render(screen, Console(file=text, width=width, force_terminal=colors, legacy_windows=False))
     return text.getvalue()
 
 

@@ -297,8 +297,8 @@ def break_text(
 def unmet(*guards: str, entry: str = "0/0", lines: Sequence[int] = (), **more: Any) -> dict[str, Any]:
     """Make a cache entry with unmet guards, as our recompile hook writes it; `lines` are the stack of each of them."""
     stack = stack_of((MODEL, line, "forward") for line in lines)
-    told = [{"guard": guard, "now": None, "stack": stack, "hint": "", **more} for guard in guards]
-    return {"id": entry, "unmet": told, "number": len(told)}
+    shown = [{"guard": guard, "now": None, "stack": stack, "hint": "", **more} for guard in guards]
+    return {"id": entry, "unmet": shown, "number": len(shown)}
 
 
 def recorded(name: str) -> Session:

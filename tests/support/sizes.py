@@ -104,7 +104,7 @@ def _asked(log: Log, functions: Sequence[str]) -> list[dict[str, Any]]:
     return [{"filename": file, "line": 1, "name": name, "loc": ""} for name in functions]
 
 
-STATIC, FREE, FIXED = DimKind.STATIC, DimKind.SYMBOLIC, DimKind.SPECIALISED
+STATIC, FREE, FIXED = DimKind.STATIC, DimKind.SYMBOLIC, DimKind.SPECIALIZED
 BRANCHED = Condition(
     "x.size(0) > 3", "The graph holds the branch.", ConditionKind.CONDITION, MODEL, 10, "if x.shape[0] > 3:"
 )

@@ -55,7 +55,7 @@ EMITTED: Session = replace(
     built=BUILT,
     gpu=H100,
     undecided=UNDECIDED,
-    asked=ASKED,
+    device_questions=ASKED,
 )
 """Of an H100: two configurations of one kernel, one of another; code of each graph."""
 ON_A100 = replace(
@@ -70,7 +70,7 @@ ON_A100 = replace(
     built=(built(ATTENTION, "dd", chosen=True, registers=64, shared=1024),),
     undecided=UNDECIDED[:1],
 )
-ON_T4 = replace(EMITTED, gpu=T4, built=(), undecided=(), asked=())
+ON_T4 = replace(EMITTED, gpu=T4, built=(), undecided=(), device_questions=())
 """Of a GPU of which little is known; Triton compiled nothing."""
 NOT_ALL = replace(EMITTED, code=(OutputCode("0/0", Stage.FORWARD, WRAPPER),), kernels=(MM, PER), built=())
 """The second graph has no code."""
@@ -93,4 +93,4 @@ def hostile(session: Session) -> Session:
         replace(each, file=HOSTILE_TEXT, function=HOSTILE_TEXT, asked=HOSTILE_TEXT, answer=HOSTILE_TEXT)
         for each in ASKED
     )
-    return replace(session, gpu=gpu, undecided=undecided, asked=asked)
+    return replace(session, gpu=gpu, undecided=undecided, device_questions=asked)

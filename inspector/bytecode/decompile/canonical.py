@@ -1,4 +1,4 @@
-"""One form for all codes that take the same steps: equal forms mean the same behaviour.
+"""One form for all codes that take the same steps: equal forms mean the same behavior.
 
 A form is the tree of a code's paths. Each step has its operands as values, numbered in the order in which the path
 makes them, the exception being handled meanwhile, and what follows if it raises. A container has a number from the step

@@ -136,24 +136,24 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotReconstructed:
     """No source; `why` is one plain sentence."""
 
     why: str
 
 
-def reconstruct(code: Code) -> Source | Refused:
+def reconstruct(code: Code) -> Source | NotReconstructed:
     """Return the source of a function, or say what kept it from being proven."""
     if code.python != _RUNNING:
-        return Refused(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
+        return NotReconstructed(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
     try:
         return _proven(code)
     except StopError as error:
-        return Refused(str(error))
+        return NotReconstructed(str(error))
     except (RecursionError, MemoryError):
-        return Refused("It is too deeply nested.")
+        return NotReconstructed("It is too deeply nested.")
     except (SyntaxError, ValueError):
-        return Refused("Its parts do not make a text that compiles.")
+        return NotReconstructed("Its parts do not make a text that compiles.")
 
 
 def _proven(code: Code) -> Source:

@@ -55,7 +55,7 @@ def _item(move: Move, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
     items = move.state.lists[of.form.number][within]
     if isinstance(items, tuple):
         return _list(move, items, parts)
-    return move.putting(move.again(items, *parts))
+    return move.putting(move.copied(items, *parts))
 
 
 def _within(move: Move, of: Form, key: Form) -> int | slice | None:

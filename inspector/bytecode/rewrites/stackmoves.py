@@ -72,9 +72,9 @@ class Move:
 
     def copy(self) -> Done:
         """Put a value once more."""
-        return self.putting(*self.taken, self.again(self.taken[0]))
+        return self.putting(*self.taken, self.copied(self.taken[0]))
 
-    def again(self, value: Value, *more: Value) -> Value:
+    def copied(self, value: Value, *more: Value) -> Value:
         """Make a value that is the same as another."""
         made = self.value(value.form, value, *more)
         return replace(made, first=value.root) if made.parts else made
@@ -97,7 +97,7 @@ class Move:
 
     def set_function(self) -> Done:
         """Put back a function that got a closure or defaults."""
-        return self.putting(self.again(self.taken[-1], *self.taken[:-1]))
+        return self.putting(self.copied(self.taken[-1], *self.taken[:-1]))
 
     def null(self) -> Done:
         """Put the NULL beside a function."""

@@ -26,8 +26,8 @@ def resources(cubin: bytes) -> dict[str, int]:
     Raises:
         OSError, subprocess.SubprocessError: there is no cuobjdump, or it failed.
     """
-    told = _run("cuobjdump", ["--dump-resource-usage"], cubin)
-    found = {"registers": _REGISTERS.search(told), "spills": _STACK.search(told), "shared": _SHARED.search(told)}
+    output = _run("cuobjdump", ["--dump-resource-usage"], cubin)
+    found = {"registers": _REGISTERS.search(output), "spills": _STACK.search(output), "shared": _SHARED.search(output)}
     numbers = {name: int(match[1]) for name, match in found.items() if match}
     return {name: number // 4 if name == "spills" else number for name, number in numbers.items()}
 

@@ -29,7 +29,7 @@ class KernelTimes:
         self._recorder = recorder
         self._now = threading.local()
         self._is_over = False
-        self._is_told: str | None = None
+        self._gpu_recorded: str | None = None
         """How the GPU was recorded: only its facts, or with measurements."""
 
     def end(self) -> None:
@@ -74,10 +74,10 @@ class KernelTimes:
     def _see_gpu(self, run: "Run") -> None:
         import torch
 
-        told = "alone" if run.why else "measured"
-        if self._is_told in (told, "measured") or not torch.cuda.is_initialized():
+        how = "alone" if run.why else "measured"
+        if self._gpu_recorded in (how, "measured") or not torch.cuda.is_initialized():
             return
-        self._is_told = told
+        self._gpu_recorded = how
         with self._recorder.watching("the GPU"), run.measuring():
             record_gpu(self._recorder, measure=not run.why)
 
@@ -122,14 +122,14 @@ class Run:
         written: Iterable[Any],
     ) -> None:
         """Record the median time of a launch, or why there is none; repeat the recorded time for an equal launch."""
-        told = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
+        timing = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
         self._launches[name] += 1
         if not self.why:
             with self._recorder.watching(f"the time of {name}"), self.measuring():
-                told |= self._measured((name, _kind(args), _kind(kwargs)), launcher_of, args, kwargs, written)
-        if told["seconds"] is None and not told["why"]:
-            told["why"] = "it failed; see the problems of the run"
-        self._part.record(self._recorder, "launch_timed", told)
+                timing |= self._measured((name, _kind(args), _kind(kwargs)), launcher_of, args, kwargs, written)
+        if timing["seconds"] is None and not timing["why"]:
+            timing["why"] = "it failed; see the problems of the run"
+        self._part.record(self._recorder, "launch_timed", timing)
 
     def _measured(
         self,

@@ -53,12 +53,12 @@ class _Hooks:
     def _listen(self, knobs: ModuleType, patches: ExitStack) -> None:
         theirs = knobs.compilation.listener
 
-        def listener(**told: Any) -> None:
+        def listener(**facts: Any) -> None:
             with self._recorder.watching("a compile of Triton's"):
                 known = ("metadata", "metadata_group", "times", "cache_hit")
-                self._builds.listen(**{name: told[name] for name in known})
+                self._builds.listen(**{name: facts[name] for name in known})
             if theirs is not None:
-                theirs(**told)
+                theirs(**facts)
 
         patches.enter_context(patched(knobs.compilation, "listener", listener))
 

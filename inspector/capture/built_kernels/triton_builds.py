@@ -93,10 +93,13 @@ class TritonBuilds:
         config, compiled = result.config, result.kernel
         heard = self._heard.get(_hash(result))
         metadata = heard.metadata if heard else {}
-        told = {"registers": getattr(compiled, "n_regs", None), "spills": getattr(compiled, "n_spills", None)}
-        if told["registers"] is None and heard is not None and _BINARY in heard.code:  # not loaded yet
-            told.update(resources(heard.code[_BINARY]))
-        told["shared"] = metadata.get("shared", getattr(compiled, "shared", None))
+        resources_of_kernel = {
+            "registers": getattr(compiled, "n_regs", None),
+            "spills": getattr(compiled, "n_spills", None),
+        }
+        if resources_of_kernel["registers"] is None and heard is not None and _BINARY in heard.code:  # not loaded yet
+            resources_of_kernel.update(resources(heard.code[_BINARY]))
+        resources_of_kernel["shared"] = metadata.get("shared", getattr(compiled, "shared", None))
         return {
             "kernel": name_of(kernel),
             "hash": _hash(result),
@@ -104,7 +107,7 @@ class TritonBuilds:
             "stages": int(metadata.get("num_stages", config.num_stages)),
             "blocks": {str(name): value for name, value in config.kwargs.items() if type(value) is int},
             "seconds": heard.seconds if heard else [],
-            **told,
+            **resources_of_kernel,
         }
 
     def _keep(self, hash_: str) -> None:

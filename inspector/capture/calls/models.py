@@ -20,7 +20,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import parse_vary
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Loaded:
 
 
 def load(
-    order: Order, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
+    request: CaptureRequest, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
 ) -> Loaded:
     """Import the target's module and find the model, its inputs and scenarios.
 
@@ -42,27 +42,27 @@ def load(
         TargetError: the target does not exist, or is not a model.
         BaseException: whatever the user's file raises.
     """
-    module = _import(order, preloaded)
-    where = order.path or str(order.module)
-    model = _model(module, order.name, where)
-    base = _base(module, order, where)
+    module = _import(request, preloaded)
+    where = request.path or str(request.module)
+    model = _model(module, request.name, where)
+    base = _base(module, request, where)
     scenarios = {"base": Way(base, ScenarioKind.BASE)}
     for name, given in _scenarios(module, where).items():
         scenarios[str(name)] = Way(functools.partial(_call, given, f"scenario {name!r} of {where}"))
-    for text in order.options.vary:
+    for text in request.options.vary:
         scenarios |= varied(base, parse_vary(text))
     planned(scenarios)
     first = base()
     _check_signature(model, first, where)
-    suspects = provoked(model, base, first) if order.options.provoke else {}
+    suspects = provoked(model, base, first) if request.options.provoke else {}
     return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
 
 
-def _import(order: Order, preloaded: Preloaded) -> ModuleType:
-    if order.path is None:
+def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
+    if request.path is None:
         first_on_path(Path.cwd(), preloaded)
-        return _import_by_name(str(order.module))
-    path = Path(order.path)
+        return _import_by_name(str(request.module))
+    path = Path(request.path)
     sys.argv = [str(path)]
     first_on_path(path.resolve().parent, preloaded)
     spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
@@ -130,9 +130,9 @@ def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
     return scenarios
 
 
-def _base(module: ModuleType, order: Order, where: str) -> Callable[[], Call]:
-    if order.options.inputs:
-        return lambda: make_inputs(order.options.inputs)
+def _base(module: ModuleType, request: CaptureRequest, where: str) -> Callable[[], Call]:
+    if request.options.inputs:
+        return lambda: make_inputs(request.options.inputs)
     if not hasattr(module, "inputs"):
         todo = 'add `def inputs(): return (...)`, or pass --input "float32[8,128]"'
         raise TargetError(f"{where} defines no `inputs`", todo)

@@ -12,25 +12,25 @@ from typing import Any
 
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.processes.boot import displayed
-from ctrace.inspector.runs.order import Order
+from ctrace.inspector.runs.request import CaptureRequest
 
 
-def run_program(order: Order, preloaded: Preloaded) -> None:
+def run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
     """Run a file, a folder with a `__main__.py`, or a module like `python -m`, until it and its threads end.
 
     Raises:
         BaseException: whatever the program raises.
     """
-    typed = order.typed or order.path
-    named = [typed] if typed is not None else ["-m", str(order.module)]
-    sys.orig_argv[:] = [*displayed(sys.orig_argv), *named, *order.args]
+    typed = request.typed or request.path
+    named = [typed] if typed is not None else ["-m", str(request.module)]
+    sys.orig_argv[:] = [*displayed(sys.orig_argv), *named, *request.args]
     try:
         if typed is None:
-            _run_module(str(order.module), order.args, preloaded)
+            _run_module(str(request.module), request.args, preloaded)
         elif _is_file_of_code(typed):
-            _run_file(typed, order.args, preloaded)
+            _run_file(typed, request.args, preloaded)
         else:
-            _run_folder(typed, order.args, preloaded)
+            _run_folder(typed, request.args, preloaded)
     finally:
         # Python does this next, before exit functions: non-daemon threads are part of the program.
         threading._shutdown()  # type: ignore[attr-defined]

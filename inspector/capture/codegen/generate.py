@@ -87,7 +87,7 @@ class Codegen:
         try:
             self._forks.append(fork(work))
         except OSError:
-            self._cores.give()
+            self._cores.release()
             return False
         return True
 
@@ -106,12 +106,12 @@ class Codegen:
         except BaseException as error:
             self._recorder.record("codegen_failed", {"stage": current_stage(), "error": kind_and_message(error)})
         finally:
-            self._cores.give()
+            self._cores.release()
 
     def _runs(self, pid: int, *, block: bool = False) -> bool:
         status = ended(pid, block=block)
         if status is not None and status < 0:  # it was killed and has not returned its core
-            self._cores.give()
+            self._cores.release()
         return status is None
 
 

@@ -182,7 +182,7 @@ def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: fl
     return bool(torch.isclose(wide(one), wide(other), rtol=tolerance, atol=around, equal_nan=True).all())
 
 
-def told(leaf: Leaf) -> str:
+def described_difference(leaf: Leaf) -> str:
     """Describe briefly how a place differs."""
     import torch
 
@@ -214,7 +214,7 @@ def _differing(one: Any, other: Any) -> int:
 
 def difference(eager: Results, compiled: Results) -> str | None:
     """Describe briefly how results differ; None: they do not."""
-    return next((told(leaf) for leaf in disagreeing(eager, compiled)), None)
+    return next((described_difference(leaf) for leaf in disagreeing(eager, compiled)), None)
 
 
 def _by(one: Any, other: Any) -> str:

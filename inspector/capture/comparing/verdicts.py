@@ -16,11 +16,11 @@ from ctrace.inspector.capture.comparing.judgement import NO_NUMBERS, Judged, Jud
 from ctrace.inspector.capture.comparing.precision import FLOAT64
 from ctrace.inspector.capture.comparing.results import (
     Leaf,
+    described_difference,
     disagreeing,
     found,
     magnitude,
     rms,
-    told,
     wide,
     within_tolerances,
 )
@@ -166,7 +166,7 @@ class Court:
 
 def _verdict(judged: Judged, leaf: Leaf, rule: Rule) -> Verdict:
     why = f"{judged.why} ({leaf.name})" if judged.why else ""
-    return Verdict(judged.judgement, rule, judged.eager_error, judged.compiled_error, told(leaf), why)
+    return Verdict(judged.judgement, rule, judged.eager_error, judged.compiled_error, described_difference(leaf), why)
 
 
 def _badness(verdict: Verdict) -> tuple[int, float]:

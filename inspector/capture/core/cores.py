@@ -5,7 +5,7 @@ from contextlib import suppress
 from os import close, fstat, read, write
 from os.path import samestat
 
-from ctrace.inspector.runs.order import CORES
+from ctrace.inspector.runs.request import CORES
 
 # Import the functions of os by name: a program may replace the module's attributes.
 _ONE = b"."
@@ -32,7 +32,7 @@ class Cores:
         except OSError:  # no core is free, or the program closed the pipe
             return False
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Return a core."""
         try:
             write(self._back, _ONE)

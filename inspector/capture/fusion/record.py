@@ -119,7 +119,7 @@ class _Hooks:
             "stage": current_stage(),
             "before": before,
             "after": len(fused),
-            "refused": rounds.told,
+            "refused": rounds.reasons_logged,
             "rounds": rounds.rounds,
             "names": list(rounds.names),
             "reasons": list(rounds.reasons),
@@ -143,14 +143,14 @@ class _Hooks:
             rounds = self.now.rounds
             if rounds is None or rounds.asking:
                 return original(scheduler, first, second, *args, **kwargs)
-            rounds.asking, told = True, rounds.told
+            rounds.asking, logged_before = True, rounds.reasons_logged
             try:
                 possible = original(scheduler, first, second, *args, **kwargs)
             finally:
                 rounds.asking = False
             with self._recorder.watching("a pair of the scheduler"):
                 rounds.ask(first, second)
-                if not possible and rounds.told == told:
+                if not possible and rounds.reasons_logged == logged_before:
                     rounds.refuse(first, second)
             return possible
 
@@ -179,21 +179,21 @@ class _Hooks:
     def _speedup_by_fusion(self, original: Any) -> Any:
         def speedup_by_fusion(scheduler: Any, first: Any, second: Any) -> Any:
             rounds = self.now.rounds
-            told = rounds.told if rounds is not None else 0
+            logged_before = rounds.reasons_logged if rounds is not None else 0
             result = original(scheduler, first, second)
             if rounds is None:
                 return result
             if result.callable_fn is not None:  # the benchmark has not run yet
                 return replace(result, callable_fn=lambda: self._judge(rounds, first, second, result.callable_fn))
-            self._judge(rounds, first, second, lambda: result.should_fuse, told)
+            self._judge(rounds, first, second, lambda: result.should_fuse, logged_before)
             return result
 
         return speedup_by_fusion
 
-    def _judge(self, rounds: Rounds, first: Any, second: Any, judge: Any, told: int | None = None) -> bool:
-        told = rounds.told if told is None else told
+    def _judge(self, rounds: Rounds, first: Any, second: Any, judge: Any, logged_before: int | None = None) -> bool:
+        logged_before = rounds.reasons_logged if logged_before is None else logged_before
         faster = bool(judge())
-        if not faster and rounds.told == told:
+        if not faster and rounds.reasons_logged == logged_before:
             with self._recorder.watching("a benchmark of the scheduler"):
                 rounds.refuse(first, second, _SLOWER)
         return faster

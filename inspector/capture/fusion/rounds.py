@@ -13,7 +13,7 @@ class Rounds:
         self.names: dict[str, int] = {}
         self.reasons: dict[str, int] = {}
         self.rounds: list[dict[str, Any]] = []
-        self.told = 0
+        self.reasons_logged = 0
         """How many reasons torch has logged."""
         self.asking = False
         """Whether the scheduler is in `can_fuse`, which may ask about other pairs."""
@@ -43,7 +43,7 @@ class Rounds:
 
     def tell(self, first: str, second: str, reason: str) -> None:
         """Record a reason that torch logged, with the names of the nodes."""
-        self.told += 1
+        self.reasons_logged += 1
         if self.rounds:
             self._refuse(self._name(first), self._name(second), reason)
 

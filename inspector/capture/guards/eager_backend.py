@@ -10,7 +10,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.values import class_name
 from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols
 from ctrace.inspector.capture.guards.unmet import Unmet
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 RECORDED_AS = "ctrace_recorded_as"
 """The attribute with the name of ctrace's backend in the log."""

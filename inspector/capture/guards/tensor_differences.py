@@ -20,12 +20,12 @@ def differences(code: str, value: Any) -> list[str]:
     if match is None:
         return []
     name = match["name"]
-    told = []
+    found = []
     if not isinstance(value, torch.Tensor) or type(value).__name__ != match["type"]:
-        told.append(f"expected type of '{name}' to be a tensor type, '{match['type']}' but found {type(value)}")
+        found.append(f"expected type of '{name}' to be a tensor type, '{match['type']}' but found {type(value)}")
     if isinstance(value, torch.Tensor):
-        told += [f"tensor '{name}' {what} mismatch{was}, actual {now}" for what, was, now in _properties(match, value)]
-    return told
+        found += [f"tensor '{name}' {what} mismatch{was}, actual {now}" for what, was, now in _properties(match, value)]
+    return found
 
 
 def _properties(match: re.Match[str], value: Any) -> Iterator[tuple[str, str, object]]:

@@ -26,7 +26,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
     """Record each kernel of each graph part, in call order, and what the wrapper code uses."""
     ours: set[Any] = set()
     statements = Statements()
-    told: list[Any] = []
+    schedules: list[Any] = []
     with ExitStack() as patches:
         patches.enter_context(statements.collected(recorder, when))
         patches.enter_context(outputs(recorder, when, statements.clear))
@@ -39,7 +39,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
                 return
 
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
-                told.append(node_schedule)
+                schedules.append(node_schedule)
                 with recorder.watching("a kernel"):
                     recorder.record("kernel", _describe(statements, node_schedule, kernel_name, is_extern))
                 return original(node_schedule, kernel_name, is_extern)
@@ -51,10 +51,10 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             original = scheduler.Scheduler.codegen_extern_call
 
             def codegen_extern_call(self: Any, node: Any) -> Any:
-                told.clear()
+                schedules.clear()
                 result = original(self, node)
                 name = getattr(node.node, "python_kernel_name", None)
-                if not told and name:  # a few kernels, such as index_put, have no provenance
+                if not schedules and name:  # a few kernels, such as index_put, have no provenance
                     with recorder.watching("a kernel"):
                         recorder.record("kernel", _describe(statements, node.node, name, is_extern=True))
                 return result

@@ -102,13 +102,13 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
 def _analysing(original: Callable[..., Any], current: threading.local) -> Callable[..., Any]:
     """Keep the last result of the analysis, and why it failed."""
 
-    def analyse(*args: Any, **kwargs: Any) -> Any:
+    def analyze(*args: Any, **kwargs: Any) -> Any:
         current.raised = ""
         found = original(*args, **kwargs)
         current.analysis = Analysis(found, current.raised)
         return found
 
-    return analyse
+    return analyze
 
 
 def _calling(original: Callable[..., Any], origins: _Origins, current: threading.local) -> Callable[..., Any]:

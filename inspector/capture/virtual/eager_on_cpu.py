@@ -12,7 +12,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.device_questions import DeviceQuestions
 from ctrace.inspector.capture.virtual.stand_ins import StandIns
 from ctrace.inspector.capture.virtual.torch_cuda_answers import as_the_target
 from ctrace.inspector.capture.virtual.torch_side.devices import is_cpu, is_gpu, on_cpu, the_gpu
@@ -25,7 +25,7 @@ class Pretence:
 
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
-        self._asked = Asked.of(recorder)
+        self._asked = DeviceQuestions.of(recorder)
         self._stand_ins = StandIns(recorder, target)
 
     @contextmanager
@@ -72,7 +72,7 @@ class Pretence:
         return set_default_device
 
 
-def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
+def _mode(asked: DeviceQuestions, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
     from torch.overrides import TorchFunctionMode
 
     calls = _Calls(asked, answers)
@@ -87,7 +87,7 @@ def _mode(asked: Asked, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
 class _Calls:
     """Redirects torch calls from the GPU to the CPU."""
 
-    def __init__(self, asked: Asked, answers: dict[Any, Any]) -> None:
+    def __init__(self, asked: DeviceQuestions, answers: dict[Any, Any]) -> None:
         from torch.utils.weak import WeakIdKeyDictionary
 
         self._asked = asked
@@ -136,7 +136,7 @@ def _tensors(given: Any) -> list[Any]:
     return [each for each in flat if isinstance(each, torch.Tensor)]
 
 
-def _record(asked: Asked, frame: FrameType | None) -> None:
+def _record(asked: DeviceQuestions, frame: FrameType | None) -> None:
     """Record a literal device at the program's line that calls torch."""
     while frame is not None and asked.is_torchs(frame.f_code.co_filename):
         frame = frame.f_back

@@ -16,7 +16,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.device_questions import DeviceQuestions
 from ctrace.inspector.model.target import NOT_REAL
 
 _LACKING = re.compile(r"not implemented for '|Could not run '")
@@ -44,7 +44,7 @@ class StandIns:
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
         self._target = target
-        self._asked = Asked.of(recorder)
+        self._asked = DeviceQuestions.of(recorder)
 
     @contextmanager
     def used(self, graph: Any = None, name: str = "") -> Iterator[None]:

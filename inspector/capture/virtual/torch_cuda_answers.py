@@ -12,7 +12,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.device_questions import DeviceQuestions
 from ctrace.inspector.capture.virtual.virtual_gpu import properties_of
 from ctrace.inspector.gpus.gpu import TargetGpu
 
@@ -29,9 +29,9 @@ def facts(gpu: TargetGpu) -> Source:
 
             def install(cuda: ModuleType) -> None:
                 with recorder.watching("what the program asks of torch.cuda"):
-                    told = Facts.current = Facts(gpu, Asked.of(recorder))
-                    for name in told.answers:
-                        told.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
+                    facts = Facts.current = Facts(gpu, DeviceQuestions.of(recorder))
+                    for name in facts.answers:
+                        facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
 
             when("torch.cuda", install)
             try:
@@ -48,7 +48,7 @@ class Facts:
 
     current: "Facts | None" = None
 
-    def __init__(self, gpu: TargetGpu, asked: Asked) -> None:
+    def __init__(self, gpu: TargetGpu, asked: DeviceQuestions) -> None:
         properties = properties_of(gpu)
         self._asked = asked
         self.as_target = False
@@ -70,10 +70,10 @@ class Facts:
         if self._asked.is_torchs(frame.f_code.co_filename):
             return self.originals[name](*args, **kwargs)
         as_target = self.as_target or name in _NO_ANSWER
-        told = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
-        said = gpu_named(told) if name == "get_device_properties" else told
+        answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
+        said = gpu_named(answer) if name == "get_device_properties" else answer
         self._asked.in_frame(frame, f"torch.cuda.{name}()", said, as_target=as_target)
-        return told
+        return answer
 
 
 def gpu_named(properties: Any) -> str:
@@ -92,15 +92,15 @@ def answered(name: str, args: Any, kwargs: Any) -> Any:
 @contextmanager
 def as_the_target() -> Iterator[None]:
     """Answer every call as the target until the end of the block."""
-    told = Facts.current
-    if told is None:
+    facts = Facts.current
+    if facts is None:
         yield
         return
-    before, told.as_target = told.as_target, True
+    before, facts.as_target = facts.as_target, True
     try:
         yield
     finally:
-        told.as_target = before
+        facts.as_target = before
 
 
 _CODE = """

@@ -14,7 +14,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.capture.virtual.asked import Asked
+from ctrace.inspector.capture.virtual.device_questions import DeviceQuestions
 from ctrace.inspector.capture.virtual.torch_side.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.capture.virtual.torch_side.whereabouts import stays_on_cpu
 
@@ -26,7 +26,7 @@ _AVAILABLE = ("torch.cuda", "torch.accelerator")
 @contextmanager
 def questions(recorder: Recorder, when: When) -> Iterator[None]:
     """Make Dynamo answer as the GPU, and record the questions."""
-    asked = Asked.of(recorder)
+    asked = DeviceQuestions.of(recorder)
     with ExitStack() as patches:
 
         def install(_dynamo: ModuleType) -> None:
@@ -42,7 +42,7 @@ def questions(recorder: Recorder, when: When) -> Iterator[None]:
 _Hook = tuple[Any, str, Callable[[Any], Callable[..., Any]]]
 
 
-def _hooks(asked: Asked) -> Iterator[_Hook]:
+def _hooks(asked: DeviceQuestions) -> Iterator[_Hook]:
     from torch._dynamo.codegen import PyCodegen
     from torch._dynamo.variables import ConstantVariable, TensorVariable
     from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
@@ -73,7 +73,7 @@ def _device(variable: Any) -> Any:
     return None if isinstance(value, str) else value
 
 
-def _attribute(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _attribute(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     """`x.device`, `x.is_cuda`, `x.is_cpu`."""
 
     def var_getattr(self: Any, tx: Any, name: str) -> Any:
@@ -93,7 +93,7 @@ def _is_on_cpu(tensor: Any) -> bool:
     return tensor.device is not None and tensor.device.type == CPU
 
 
-def _method(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _method(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     """`x.get_device()`; `x.cuda()`, which does nothing on a GPU tensor; `x.cpu()`, which leaves the GPU."""
 
     def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -122,7 +122,7 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
-def _into_graph(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _into_graph(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     """Pass the CPU instead of the GPU to the graph, and mark a literal "cpu" in the program."""
 
     def as_proxy(self: Any) -> Any:
@@ -163,7 +163,7 @@ def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _of_device(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _of_device(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     """`x.device.type`, `x.device.index`."""
 
     def const_getattr(self: Any, tx: Any, name: str) -> Any:
@@ -175,7 +175,7 @@ def _of_device(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]
     return const_getattr
 
 
-def _function(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _function(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         module, name = getattr(self.value, "__module__", ""), getattr(self.value, "__name__", "")
         if module in _AVAILABLE and name == "is_available":
@@ -187,7 +187,7 @@ def _function(original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
 
 
 @contextmanager
-def _comparisons(asked: Asked) -> Iterator[None]:
+def _comparisons(asked: DeviceQuestions) -> Iterator[None]:
     """Record `x.device == ...`, which Dynamo folds."""
     from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
 
@@ -199,7 +199,7 @@ def _comparisons(asked: Asked) -> Iterator[None]:
         handlers.update(before)
 
 
-def _compared(name: str, original: Callable[..., Any], asked: Asked) -> Callable[..., Any]:
+def _compared(name: str, original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     def compare(tx: Any, args: Any, kwargs: Any) -> Any:
         found = original(tx, args, kwargs)
         if any(is_gpu(_device(each)) for each in args) and found.is_python_constant():

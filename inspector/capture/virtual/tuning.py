@@ -143,7 +143,7 @@ def _ranked(original: Any, _recorder: Recorder) -> Any:
 
 
 def _fused(original: Any, recorder: Recorder) -> Any:
-    told = _Fusions(recorder)
+    timed = _Fusions(recorder)
 
     def speedup_by_fusion(self: Any, node1: Any, node2: Any) -> Any:
         from torch._inductor.scheduler import FusionResult
@@ -153,20 +153,20 @@ def _fused(original: Any, recorder: Recorder) -> Any:
         except _DeviceNeeded:
             # A library call cannot absorb other ops; loops are fused by default (config.py, `benchmark_fusion`).
             fuse = not (node1.is_template() or node2.is_template())
-        told.record(self, [node1, node2], fuse)
+        timed.record(self, [node1, node2], fuse)
         return FusionResult.fuse(fuse)
 
     return speedup_by_fusion
 
 
 def _combined(original: Any, recorder: Recorder) -> Any:
-    told = _Fusions(recorder)
+    timed = _Fusions(recorder)
 
     def speedup_by_combo_kernel(self: Any, nodes: Any) -> Any:
         try:
             return original(self, nodes)
         except _DeviceNeeded:
-            told.record(self, nodes, True)
+            timed.record(self, nodes, True)
             return True
 
     return speedup_by_combo_kernel
@@ -177,14 +177,14 @@ class _Fusions:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._told: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+        self._recorded: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
     def record(self, scheduler: Any, nodes: list[Any], fuse: bool) -> None:
         with self._recorder.watching("a fusion that is timed"):
-            told = self._told.setdefault(scheduler, set())
+            recorded = self._recorded.setdefault(scheduler, set())
             names = " ".join(node.get_name() for node in nodes)
-            if names not in told:
-                told.add(names)
+            if names not in recorded:
+                recorded.add(names)
                 self._recorder.record("undecided", _fusion(nodes, fuse))
 
 

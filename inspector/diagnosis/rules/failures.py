@@ -71,7 +71,7 @@ def _forbidden(scene: Scene) -> Iterator[tuple[ShapedTensor, Dimension]]:
             continue
         for tensor in shaped.tensors:
             for dim in tensor.dims:
-                forbidden = dim.kind is DimKind.SPECIALISED or dim.became or (dim.ranged and dim.conditions)
+                forbidden = dim.kind is DimKind.SPECIALIZED or dim.became or (dim.ranged and dim.conditions)
                 if dim.policy in _MARKED and forbidden:
                     yield tensor, dim
 
@@ -85,7 +85,7 @@ def _unmarked(tensor: ShapedTensor, dim: Dimension, drop: str) -> str:
     place, code = f"{_base(fixed.file or '')}:{fixed.line}", f"`{fixed.source}`" if fixed.source else "the line"
     if fixed.kind is ConditionKind.NUMBER:
         return f"{place}: {code} uses this size as a Python number: {drop}, or change the line."
-    if dim.kind is DimKind.SPECIALISED:
+    if dim.kind is DimKind.SPECIALIZED:
         return f"{place}: {code} allows only {dim.size}: {drop}. To keep the mark, use {size} in that line."
     return f"{place}: {code} does not work for every size: change it, or {drop}."
 

@@ -111,7 +111,7 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
     made = [each.change for each in buffers.values()]
     inner = dict.fromkeys(change for each in buffers.values() for change in each.inner)
     rounding = list(_rounded(text, owner, set(buffers)))
-    again = _initialised(tree or ast.Module([], []), name, set(buffers))
+    again = _initialized(tree or ast.Module([], []), name, set(buffers))
     edits = line_edits(file, text, [*made, *inner, *rounding, *again], needs="math" if rounding else "") if made else ()
     if edits:
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
@@ -222,8 +222,8 @@ def _is_buffer(node: ast.Assign, name: str) -> bool:
     return False
 
 
-def _initialised(tree: ast.Module, owner: str, names: set[str]) -> Iterator[Change]:
-    """Yield what writes the buffers of a class where weights are initialised: `init.copy_(module.stride, 1)`."""
+def _initialized(tree: ast.Module, owner: str, names: set[str]) -> Iterator[Change]:
+    """Yield what writes the buffers of a class where weights are initialized: `init.copy_(module.stride, 1)`."""
     for branch in (node for node in ast.walk(tree) if isinstance(node, ast.If)):
         if any(_last_name(node) == owner for node in ast.walk(branch.test)):
             for statement in branch.body:

@@ -61,7 +61,7 @@ def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
             continue
         for tensor in shaped.tensors:
             for dim in tensor.dims:
-                if dim.kind is DimKind.SPECIALISED and (tensor.name, dim.index) in names:
+                if dim.kind is DimKind.SPECIALIZED and (tensor.name, dim.index) in names:
                     yield dim
 
 

@@ -8,7 +8,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.gate.model import TRACE, Job, JobKey, Ran
 from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 _RANK = re.compile(r"_rank_(\d+)_")
 """The rank in a log's name (torch/_logging/_internal.py, `LazyTraceHandler`, 2.11 to 2.13)."""

@@ -10,7 +10,7 @@ from ctrace.inspector.gate.model import Job, JobKey
 from ctrace.inspector.gate.policy.model import CPU, Count, Limits, ModelRule, Policy
 from ctrace.inspector.gate.policy.model_globs import Named, expanded, named_by
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
 
 _OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}

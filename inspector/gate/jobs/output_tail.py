@@ -15,7 +15,7 @@ _TAIL = 1 << 14
 _LINES, _LONG = 15, 300
 
 
-class Said:
+class OutputTail:
     """Receives what the child process writes to `sink`."""
 
     def __init__(self, child: ChildProcess) -> None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.jobs import machine
-from ctrace.inspector.gate.jobs.output_tail import Said
+from ctrace.inspector.gate.jobs.output_tail import OutputTail
 from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess, cannot_start
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.order import CORES
+from ctrace.inspector.runs.request import CORES
 from ctrace.inspector.runs.store import KEEP, Store
 from ctrace.inspector.runs.target import resolve
 
@@ -198,20 +198,20 @@ class _Crew:
         began = time.monotonic()
         session, wrong = None, None
         try:
-            said = Said(child)
+            output = OutputTail(child)
         except OSError as error:
             return Ran(job, None, cannot_start(error))
         try:
-            with said.listening():
-                session = self._captured(job, child, said)
+            with output.listening():
+                session = self._captured(job, child, output)
         except CtraceError as error:
             wrong = error
         failed = session is None or session.failure is not None
         run = child.run.name if child.run is not None and session is not None else None
-        said_last = said.last_lines() if failed else ""
+        said_last = output.last_lines() if failed else ""
         return Ran(job, session, wrong, time.monotonic() - began, run, said_last, child.left)
 
-    def _captured(self, job: Job, child: ChildProcess, said: Said) -> "Session":
+    def _captured(self, job: Job, child: ChildProcess, output: OutputTail) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(
@@ -219,8 +219,8 @@ class _Crew:
             job.options,
             store=self._store,
             timeout=job.timeout,
-            stdout=said.sink,
-            stderr=said.sink,
+            stdout=output.sink,
+            stderr=output.sink,
             owned=self._owned,
             child=child,
         )

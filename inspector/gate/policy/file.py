@@ -27,7 +27,7 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.gpus.yaml_file import near, shown
 from ctrace.inspector.model.findings import Owner
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.settings import owned_places, settings_at
 
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 CPU = "cpu"
 """The target of a job without a target GPU."""
@@ -63,7 +63,7 @@ class Allow:
     place: str | None = None
     """`file.py::Class.method` with `*` and `?` for any text; the file may be the end of a path."""
     text: str | None = None
-    """Part of the line's normalised source."""
+    """Part of the line's normalized source."""
     expires: date | None = None
     """The last day on which it applies."""
     line: int = 0

@@ -8,7 +8,7 @@ from ctrace.inspector.gate.policy.values import any_table, entries, flag, name, 
 from ctrace.inspector.gate.policy.yaml_nodes import Node, wrong
 from ctrace.inspector.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.inputs import Input, parse_input, parse_vary
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile; torch/_inductor/__init__.py, `list_mode_options` (2.13)."""

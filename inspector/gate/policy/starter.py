@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from ctrace.inspector.gate.policy.model import CPU
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 _HEAD = """\
 # The policy of ctrace check.

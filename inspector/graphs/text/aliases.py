@@ -81,7 +81,7 @@ def _input(index: int, text: str) -> Input:
 
 
 def _output(index: int, text: str) -> Returned:
-    told, base = _OUTPUT_TYPE.search(text), _BASE.search(text)
-    word = told[1] if told else ""
+    output, base = _OUTPUT_TYPE.search(text), _BASE.search(text)
+    word = output[1] if output else ""
     shares = Shares(word) if word in tuple(Shares) else Shares.OTHER
     return Returned(index, shares, int(base[1][:9]) if base and base[1] != "None" else None)

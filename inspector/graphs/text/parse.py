@@ -242,8 +242,8 @@ class _Reader:
                 break
         text = text.removeprefix("return").strip()
         items = _items(text)
-        told = comments if len(comments) == len(items) else {}
-        self._outputs = tuple(Output(item, told.get(at, "")) for at, item in enumerate(items))
+        described = comments if len(comments) == len(items) else {}
+        self._outputs = tuple(Output(item, described.get(at, "")) for at, item in enumerate(items))
         self._nodes.append(FxNode("output", Kind.OUTPUT, "output", text, names_in(text, self._known)))
 
 
@@ -258,8 +258,15 @@ def _input(text: str, described: dict[str, str]) -> FxNode | None:
     if said is None:
         return None
     type_, symbol = annotation(said.annotation)
-    told = described.get(said.name, "")
-    return FxNode(said.name, Kind.PLACEHOLDER, said.name, said.value, type=type_, symbol=symbol, described=told)
+    return FxNode(
+        said.name,
+        Kind.PLACEHOLDER,
+        said.name,
+        said.value,
+        type=type_,
+        symbol=symbol,
+        described=described.get(said.name, ""),
+    )
 
 
 def _items(text: str) -> tuple[str, ...]:

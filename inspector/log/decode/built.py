@@ -2,7 +2,7 @@
 
 from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.built import Built, Gpu, Ir, Refused, Timed
+from ctrace.inspector.model.built import Built, Gpu, Ir, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.target import Multiprocessor
 
@@ -32,7 +32,7 @@ def built(graph: str, data: Fields) -> KernelBuilt:
 def refused(graph: str, data: Fields) -> KernelRefused:
     """Decode a configuration that was left out."""
     texts = (data.text("kernel"), data.text("configuration"), data.text("reason"))
-    return KernelRefused(Refused(graph, Stage(data.text("stage")), *texts))
+    return KernelRefused(KernelRefusal(graph, Stage(data.text("stage")), *texts))
 
 
 def chosen(graph: str, data: Fields) -> KernelChosen:
@@ -50,7 +50,7 @@ def code(data: Fields) -> CodeBuilt:
 def timed(graph: str, data: Fields) -> LaunchTimed:
     """Decode how long a launch takes."""
     return LaunchTimed(
-        Timed(
+        LaunchTiming(
             graph=graph,
             stage=Stage(data.text("stage")),
             kernel=data.text("kernel"),

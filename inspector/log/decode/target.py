@@ -1,6 +1,6 @@
 """Decode the entries of a run with `--target`."""
 
-from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceAsked
+from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.target import Candidate, DeviceQuestion, Undecided
@@ -25,9 +25,9 @@ def _candidate(data: Fields) -> Candidate:
     return Candidate(data.text("name"), data.maybe_text("language") or "", data.maybe_text("configuration") or "")
 
 
-def asked(data: Fields) -> DeviceAsked:
+def asked(data: Fields) -> DeviceQueried:
     """Decode a question about the device."""
-    return DeviceAsked(
+    return DeviceQueried(
         DeviceQuestion(
             file=data.text("file"),
             line=data.integer("line"),

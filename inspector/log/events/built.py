@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.built import Built, Gpu, Ir, Refused, Timed
+from ctrace.inspector.model.built import Built, Gpu, Ir, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.kernels import Stage
 
 
@@ -17,7 +17,7 @@ class KernelBuilt:
 class KernelRefused:
     """A configuration of a kernel was left out."""
 
-    refused: Refused
+    refused: KernelRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CodeBuilt:
 class LaunchTimed:
     """A kernel's launch was timed, or could not be."""
 
-    timed: Timed
+    timed: LaunchTiming
 
 
 @dataclass(frozen=True, slots=True)

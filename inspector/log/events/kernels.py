@@ -21,7 +21,7 @@ class KernelMade:
     stacks: tuple[str, ...]
     operations: tuple[str, ...] = ()
     statements: tuple[Lines, ...] = ()
-    """One for each kernel object: in C++ a loop nest, or what a vectorised one does with the rest."""
+    """One for each kernel object: in C++ a loop nest, or what a vectorized one does with the rest."""
     user: bool = False
     counted: int | None = None
     """Torch's `generated_kernel_count` at that time, of the process."""

@@ -13,10 +13,10 @@ class ChoiceLeftOpen:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceAsked:
+class DeviceQueried:
     """The program asked about the device."""
 
     question: DeviceQuestion
 
 
-VirtualEvent = ChoiceLeftOpen | DeviceAsked
+VirtualEvent = ChoiceLeftOpen | DeviceQueried

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from ctrace.inspector.bytecode.decompile.reconstruct import Refused, Source, reconstruct
+from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
 from ctrace.inspector.bytecode.outline import outline
 from ctrace.inspector.bytecode.view import Compiled, Explained, FunctionCode, explained, function_codes
 from ctrace.inspector.model.session import Session
@@ -31,7 +31,7 @@ def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterato
             case Source(text=text, how_checked=how):
                 checked[how] = None
                 yield _python(text, width - _INDENT)
-            case Refused(why):
+            case NotReconstructed(why):
                 yield Text(f"No source: {fmt.one_line(why)} The bytecode instead:", style="yellow")
                 lines = session.listings.get(each.codes.before.file, "").splitlines()
                 yield from diff_lines(each, lines, Layout(width, beside=False, all_of_it=False, line=None))

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.graphs.inputs import traced_inputs
-from ctrace.inspector.graphs.lines import OfLine, groups
+from ctrace.inspector.graphs.lines import NodesAtLine, groups
 from ctrace.inspector.graphs.passes_view import Origin, common_origin, origins
 from ctrace.inspector.graphs.summary import notes
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode
@@ -188,7 +188,7 @@ def ops_screen(session: Session, each: Compiled, staged: Staged) -> Iterator[Ren
 
 
 def line_screen(
-    session: Session, found: tuple[OfLine, ...], width: int, *, all_of_it: bool = False
+    session: Session, found: tuple[NodesAtLine, ...], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the nodes of one source line at every stage; `found` has at least one node."""
     at = found[0].nodes[0].at
@@ -204,7 +204,7 @@ def line_screen(
         yield from _of_line(each, width, all_of_it=all_of_it)
 
 
-def _of_line(each: OfLine, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+def _of_line(each: NodesAtLine, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
     number = fmt.count(len(each.nodes), "node")
     yield Text.assemble("\n", (f"{each.each.id}  {each.staged.label}", "bold"), (f"  {number}", "dim"))
     device = _device(each.staged.graph) if each.staged.graph else ""

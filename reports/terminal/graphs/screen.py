@@ -150,10 +150,14 @@ def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) 
         yield item(_biggest(shown, cwd, width))
     if len(shown) < len(made):
         yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
-    if view.again is not None and (view.again.nodes or view.again.views):
-        names = counts_text(counted(view.again.nodes), _TOP)
-        views = f" ({fmt.count(view.again.views, 'view')} too)" if view.again.views else ""
-        ops = f"{fmt.count(len(view.again.nodes), 'op')} of the forward: {names}" if names else "no op of the forward"
+    if view.recomputed is not None and (view.recomputed.nodes or view.recomputed.views):
+        names = counts_text(counted(view.recomputed.nodes), _TOP)
+        views = f" ({fmt.count(view.recomputed.views, 'view')} too)" if view.recomputed.views else ""
+        ops = (
+            f"{fmt.count(len(view.recomputed.nodes), 'op')} of the forward: {names}"
+            if names
+            else "no op of the forward"
+        )
         yield _fact("recomputed", f"in the backward: {ops}{views}")
 
 

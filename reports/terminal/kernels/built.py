@@ -9,7 +9,7 @@ from rich.text import Text
 from ctrace.inspector.kernels.built_view import NOT_BUILT, Code, Resources, Time, codes, resources, times
 from ctrace.inspector.kernels.occupancy import Limit, Occupancy
 from ctrace.inspector.kernels.rates import peaks_by
-from ctrace.inspector.model.built import Built, Timed
+from ctrace.inspector.model.built import Built, LaunchTiming
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import several, target_of
@@ -222,19 +222,19 @@ def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
 class _Heads:
     """Rows that name the graph part of the rows below them, for a table with several graph parts."""
 
-    def __init__(self, columns: tuple[str, ...], things: Iterable[Built | Timed]) -> None:
+    def __init__(self, columns: tuple[str, ...], things: Iterable[Built | LaunchTiming]) -> None:
         self.parts = tuple(dict.fromkeys(map(_part, things)))
         self._rest = ("",) * (len(columns) - 1)
         self._last = "" if len(self.parts) > 1 else next(iter(self.parts), "")
 
-    def before(self, thing: Built | Timed) -> Iterator[tuple[str, ...]]:
+    def before(self, thing: Built | LaunchTiming) -> Iterator[tuple[str, ...]]:
         """Yield a heading row if `thing` begins a new graph part."""
         if self._last != _part(thing):
             self._last = _part(thing)
             yield (f"{self._last}:", *self._rest)
 
 
-def _part(thing: Built | Timed) -> str:
+def _part(thing: Built | LaunchTiming) -> str:
     return f"{thing.graph} {thing.stage}"
 
 
@@ -242,7 +242,7 @@ def _name(kernel: str) -> str:
     return fmt.one_line(kernel)
 
 
-def _called(timed: Timed) -> str:
+def _called(timed: LaunchTiming) -> str:
     return f"{_name(timed.kernel)} (call {timed.launch + 1})" if timed.launch else _name(timed.kernel)
 
 

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.at_line import OfLine, Wanted
+from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
 from ctrace.inspector.kernels.bounds import least_of
 from ctrace.inspector.kernels.built_view import resources
 from ctrace.inspector.kernels.view import Part, Row, work_of_launch
@@ -173,7 +173,7 @@ def _argument(argument: Argument) -> str:
 
 
 def line_screen(
-    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[OfLine, ...]]], why: str
+    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
     """Show the kernels of some source lines, and the other lines in each; without a kernel, show why."""
     yield from emitted_for(session)
@@ -192,7 +192,7 @@ def line_screen(
     yield from basis_line(session)
 
 
-def _of_line(session: Session, each: OfLine) -> Iterator[RenderableType]:
+def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:
     kernel, nodes = each.row.kernel, each.row.nodes
     yield item(Text(fmt.one_line(each.row.label), style="bold cyan"))
     some = 0 < len(each.launches) < kernel.calls

@@ -12,7 +12,7 @@ from ctrace.inspector.kernels.user_kernels_view import (
     calls,
     grid_depends_on_config,
     notes,
-    specialised,
+    specialized,
 )
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.user_kernels import Parameter, ParameterKind, UserKernel
@@ -76,7 +76,7 @@ def _facts(rows: Iterable[tuple[str, str]]) -> Table:
 def _rows(kernel: UserKernel, cwd: str) -> Iterator[tuple[str, str]]:
     yield "writes", _written(kernel)
     yield "reads", _read(kernel)
-    yield "fixed", ", ".join(f"{each.name} = {each.value}" for each in specialised(kernel))
+    yield "fixed", ", ".join(f"{each.name} = {each.value}" for each in specialized(kernel))
     yield "numbers", ", ".join(f"{each.name} = {each.value}" for each in kernel.parameters if _is_free(each))
     yield "grid", _grids(kernel)
     yield "configs", _configs(kernel)

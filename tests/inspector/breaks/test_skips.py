@@ -178,12 +178,12 @@ class TestLeftAlone:
         assert skips(Log().left_alone(rule=rule)) == []
 
     @pytest.mark.parametrize(
-        ("rule", "told"), [("no_tensor", "hidden_tensor"), ("excluded", "excluded"), ("skipfile", "skipfile")]
+        ("rule", "found"), [("no_tensor", "hidden_tensor"), ("excluded", "excluded"), ("skipfile", "skipfile")]
     )
     @pytest.mark.parametrize("callers", [CALLERS[:1], CALLERS])
-    def test_ops_may_run_all_the_same(self, rule: str, told: str, callers: list[Any]):
+    def test_ops_may_run_all_the_same(self, rule: str, found: str, callers: list[Any]):
         log = Log().compiled("0/0").left_alone("helper", 31, rule=rule, callers=callers)
-        assert skips(log.ops(5, 2, stacks=[([*callers, (MODEL, 33, "helper")], 2)])) == [("helper", told)]
+        assert skips(log.ops(5, 2, stacks=[([*callers, (MODEL, 33, "helper")], 2)])) == [("helper", found)]
 
     @pytest.mark.parametrize("rule", ["no_ops", "disabled"])
     def test_ops_of_other_rules_hide_nothing(self, rule: str):

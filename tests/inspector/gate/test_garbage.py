@@ -51,12 +51,12 @@ def ends_well(file: Path, content: bytes, error: type[CtraceError]) -> None:
     read = {PolicyError: load_policy, LockError: load_lock}[error]
     try:
         read(file)
-    except error as told:
-        assert re.match(rf"{re.escape(file.name)}, line [1-9]\d*: .", told.what), told.what
+    except error as seen:
+        assert re.match(rf"{re.escape(file.name)}, line [1-9]\d*: .", seen.what), seen.what
         ends = re.findall("[\n\r\x85\u2028\u2029]", content.decode("utf-8", "replace"))
-        assert int(told.what.split()[2][:-1]) <= len(ends) + 1
-        assert told.todo
-        assert all(letter.isprintable() for letter in told.what + told.todo), told.what
+        assert int(seen.what.split()[2][:-1]) <= len(ends) + 1
+        assert seen.todo
+        assert all(letter.isprintable() for letter in seen.what + seen.todo), seen.what
 
 
 def mutated(text: str, seed: int) -> str:

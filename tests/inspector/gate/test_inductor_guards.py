@@ -12,7 +12,7 @@ from ctrace.inspector.gate.verdict import Seen
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.target import NOT_REAL
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from tests.support.gated import (
     MODEL,
     ROOT,

@@ -8,7 +8,7 @@ from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, State
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy.model import Count, Policy
 from ctrace.inspector.gate.verdict import Seen
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")
 LOCK = Lock({"2.13": {key: Baseline({Count.GRAPHS: 1}) for key in (TEST, MODEL)}})

@@ -18,7 +18,7 @@ from ctrace.inspector.model.session import (
     ScenarioKind,
     Session,
 )
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.session.build import build
 from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
 from tests.support.helpers import DATA, parsed, recorded

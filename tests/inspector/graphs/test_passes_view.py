@@ -22,12 +22,12 @@ def test_a_node_is_traced_to_the_pass_that_made_it() -> None:
 def test_passes_between_two_stages() -> None:
     each = compiled(TRAINED)[0]
 
-    def told(before: str, after: str) -> set[tuple[str, str]]:
+    def seen(before: str, after: str) -> set[tuple[str, str]]:
         found = between(TRAINED, each, each.stage(before), each.stage(after))
         return {(run.stage, run.subsystem) for run in found}
 
-    assert told("dynamo", "pre_grad") == {("pre_grad", "pre_grad_passes")}
-    assert told("joint", "forward") == {("joint", "joint_graph_passes")}
-    assert told("before_post_grad", "post_grad") == {("forward", "post_grad_passes")}
-    assert told("before_post_grad_backward", "post_grad_backward") == {("backward", "post_grad_passes")}
-    assert told("forward", "forward") == set()
+    assert seen("dynamo", "pre_grad") == {("pre_grad", "pre_grad_passes")}
+    assert seen("joint", "forward") == {("joint", "joint_graph_passes")}
+    assert seen("before_post_grad", "post_grad") == {("forward", "post_grad_passes")}
+    assert seen("before_post_grad_backward", "post_grad_backward") == {("backward", "post_grad_passes")}
+    assert seen("forward", "forward") == set()

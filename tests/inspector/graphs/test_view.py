@@ -108,22 +108,22 @@ class TestOverview:
         assert names == {"x.size(0)": "size", "x": "input", "self.calls": "buffer", "self.query.weight": "parameter"}
 
     def test_what_is_changed_and_shared(self):
-        told = _overview()
-        assert told.changed is not None
-        assert [(each.name, each.data) for each in told.changed] == [("self.calls", True)]
-        assert [(each.shares, each.base) for each in told.results] == [
+        seen = _overview()
+        assert seen.changed is not None
+        assert [(each.name, each.data) for each in seen.changed] == [("self.calls", True)]
+        assert [(each.shares, each.base) for each in seen.results] == [
             (Shares.NOTHING, ""),
             (Shares.VIEW_OF_INPUT, "x"),
             (Shares.INPUT, "self.calls"),
         ]
 
     def test_what_is_kept(self):
-        told = _overview().kept
-        assert told is not None
-        made = {each.node.name: each.memory.bytes for each in told.saved if each.is_made and each.memory}
+        seen = _overview().kept
+        assert seen is not None
+        made = {each.node.name: each.memory.bytes for each in seen.saved if each.is_made and each.memory}
         assert made == {"bmm_1": 2 * 8 * 16 * 4, "div_1": 2 * 8 * 8 * 4}
-        assert (told.made, told.symbols) == (sum(made.values()), ("s77",))
-        assert {each.input.name for each in told.saved if each.input} == {"x", "x.size(0)"}
+        assert (seen.made, seen.symbols) == (sum(made.values()), ("s77",))
+        assert {each.input.name for each in seen.saved if each.input} == {"x", "x.size(0)"}
 
     def test_views_are_the_memory_that_they_lie_in(self):
         lines_ = (
@@ -134,22 +134,22 @@ class TestOverview:
         )
         backward = Printed(GraphStage.BACKWARD, _text("return d", inputs="d, e"))
         (each,) = compiled(session_of(Printed(GraphStage.FORWARD, _text(*lines_)), backward))
-        told = overview(session_of(), each).kept
-        assert told is not None
-        assert [(one.node.name, one.root.name) for one in told.saved] == [("d", "c"), ("e", "c")]
-        assert told.made == 32
+        seen = overview(session_of(), each).kept
+        assert seen is not None
+        assert [(one.node.name, one.root.name) for one in seen.saved] == [("d", "c"), ("e", "c")]
+        assert seen.made == 32
 
     def test_what_is_computed_again(self):
-        told = _overview().again
-        assert told is not None
-        assert "erf" in [node.name for node in told.nodes]
-        assert told.views > 0
+        seen = _overview().recomputed
+        assert seen is not None
+        assert "erf" in [node.name for node in seen.nodes]
+        assert seen.views > 0
 
     def test_without_a_backward_nothing_is_kept(self):
         session = session_of(Printed(GraphStage.DYNAMO, _text("c = a + b", "return c")))
         (each,) = compiled(session)
-        told = overview(session, each)
-        assert (told.kept, told.again, told.changed) == (None, None, None)
+        seen = overview(session, each)
+        assert (seen.kept, seen.recomputed, seen.changed) == (None, None, None)
 
     def test_what_could_not_be_read_is_said(self):
         text = _text("c = a + b", "d = <odd>", "return (c,)")

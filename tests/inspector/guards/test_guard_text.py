@@ -1,4 +1,4 @@
-"""What can be told from a guard's text alone."""
+"""What can be found from a guard's text alone."""
 
 import pytest
 

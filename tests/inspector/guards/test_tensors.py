@@ -129,9 +129,9 @@ def test_every_permutation_of_a_dense_tensor_is_dense(order: list[int], sizes: l
     strides, step = [0] * 4, 1
     for index in reversed(order):
         strides[index], step = step, step * sizes[index]
-    told = meaning(tuple(sizes), tuple(strides))
-    assert told.startswith("dense") or told in ("contiguous", "channels last")
-    assert (told == "contiguous") is (order == sorted(order))
+    seen = meaning(tuple(sizes), tuple(strides))
+    assert seen.startswith("dense") or seen in ("contiguous", "channels last")
+    assert (seen == "contiguous") is (order == sorted(order))
 
 
 numbers = st.lists(st.none() | st.integers(0, 9), max_size=5).map(tuple)

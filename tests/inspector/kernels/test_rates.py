@@ -37,7 +37,7 @@ def test_not_known() -> None:
     assert most_operations(other, ["float32"], products=True, tf32=True) is None
 
 
-def told(name: str) -> Gpu:
+def found(name: str) -> Gpu:
     """A GPU of the table, as a run has it."""
     gpu = gpu_named(name)
     part = Multiprocessor(gpu.capability, gpu.registers, gpu.threads, gpu.shared, gpu.warp)
@@ -49,7 +49,7 @@ class TestOfTheDataSheet:
     @pytest.mark.parametrize("name", ["h100", "h100-pcie", "h200", "a100", "v100", "t4", "l4", "l40s", "b200"])
     def test_what_is_computed_agrees(self, name: str) -> None:
         """The data sheets of Hopper and later give tensor cores at a clock that is up to 8 % lower than the highest."""
-        gpu = told(name)
+        gpu = found(name)
         computed = replace(gpu, rates={}, vector_rates={})
         for format_, rate in gpu.vector_rates.items():
             assert vector_rate(computed, format_) == pytest.approx(rate, rel=0.03)
@@ -58,7 +58,7 @@ class TestOfTheDataSheet:
                 assert 0.97 * rate <= matrix_rate(computed, format_) <= 1.11 * rate
 
     def test_it_goes_first(self) -> None:
-        gpu = told("h100")
+        gpu = found("h100")
         assert most_operations(gpu, ["bfloat16"], products=True, tf32=False) == 989.4e12
         assert most_operations(gpu, ["float32"], products=True, tf32=True) == 494.7e12
         assert most_operations(gpu, ["float32"], products=True, tf32=False) == 66.9e12
@@ -67,12 +67,12 @@ class TestOfTheDataSheet:
         assert most_operations(gpu, ["int8"], products=True, tf32=False) == 1978.9e12
 
     def test_what_it_does_not_name_is_computed(self) -> None:
-        assert most_operations(told("a10g"), ["float32"], products=False, tf32=False) == pytest.approx(35e12, rel=0.01)
-        assert most_operations(told("t4"), ["bfloat16"], products=True, tf32=False) == 8.1e12
+        assert most_operations(found("a10g"), ["float32"], products=False, tf32=False) == pytest.approx(35e12, rel=0.01)
+        assert most_operations(found("t4"), ["bfloat16"], products=True, tf32=False) == 8.1e12
 
     def test_where_nothing_is_known_there_is_no_bound(self) -> None:
-        assert most_operations(told("rtx-5090"), ["float64"], products=True, tf32=False) is None
+        assert most_operations(found("rtx-5090"), ["float64"], products=True, tf32=False) is None
 
     def test_what_it_rests_on_is_said(self) -> None:
-        assert "data sheet" in peaks_by(told("h100"))
+        assert "data sheet" in peaks_by(found("h100"))
         assert "data sheet" not in peaks_by(H100)

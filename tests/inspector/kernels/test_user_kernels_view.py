@@ -1,4 +1,4 @@
-"""What is told of user-written Triton kernels."""
+"""What is seen of user-written Triton kernels."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from ctrace.inspector.kernels.user_kernels_view import (
     calls,
     in_one_line,
     notes,
-    specialised,
+    specialized,
     user_kernels_of,
 )
 from ctrace.inspector.model.kernels import Kernel, Stage
@@ -16,7 +16,7 @@ from ctrace.inspector.model.user_kernels import Epilogue
 from tests.support.userkernels import ADD, OP, SESSION, TUNED
 
 
-def told(kernel: object) -> str:
+def seen(kernel: object) -> str:
     return " ".join(f"{note.text} {note.todo}" for note in notes(kernel))  # type: ignore[arg-type]
 
 
@@ -43,29 +43,29 @@ def test_one_line_counts_kernels_calls_and_what_torch_assumed() -> None:
 
 def test_a_plain_kernel_in_inference_has_no_limits() -> None:
     assert list(notes(ADD)) == []
-    assert [each.name for each in specialised(ADD)] == ["block"]
+    assert [each.name for each in specialized(ADD)] == ["block"]
 
 
 def test_what_torch_assumes_is_said_with_its_reason() -> None:
-    assert "assumes all 2: RuntimeError: ttir analysis" in told(TUNED)
+    assert "assumes all 2: RuntimeError: ttir analysis" in seen(TUNED)
     raised = "CompilationError: at 3:26:\ndef f(x):\n    y\n    ^\nNameError('y is not defined')"
-    assert "CompilationError: at 3:26: … NameError('y is not defined')" in told(replace(ADD, assumed=raised))
+    assert "CompilationError: at 3:26: … NameError('y is not defined')" in seen(replace(ADD, assumed=raised))
 
 
 def test_tuning_and_heuristics_are_done_once() -> None:
-    assert "A new value of size does not trigger autotuning again" in told(TUNED)
-    assert "Torch computes the values of triton.heuristics (even)" in told(TUNED)
-    assert "tune" not in told(replace(TUNED, configs=TUNED.configs[:1]))
+    assert "A new value of size does not trigger autotuning again" in seen(TUNED)
+    assert "Torch computes the values of triton.heuristics (even)" in seen(TUNED)
+    assert "tune" not in seen(replace(TUNED, configs=TUNED.configs[:1]))
 
 
 def test_a_fallback_does_not_run_in_compiled_code() -> None:
-    assert "Its kernel for cpu does not run here" in told(OP)
-    assert "gelu.register_autograd" in told(OP)
-    assert "which Triton does not support" in told(replace(ADD, device="cpu"))
+    assert "Its kernel for cpu does not run here" in seen(OP)
+    assert "gelu.register_autograd" in seen(OP)
+    assert "which Triton does not support" in seen(replace(ADD, device="cpu"))
 
 
 def test_a_kernel_without_a_gradient_matters_in_training() -> None:
-    assert "It has no gradient." in told(replace(ADD, stage=Stage.FORWARD))
+    assert "It has no gradient." in seen(replace(ADD, stage=Stage.FORWARD))
 
 
 def test_every_answer_on_epilogues_has_words() -> None:

@@ -161,9 +161,9 @@ class TestWhyNone:
 
     @pytest.mark.parametrize(("line", "part"), [(17, "are in the final graph"), (999, "")])
     def test_how_far_a_line_came(self, line: int, part: str) -> None:
-        told = why_none(trained(), wanted(f"trained.py:{line}"), None)
-        assert part in told
-        assert bool(told) == bool(part)
+        seen = why_none(trained(), wanted(f"trained.py:{line}"), None)
+        assert part in seen
+        assert bool(seen) == bool(part)
 
     @pytest.mark.parametrize(
         ("stages", "part"),

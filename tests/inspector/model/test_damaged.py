@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.bytecode.decompile.reconstruct import Refused, reconstruct
+from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
 from ctrace.inspector.bytecode.rewrites.stackforms import Constant, written
 from ctrace.inspector.bytecode.rewrites.stackwalk import walked
 from ctrace.inspector.model.bytecode import Instruction
@@ -19,7 +19,7 @@ RETURN = Instruction(20_000, "RETURN_VALUE", None, "", 1)
 def test_arguments_that_no_code_has(name: str, arg: int) -> None:
     made = code([LOAD, Instruction(2, name, arg, "", 1), RETURN])
     assert list(walked(made)) == [0]
-    assert isinstance(reconstruct(made), Refused)
+    assert isinstance(reconstruct(made), NotReconstructed)
 
 
 @pytest.mark.parametrize("name", ["LOAD_ATTR", "BUILD_TUPLE"])

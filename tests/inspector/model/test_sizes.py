@@ -36,7 +36,7 @@ FREE = {"became": "s77", "symbol": "s77"}
         (sizes.dim("1"), {}, DimKind.STATIC, Policy.NOT_VARIED),
         (sizes.dim("1", "duck"), {}, DimKind.ZERO_ONE, Policy.ALL_DYNAMIC),
         (sizes.dim("0", "dynamic", marks=["dynamic"]), {}, DimKind.ZERO_ONE, Policy.MARKED_DYNAMIC),
-        (sizes.dim("8", "dynamic", symbol="s77", constraint="automatic"), {}, DimKind.SPECIALISED, Policy.AUTOMATIC),
+        (sizes.dim("8", "dynamic", symbol="s77", constraint="automatic"), {}, DimKind.SPECIALIZED, Policy.AUTOMATIC),
         (sizes.dim(policy="dynamic", constraint="automatic", **FREE), {}, DimKind.SYMBOLIC, Policy.AUTOMATIC),
         (sizes.dim(policy="dynamic", marks=["maybe_dynamic"], **FREE), {}, DimKind.SYMBOLIC, Policy.MAYBE_DYNAMIC),
         (sizes.dim(policy="dynamic", marks=["listed"], **FREE), {}, DimKind.SYMBOLIC, Policy.LISTED),
@@ -133,7 +133,7 @@ def test_a_log_of_torch_s_own_says_what_it_can() -> None:
     x = shapes["0/1"].tensors[0]
     assert (x.name, x.dims[0].index, x.dims[0].kind, x.dims[0].policy) == ("x", 0, DimKind.SYMBOLIC, Policy.UNKNOWN)
     fixed = shapes["1/1"].tensors[0].dims[0]
-    assert fixed.kind is DimKind.SPECIALISED
+    assert fixed.kind is DimKind.SPECIALIZED
     assert fixed.fixed is not None
     assert fixed.fixed.line == 24
 
@@ -142,6 +142,6 @@ def test_a_recorded_violation() -> None:
     (shaped,) = recorded("constraint_violation").shapes
     x = next(each for each in shaped.tensors if each.name == "x")
     assert shaped.fail_type == "ConstraintViolationError"
-    assert (x.dims[0].kind, x.dims[0].policy) == (DimKind.SPECIALISED, Policy.MARKED_DYNAMIC)
+    assert (x.dims[0].kind, x.dims[0].policy) == (DimKind.SPECIALIZED, Policy.MARKED_DYNAMIC)
     assert x.dims[0].fixed is not None
     assert (x.dims[0].fixed.file, x.dims[0].fixed.line) == (f"{PROJECT}/constraint_violation.py", 12)

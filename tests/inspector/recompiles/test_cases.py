@@ -1,4 +1,4 @@
-"""Which special advice fits a cause, told from facts."""
+"""Which special advice fits a cause, found from facts."""
 
 import pytest
 

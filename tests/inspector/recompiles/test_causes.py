@@ -117,8 +117,8 @@ def test_requires_grad(end: str, was: str, now: str):
     ],
 )  # fmt: skip
 def test_expressions(guard: str, now: str | None, kind: str, subject: str, was: str | None):
-    told = "False" if kind == "aliasing" else now
-    assert cause_of(UnmetGuard(guard, now)) == Cause(kind, subject, was, told)
+    shown = "False" if kind == "aliasing" else now
+    assert cause_of(UnmetGuard(guard, now)) == Cause(kind, subject, was, shown)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_expressions(guard: str, now: str | None, kind: str, subject: str, was: 
         ("L['x'] is L['y']", "aliasing", "x is y"),
         ("Duplicate tensor found where not expected!", "aliasing", ""),
         ("getattr failed on source L['o']", "attribute_value", "o"),
-        ("Unexpected recompilation: runtime guards failed even though", "other", "nothing that can be told"),
+        ("Unexpected recompilation: runtime guards failed even though", "other", "nothing that the log shows"),
         ("Cache line invalidated because L['size'] got deallocated", "identity", "size"),
         ("not set.__contains__(L['s'], 3)", "other", "3 in s"),
     ],
@@ -149,8 +149,8 @@ def test_the_rest(guard: str, kind: str, subject: str):
 
 
 def test_a_container_was_empty():
-    told = [cause_of(UnmetGuard("not L['self'].cache", now)) for now in ("builtins.list", "3")]
-    assert told == [Cause(CauseKind.LENGTH, "len(self.cache)", "0", now) for now in ("1 or more", "3")]
+    shown = [cause_of(UnmetGuard("not L['self'].cache", now)) for now in ("builtins.list", "3")]
+    assert shown == [Cause(CauseKind.LENGTH, "len(self.cache)", "0", now) for now in ("1 or more", "3")]
 
 
 @pytest.mark.parametrize("low", ["2 <= L['x'].size()[0]", "L['x'].size()[0] >= 2", "2 <= L['x'].size()[0] <= 10"])
@@ -178,7 +178,7 @@ def test_a_name_of_an_enclosing_function_is_no_argument():
 
 
 @pytest.mark.parametrize(
-    ("guard", "now", "kind", "was", "told"),
+    ("guard", "now", "kind", "was", "shown"),
     [
         ("L['n'] == 2", "2.5", "type", "int", "float"),
         ("L['n'] == 2", "True", "type", "int", "bool"),
@@ -192,9 +192,9 @@ def test_a_name_of_an_enclosing_function_is_no_argument():
         (f"{NO_TENSOR}<class '__main__.Sub'>", None, "type", "Tensor", "Sub"),
     ],
 )
-def test_a_value_of_another_type_is_a_matter_of_its_type(guard: str, now: str | None, kind: str, was: str, told: str):
+def test_a_value_of_another_type_is_a_matter_of_its_type(guard: str, now: str | None, kind: str, was: str, shown: str):
     cause = cause_of(UnmetGuard(guard, now))
-    assert (cause.kind, cause.was, cause.now) == (kind, was, told)
+    assert (cause.kind, cause.was, cause.now) == (kind, was, shown)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_what_is_there_and_what_is_missing(guard: str, subject: str, was: str, n
 
 
 @pytest.mark.parametrize(
-    ("guard", "was", "now", "told"),
+    ("guard", "was", "now", "shown"),
     [
         ("___check_obj_id(L['m'].mode, 1), type=<class '__main__.E'>", "E.A", "E.B", ("attribute_value", "E.A", "E.B")),
         ("___check_obj_id(L['mode'], 1), type=<enum 'E'>", "E.A", "E.B", ("argument_value", "E.A", "E.B")),
@@ -236,9 +236,9 @@ def test_what_is_there_and_what_is_missing(guard: str, subject: str, was: str, n
         ),
     ],
 )  # fmt: skip
-def test_an_object_and_another_one(guard: str, was: str, now: str, told: tuple[str, str, str]):
+def test_an_object_and_another_one(guard: str, was: str, now: str, shown: tuple[str, str, str]):
     cause = cause_of(UnmetGuard(guard, now, was=was))
-    assert (cause.kind, cause.was, cause.now) == told
+    assert (cause.kind, cause.was, cause.now) == shown
 
 
 def test_backends_are_told_by_our_words_and_by_torchs():

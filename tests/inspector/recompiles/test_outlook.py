@@ -150,5 +150,5 @@ class TestWhenFull:
 
     def test_only_the_last_calls_say_the_rate(self):
         calls = ("base", 0), ("wide", 1), ("wide", 2)
-        told = self.why(session(4, scenarios=CALLED), *calls, values=("1", "2", "3", "4"))
-        assert told == "at this rate call 10 hits the limit of 8"
+        seen = self.why(session(4, scenarios=CALLED), *calls, values=("1", "2", "3", "4"))
+        assert seen == "at this rate call 10 hits the limit of 8"

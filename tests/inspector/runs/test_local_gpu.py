@@ -1,4 +1,4 @@
-"""Writing the entry of the GPU at hand; what torch 2.11 told of a real H100."""
+"""Writing the entry of the GPU at hand; what torch 2.11 found of a real H100."""
 
 from dataclasses import replace
 from pathlib import Path

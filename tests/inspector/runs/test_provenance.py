@@ -11,8 +11,8 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.names import rename
-from ctrace.inspector.runs.order import Options, Order
-from ctrace.inspector.runs.rerun import order_of, refuse_foreign
+from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.rerun import refuse_foreign, request_of
 from ctrace.inspector.runs.store import Run, Store
 
 
@@ -29,21 +29,21 @@ def made(path: str | None = "model.py", module: str | None = None) -> Run:
     if path is not None and not Path(path).exists():
         Path(path).write_text("model = 1\n")
     run = Store().create(Target(path or module, "model"))
-    order = Order("model", path, module, None, (), Options(train=True), str(run.log))
-    run.order.write_text(order.to_json())
+    request = CaptureRequest("model", path, module, None, (), Options(train=True), str(run.log))
+    run.request.write_text(request.to_json())
     provenance.sign(run)
     return Store().finish(run, 1.0, None, {})
 
 
 def refused(run: Run) -> str:
     with pytest.raises(RunError) as caught:
-        refuse_foreign(run, order_of(run), "--target h100")
+        refuse_foreign(run, request_of(run), "--target h100")
     return f"{caught.value.what}\n{caught.value.todo}"
 
 
 def test_a_run_of_this_folder_is_run_again(project: Path) -> None:
     run = made()
-    refuse_foreign(run, order_of(run), "--target h100")
+    refuse_foreign(run, request_of(run), "--target h100")
     (key,) = (project.parent / "state").rglob("key")
     assert key.stat().st_mode & 0o777 == 0o600
     assert len(key.read_bytes()) == 32
@@ -63,7 +63,7 @@ def test_a_proof_is_of_one_run_in_one_place(how: str, project: Path, monkeypatch
     run = made()
     match how:
         case "edited":
-            run.order.write_text(run.order.read_text().replace("true", "false"))
+            run.request.write_text(run.request.read_text().replace("true", "false"))
         case "copied":
             shutil.copytree(project, project.parent / "copy")
             monkeypatch.chdir(project.parent / "copy")
@@ -85,7 +85,7 @@ def test_a_proof_is_of_one_run_in_one_place(how: str, project: Path, monkeypatch
 def test_a_run_that_ctrace_renamed_keeps_its_proof(project: Path) -> None:
     run = made()
     moved = Store().load(rename(Store(), run.name, "before"))
-    refuse_foreign(moved, order_of(moved), "--target h100")
+    refuse_foreign(moved, request_of(moved), "--target h100")
     forged = made()
     (forged.folder / "made-here").write_text("0" * 64)
     assert "captured elsewhere" in refused(Store().load(rename(Store(), forged.name, "forged")))
@@ -103,7 +103,7 @@ def test_the_project_is_its_git_repository(project: Path, monkeypatch: pytest.Mo
     (project / "below").mkdir()
     monkeypatch.chdir(project / "below")
     run = made("../model.py")
-    refuse_foreign(run, order_of(run), "--target h100")
+    refuse_foreign(run, request_of(run), "--target h100")
 
 
 def test_modules(project: Path) -> None:
@@ -111,7 +111,7 @@ def test_modules(project: Path) -> None:
     (project / "pkg" / "__init__.py").write_text("raise SystemExit('it was imported')\n")
     (project / "pkg" / "net.py").write_text("")
     run = made(None, "pkg.net")
-    refuse_foreign(run, order_of(run), "--target h100")
+    refuse_foreign(run, request_of(run), "--target h100")
     assert "there is no module json" in refused(made(None, "json"))
     assert "there is no module pkg.net.deep" in refused(made(None, "pkg.net.deep"))
 
@@ -147,9 +147,9 @@ def test_without_a_key_a_run_is_saved_without_a_proof(project: Path, monkeypatch
 
 def test_what_an_order_says_reaches_no_terminal_raw(project: Path) -> None:
     run = made()
-    order = replace(order_of(run), path="mo\x1b[2Jdel.py", args=("; rm -rf /",))
+    request = replace(request_of(run), path="mo\x1b[2Jdel.py", args=("; rm -rf /",))
     (run.folder / "made-here").unlink()
     with pytest.raises(RunError) as caught:
-        refuse_foreign(run, order, "--target h100")
+        refuse_foreign(run, request, "--target h100")
     assert "\x1b" not in caught.value.what + caught.value.todo
     assert "-- '; rm -rf /'" in caught.value.todo

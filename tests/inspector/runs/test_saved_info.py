@@ -11,7 +11,7 @@ from ctrace.inspector.errors import LockError, RunError, SettingsError
 from ctrace.inspector.files.typed_json import read_text, typed
 from ctrace.inspector.gate.lock.file import load_lock
 from ctrace.inspector.model.outcome import Target
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.runs.store import Store
 
@@ -94,9 +94,9 @@ def test_typed(data: Any, why: str) -> None:
 
 @pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"args": [1]}, {"options": {"vary": 1}}, {"gpu": 1}])
 def test_an_order(change: dict[str, Any], tmp_path: Path) -> None:
-    order = Order("model", "m.py", None, None, (), options=Options(), log="l")
-    (tmp_path / "order.json").write_text(order.to_json())
-    assert Order.from_file(tmp_path / "order.json") == order
-    (tmp_path / "order.json").write_text(json.dumps({**json.loads(order.to_json()), **change}))
+    request = CaptureRequest("model", "m.py", None, None, (), options=Options(), log="l")
+    (tmp_path / "order.json").write_text(request.to_json())
+    assert CaptureRequest.from_file(tmp_path / "order.json") == request
+    (tmp_path / "order.json").write_text(json.dumps({**json.loads(request.to_json()), **change}))
     with pytest.raises(ValueError, match=r"\w"):
-        Order.from_file(tmp_path / "order.json")
+        CaptureRequest.from_file(tmp_path / "order.json")

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 from ctrace.inspector.files.writing import write_json, write_text
 from ctrace.inspector.model.outcome import Target
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
 
@@ -24,14 +24,14 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / ".ctrace")
 
 
-def order(saving: Saving) -> Order:
+def request(saving: Saving) -> CaptureRequest:
     log = str(saving.run.log) if saving.run is not None else ""
-    return Order("model", "model.py", None, None, (), Options(), log)
+    return CaptureRequest("model", "model.py", None, None, (), Options(), log)
 
 
 def test_a_run_that_is_saved(store: Store) -> None:
     with Saving(store, TARGET, "before") as saving:
-        assert saving.order(order(saving)).log
+        assert saving.request(request(saving)).log
         assert saving.run is not None
         assert store.prune(0) == []
         saving.finish(1.0, None, {"verdict": "compiled"}, is_whole=True)
@@ -43,7 +43,7 @@ def test_a_store_that_is_a_file(store: Store) -> None:
     store.root.write_text("")
     with Saving(store, TARGET) as saving:
         assert saving.run is None
-        assert saving.order(order(saving)).log == ""
+        assert saving.request(request(saving)).log == ""
         saving.finish(1.0, None, {}, is_whole=False)
         saving.discard()
     (error,) = store.unsaved
@@ -66,7 +66,7 @@ def test_a_disk_that_fills(step: int, store: Store, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ctrace.inspector.runs.store.write_json", filling(write_json))
     monkeypatch.setattr("ctrace.inspector.runs.saving.write_text", filling(write_text))
     with Saving(store, TARGET) as saving:
-        asked = saving.order(order(saving))
+        asked = saving.request(request(saving))
         assert bool(asked.log) == (step == 3)
         saving.finish(1.0, None, {}, is_whole=True)
     assert [error.errno for error in store.unsaved] == [errno.ENOSPC]
@@ -75,7 +75,7 @@ def test_a_disk_that_fills(step: int, store: Store, monkeypatch: pytest.MonkeyPa
 
 def test_a_log_that_is_not_whole_is_not_kept(store: Store) -> None:
     with Saving(store, TARGET) as saving:
-        saving.order(order(saving))
+        saving.request(request(saving))
         saving.finish(1.0, None, {}, is_whole=False)
     assert store.runs() == []
     assert reason(store.unsaved[0]) == "the disk refused part of the log"
@@ -87,7 +87,7 @@ def test_a_folder_that_the_program_replaces(how: str, store: Store, tmp_path: Pa
     other.mkdir()
     (other / "file").write_text("x")
     with Saving(store, TARGET) as saving:
-        saving.order(order(saving))
+        saving.request(request(saving))
         assert saving.run is not None
         folder = saving.run.folder
         shutil.rmtree(folder)

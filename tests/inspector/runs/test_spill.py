@@ -1,4 +1,4 @@
-"""What the disk does not take of a log reaches the command all the same, whole and in order."""
+"""What the disk does not take of a log reaches the command all the same, whole and in request."""
 
 import os
 import resource
@@ -15,12 +15,12 @@ from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.log.reader import Broken, Entry, follow_bytes
 from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.runs.channel import Channel
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.spill import Unframer, framed
 from ctrace.inspector.runs.store import Run, Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are not handed on")
-ORDER = Order("model", "model.py", None, None, (), Options(), "")
+ORDER = CaptureRequest("model", "model.py", None, None, (), Options(), "")
 
 
 @contextmanager
@@ -79,12 +79,12 @@ def test_a_log_that_outgrows_the_disk_is_whole(run: Run) -> None:
 
 def test_without_a_folder_all_of_it_goes_through_the_pipe() -> None:
     with Channel(ORDER, None) as channel:
-        order, spare = channel.inherited
+        request, spare = channel.inherited
         log = TraceLog(None, os.dup(spare))
         log.artifact("note", "é\n" * 20_000)
         log.close()
         assert payloads(read_all(channel))[0].count("\\n") == 20_000
-        taken = os.dup(order)
+        taken = os.dup(request)
         channel.started()
         text = b""
         while chunk := os.read(taken, 1 << 16):

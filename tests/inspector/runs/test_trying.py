@@ -12,7 +12,7 @@ from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.session import Failure, FailurePhase, Session
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.runs import capture as run
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget
 from ctrace.inspector.runs.trying import INTERRUPTED, with_trials
 from tests.inspector.diagnosis.test_advise import printing

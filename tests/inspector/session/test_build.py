@@ -228,14 +228,14 @@ class TestFailure:
 
     def test_the_log_knows_best(self):
         data = {"phase": "load", "type": "ImportError", "message": "no nets", "file": MODEL, "line": 1}
-        told = Failure(FailurePhase.CRASH, "Exit", "exit code 1")
-        assert Log().ctrace("failure", data).session(told).failure == Failure(
+        found = Failure(FailurePhase.CRASH, "Exit", "exit code 1")
+        assert Log().ctrace("failure", data).session(found).failure == Failure(
             FailurePhase.LOAD, "ImportError", "no nets", MODEL, 1
         )
 
     def test_a_crash_is_known_to_the_caller_only(self):
-        told = Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed")
-        assert Log().session(told).failure == told
+        found = Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed")
+        assert Log().session(found).failure == found
 
     def test_code_that_could_not_be_generated_is_one(self):
         session = self.without_code().session()
@@ -261,8 +261,8 @@ class TestFailure:
         assert self.without_code().ctrace("failure", data).session().failure == Failure(
             FailurePhase.RUN, "KeyError", "'a'"
         )
-        told = Failure(FailurePhase.TIMEOUT, "Timeout", "took too long")
-        assert self.without_code().session(told).failure == told
+        found = Failure(FailurePhase.TIMEOUT, "Timeout", "took too long")
+        assert self.without_code().session(found).failure == found
 
 
 class TestListings:

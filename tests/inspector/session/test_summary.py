@@ -43,8 +43,8 @@ class TestSentence:
         ],
     )
     def test_all_of_it(self, coverage: Coverage, rest: str):
-        told = sentence(Session(graphs=(GRAPH,), coverage=coverage))
-        assert told == f"Fully compiled: 1 graph, no graph breaks, {rest}."
+        found = sentence(Session(graphs=(GRAPH,), coverage=coverage))
+        assert found == f"Fully compiled: 1 graph, no graph breaks, {rest}."
 
     @pytest.mark.parametrize(
         ("coverage", "part"),
@@ -57,13 +57,13 @@ class TestSentence:
         ],
     )
     def test_a_part_of_it(self, coverage: Coverage, part: str):
-        told = sentence(partial(breaks=(ITEM,), coverage=coverage))
-        assert told == f"{part}: 1 graph break and 1 graph."
+        found = sentence(partial(breaks=(ITEM,), coverage=coverage))
+        assert found == f"{part}: 1 graph break and 1 graph."
 
     def test_everything_that_kept_it_from_all(self):
-        told = sentence(partial(breaks=(ITEM, KEPT), skips=(LEFT,), limit=Limit(hit=True)))
+        found = sentence(partial(breaks=(ITEM, KEPT), skips=(LEFT,), limit=Limit(hit=True)))
         parts = "1 graph break, 1 graph, 1 disabled call, 1 function runs eagerly, and the recompile limit was hit"
-        assert f"{parts}, so later calls run eagerly" in told
+        assert f"{parts}, so later calls run eagerly" in found
 
     def test_breaks_split_a_model_only_where_nothing_else_adds_graphs(self):
         two = Session(graphs=(GRAPH, GRAPH), breaks=(ITEM,), scenarios=(Scenario("base", 2),))

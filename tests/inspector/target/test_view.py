@@ -48,14 +48,14 @@ def test_choices_by_kind() -> None:
 
 
 def test_a_choice_of_configuration_is_counted_once() -> None:
-    told = Undecided("0/0", EMITTED.built[0].stage, "configuration", ATTENTION, "both are compiled")
-    (*_, last) = left_open(replace(EMITTED, undecided=(told,)))
-    assert last.choices == (told,)
+    found = Undecided("0/0", EMITTED.built[0].stage, "configuration", ATTENTION, "both are compiled")
+    (*_, last) = left_open(replace(EMITTED, undecided=(found,)))
+    assert last.choices == (found,)
 
 
 def test_a_kind_that_is_not_known_here() -> None:
-    told = replace(EMITTED.undecided[0], kind="folding")
-    (only,) = left_open(replace(EMITTED, built=(), undecided=(told, told)))
+    found = replace(EMITTED.undecided[0], kind="folding")
+    (only,) = left_open(replace(EMITTED, built=(), undecided=(found, found)))
     assert only.sentence == "2 choices of folding"
 
 

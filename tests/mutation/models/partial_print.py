@@ -8,7 +8,7 @@ from torch import Tensor, nn
 BATCH, WIDTH = 8, 16
 
 
-def told(values: Tensor, name: str) -> Tensor:
+def found(values: Tensor, name: str) -> Tensor:
     """Logs the shape of a tensor and gives it back."""
     size = values.shape[-1]
     logging.getLogger("model").info("%s %s", name, size)
@@ -40,7 +40,7 @@ class Network(nn.Module):
             hidden = layer(hidden)
         total = hidden.sum()
         print("total", total, hidden.shape)  # known
-        return told(hidden / (1 + total.square()), "result")
+        return found(hidden / (1 + total.square()), "result")
 
 
 def model() -> nn.Module:

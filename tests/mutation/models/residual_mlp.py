@@ -1,4 +1,4 @@
-"""A stack of residual blocks with a normalised output."""
+"""A stack of residual blocks with a normalized output."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 BATCH, WIDTH, LAYERS = 16, 32, 3
 
 
-def normalised(values: Tensor, eps: float) -> Tensor:
+def normalized(values: Tensor, eps: float) -> Tensor:
     """Scales every row to length one."""
     length = values.square().sum(dim=-1, keepdim=True)
     return values * torch.rsqrt(length + eps)
@@ -38,7 +38,7 @@ class ResidualMLP(nn.Module):
         hidden = torch.relu(self.first(values))
         for layer in self.layers:
             hidden = layer(hidden)
-        return normalised(hidden, 1e-6)
+        return normalized(hidden, 1e-6)
 
 
 def model() -> nn.Module:

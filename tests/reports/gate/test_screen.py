@@ -15,8 +15,8 @@ from tests.support import outcomes
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 
-def _screen(outcome: Outcome, width: int = 80, *, colours: bool = False) -> str:
-    return drawn(check_screen(outcome, width), width, colours=colours)
+def _screen(outcome: Outcome, width: int = 80, *, colors: bool = False) -> str:
+    return drawn(check_screen(outcome, width), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -45,7 +45,7 @@ def test_markup_is_text() -> None:
 
 
 def test_colours_are_for_terminals() -> None:
-    assert "\x1b[" in _screen(outcomes.WORSE, colours=True)
+    assert "\x1b[" in _screen(outcomes.WORSE, colors=True)
     assert "\x1b" not in _screen(outcomes.WORSE)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ctrace.inspector.gate.model import JobKey
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind
 from ctrace.inspector.model.findings import Cost
-from ctrace.reports.gate.told import lines, shared_findings
+from ctrace.reports.gate.findings import lines, shared_findings
 from tests.support import outcomes
 
 MORE = Finding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)

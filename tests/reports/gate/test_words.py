@@ -15,7 +15,7 @@ from tests.support import outcomes
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "found"),
     [
         ("holds", "Both models pass."),
         ("worse", "2 of 3 models got worse, 1 passes."),
@@ -27,8 +27,8 @@ from tests.support import outcomes
         ("many", "1 of 26 models got worse, 25 pass."),
     ],
 )
-def test_sentence(name: str, told: str) -> None:
-    assert sentence(outcomes.ALL[name]) == told
+def test_sentence(name: str, found: str) -> None:
+    assert sentence(outcomes.ALL[name]) == found
 
 
 def test_a_model_with_several_jobs_is_counted_once_as_the_gravest_of_them() -> None:
@@ -80,7 +80,7 @@ class TestCost:
 
 
 @pytest.mark.parametrize(
-    ("kind", "count", "was", "now", "told"),
+    ("kind", "count", "was", "now", "found"),
     [
         (FindingKind.MORE_TIMES, None, 1.0, 3.0, "3 times now, 1 in the lock"),
         (FindingKind.MORE, Count.GRAPHS, 1.0, 3.0, "3 now, 1 in the lock"),
@@ -89,5 +89,5 @@ class TestCost:
         (FindingKind.LIMIT, None, None, 71.4, ""),
     ],
 )
-def test_numbers(kind: FindingKind, count: Count | None, was: float | None, now: float, told: str) -> None:
-    assert numbers(Finding(kind, "x", count=count, was=was, now=now)) == told
+def test_numbers(kind: FindingKind, count: Count | None, was: float | None, now: float, found: str) -> None:
+    assert numbers(Finding(kind, "x", count=count, was=was, now=now)) == found

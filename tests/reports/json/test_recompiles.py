@@ -76,5 +76,5 @@ def test_what_is_not_known_is_null() -> None:
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.log")))
 def test_of_recorded_logs(name: str) -> None:
     session = recorded(name)
-    told = [group["compilations"] for group in _data(session)["groups"]]
-    assert {id_ for ids in told for id_ in ids} == {each.compilation for each in session.recompiles}
+    seen = [group["compilations"] for group in _data(session)["groups"]]
+    assert {id_ for ids in seen for id_ in ids} == {each.compilation for each in session.recompiles}

@@ -15,8 +15,8 @@ from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
 
 
-def _screen(session: Session, width: int, *, colours: bool = False, verbose: bool = False) -> str:
-    return drawn(explain_screen(session, width, verbose=verbose), width, colours=colours)
+def _screen(session: Session, width: int, *, colors: bool = False, verbose: bool = False) -> str:
+    return drawn(explain_screen(session, width, verbose=verbose), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -49,7 +49,7 @@ def test_verdict_comes_first() -> None:
 
 def test_colours_only_where_asked_for() -> None:
     assert "\x1b[" not in _screen(sessions.PARTIAL, 80)
-    assert "\x1b[" in _screen(sessions.PARTIAL, 80, colours=True)
+    assert "\x1b[" in _screen(sessions.PARTIAL, 80, colors=True)
 
 
 @pytest.mark.parametrize("letter", ["\x1b", "\u202e", "\r"])

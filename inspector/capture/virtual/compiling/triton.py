@@ -70,8 +70,8 @@ class TritonCompiler:
         # It stores the best configuration of an earlier run on some GPU, and takes a second to open.
         heuristics.AutotuneCache.create = staticmethod(_nothing)
         heuristics.log.disabled = True  # it prints what ctrace records
-        knobs.compilation.listener = lambda **told: self._builds.listen(
-            **{key: told[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
+        knobs.compilation.listener = lambda **facts: self._builds.listen(
+            **{key: facts[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
         )
 
     def _precompiling(self, heuristics: Any) -> Any:

@@ -83,7 +83,7 @@ class _Driver:
                 pid = fork(self._serve)
             except OSError as error:  # ulimit -u
                 if has_own:
-                    self._cores.give()
+                    self._cores.release()
                 elif not self._workers:
                     for job in list(self._undone):
                         self._fail(job, f"no process could be started: {error.strerror}")
@@ -129,7 +129,7 @@ class _Driver:
 
     def _free(self, worker: _Worker) -> None:
         if worker.on_core:
-            self._cores.give()
+            self._cores.release()
 
 
 def _how(status: int) -> str:

@@ -20,9 +20,9 @@ def stays_on_cpu(node: Any) -> bool:
 
 
 def _stays(node: Any, seen: dict[Any, bool]) -> bool:
-    told = _explicit(node)
-    if told is not None:
-        return told
+    explicit = _explicit(node)
+    if explicit is not None:
+        return explicit
     return all(seen.get(each, False) for each in _tensors(node))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ctrace.inspector.bytecode.decompile import Refused, Source, reconstruct
+from ctrace.inspector.bytecode.decompile import NotReconstructed, Source, reconstruct
 from ctrace.inspector.bytecode.decompile.canonical import form_of_code
 from ctrace.inspector.bytecode.decompile.values import StopError
 from ctrace.inspector.bytecode.disassembly import disassembled
@@ -161,20 +161,22 @@ REFUSED = {
 @pytest.mark.parametrize("case", [generator, uses_locals, while_loop, maybe_unbound, carried], ids=lambda c: c.__name__)
 def test_what_is_not_known_is_refused_in_a_sentence(case):
     found = reconstruct(disassembled(case.__code__))
-    assert isinstance(found, Refused)
+    assert isinstance(found, NotReconstructed)
     assert found.why == REFUSED.get(case, found.why)
     assert found.why.endswith(".")
 
 
 def test_another_python_is_refused():
     data = dataclasses.replace(disassembled(cases.straight.__code__), python="3.9")
-    assert reconstruct(data) == Refused("It was recorded on Python 3.9; reconstructing needs the same version.")
+    assert reconstruct(data) == NotReconstructed(
+        "It was recorded on Python 3.9; reconstructing needs the same version."
+    )
 
 
 def test_a_name_that_is_no_identifier_is_refused():
     data = disassembled(cases.straight.__code__)
     bad = dataclasses.replace(data, names=("x\nimport os", *data.names[1:]))
-    assert isinstance(reconstruct(bad), Refused)
+    assert isinstance(reconstruct(bad), NotReconstructed)
 
 
 def test_nested_functions():

@@ -1,4 +1,4 @@
-"""What inserted bytecode is for, told from a recorded run, and from codes of other shapes."""
+"""What inserted bytecode is for, found from a recorded run, and from codes of other shapes."""
 
 from dataclasses import replace
 

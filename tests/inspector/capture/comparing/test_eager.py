@@ -41,12 +41,12 @@ class _Stubborn:
 
 @pytest.mark.parametrize(("times", "first"), [(0, "coverage was not measured"), (1, "coverage of later calls was not")])
 def test_what_was_measured_before_is_not_denied(times: int, first: str) -> None:
-    told = _Problems()
-    eager = Eager(_Stubborn([times]), told, train=False)  # type: ignore[arg-type]
+    found = _Problems()
+    eager = Eager(_Stubborn([times]), found, train=False)  # type: ignore[arg-type]
     made = [eager._copy() for _ in range(times + 2)]
     assert [each is not None for each in made] == [True] * times + [False, False]
-    assert len(told.problems) == 1
-    assert told.problems[0].startswith(first)
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith(first)
 
 
 def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_of_the_model() -> None:
@@ -58,11 +58,11 @@ def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_o
                 raise RuntimeError("expected Float32, got Double")
             return super().forward(x)
 
-    told, model = _Problems(), OnlyFloat32(2, 2)
-    eager = Eager(model, told, train=False)  # type: ignore[arg-type]
+    found, model = _Problems(), OnlyFloat32(2, 2)
+    eager = Eager(model, found, train=False)  # type: ignore[arg-type]
     call = Call((torch.rand(1, 2),), {})
     way = Way(lambda: call, ScenarioKind.BASE)
     with pytest.raises(EagerError):
         eager.run(call, way, look(model), arithmetic=Float64())
     assert eager.run(call, way, look(model), arithmetic=Watched()) is not None
-    assert told.problems == []
+    assert found.problems == []

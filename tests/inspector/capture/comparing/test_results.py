@@ -47,7 +47,7 @@ def test_equal(value: Any):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "seen"),
     [
         (torch.ones(3), torch.tensor([1.0, 2.0, 1.0]), "the result differs in 1 of 3 values, by up to 1"),
         (torch.ones(3), torch.ones(4), "the result is float32[3] in eager, float32[4] compiled"),
@@ -62,8 +62,8 @@ def test_equal(value: Any):
         (Output(torch.ones(1)), Output(torch.zeros(1)), "the result['logits'] differs in 1 of 1 values, by up to 1"),
     ],
 )
-def test_different(one: Any, other: Any, told: str):
-    assert differ(one, other) == told
+def test_different(one: Any, other: Any, seen: str):
+    assert differ(one, other) == seen
 
 
 @pytest.mark.parametrize(

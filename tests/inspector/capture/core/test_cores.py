@@ -33,6 +33,6 @@ def test_no_more_than_so_many_are_handed_out(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("CTRACE_CORES", raising=False)
     cores = Cores(3)
     assert [cores.take() for _ in range(3)] == [True, True, False]
-    cores.give()
+    cores.release()
     assert cores.take()
     cores.close()

@@ -138,7 +138,7 @@ LOOP = Condition("x.size(1) == 5", "", ConditionKind.NUMBER, FILE, 7, "for t in 
 
 def looped(source):
     fixed = dim(
-        1, 5, DimKind.SPECIALISED, Policy.AUTOMATIC, fixed=Condition("", "", ConditionKind.NUMBER, FILE, 7, source)
+        1, 5, DimKind.SPECIALIZED, Policy.AUTOMATIC, fixed=Condition("", "", ConditionKind.NUMBER, FILE, 7, source)
     )
     shapes = (shaped(1, tensor("L['x']", dims=(dim(0, 2), fixed))),)
     again = recompile(Cause(CauseKind.SIZE, "x.size(1)", "4", "5", line=7, file=FILE, fix="general"))
@@ -326,7 +326,7 @@ def violated():
     fixed = dim(
         1,
         6,
-        DimKind.SPECIALISED,
+        DimKind.SPECIALIZED,
         Policy.MARKED_DYNAMIC,
         fixed=Condition("", "", ConditionKind.NUMBER, FILE, 2, "for row in range(x.shape[1]):"),
     )
@@ -367,7 +367,7 @@ def inputs():
 def reshaped(size):
     text = RESHAPED.format(size)
     fixed = Condition("", "", ConditionKind.OPERATION, FILE, 2, text.split("\n")[1].strip())
-    batch = dim(0, 4, DimKind.SPECIALISED, Policy.MARKED_DYNAMIC, fixed=fixed)
+    batch = dim(0, 4, DimKind.SPECIALIZED, Policy.MARKED_DYNAMIC, fixed=fixed)
     failed = Shaped("0/0", "forward", FILE, 1, (tensor("L['x']", dims=(batch,)),), fail_type="ConstraintViolationError")
     failure = Failure(FailurePhase.RUN, "ConstraintViolationError", "Constraints violated", FILE, 2)
     return Session(failure=failure, shapes=(failed,), listings={FILE: text})

@@ -2,7 +2,7 @@
 
 from ctrace.inspector.gate.jobs.pool import Room
 from ctrace.inspector.gate.model import Job, JobKey
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 GIB = 1 << 30
 

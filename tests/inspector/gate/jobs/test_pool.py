@@ -17,7 +17,7 @@ from ctrace.inspector.gate.jobs.pool import run_jobs
 from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.model.session import Failure, FailurePhase, Session, Target
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import KEEP, Store
 from tests.support.places import ROOT
 
@@ -117,17 +117,17 @@ def test_what_jobs_need_is_learned_from_those_that_ended(store: Store, jobs: Cal
 
 
 def test_who_looks_is_told_of_each_start_and_end(store: Store, jobs: Callable[[str], list[Job]]) -> None:
-    told: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     list(
         run_jobs(
             jobs("ab"),
             store=store,
             at_a_time=1,
             captures=Fake().open("a", "b"),
-            observe=lambda job, what: told.append((job.key.model, what)),
+            observe=lambda job, what: found.append((job.key.model, what)),
         )
     )
-    assert told == [("a", "started"), ("a", "ended"), ("b", "started"), ("b", "ended")]
+    assert found == [("a", "started"), ("a", "ended"), ("b", "started"), ("b", "ended")]
 
 
 def test_cores_are_shared_but_not_those_that_the_user_gave(
@@ -220,7 +220,7 @@ import sys
 from pathlib import Path
 from ctrace.inspector.gate.jobs import pool
 from ctrace.inspector.gate.model import Job, JobKey
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.processes import boot
 boot._BOOT = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"

@@ -89,9 +89,9 @@ def test_a_model_that_moved_is_renamed_with_all_its_jobs(only_improve: bool) -> 
 
 
 def ranks(*states: State, doubts: Sequence[tuple[Finding, ...]] = ()) -> list[Seen]:
-    told = [*doubts, *[()] * len(states)]
+    shown = [*doubts, *[()] * len(states)]
     return [
-        seen_of(each, job=JobKey("t", f"rank {at}"), known_as=JobKey("t"), doubts=told[at])
+        seen_of(each, job=JobKey("t", f"rank {at}"), known_as=JobKey("t"), doubts=shown[at])
         for at, each in enumerate(states)
     ]
 
@@ -180,8 +180,10 @@ allows = st.lists(st.builds(Allow, st.just("why"), st.sampled_from(("GB1", "GB3"
 
 def found_of(outcome: Outcome, lock: Lock) -> set[tuple[object, ...]]:
     """Give what was found, by job, and site or count; without jobs of versions of torch that a lock says nothing of."""
-    told = (each for each in outcome.checked if each.state and (each.state.torch in lock.sections or not lock.sections))
-    every = ((each.job, one) for each in told for one in each.findings)
+    shown = (
+        each for each in outcome.checked if each.state and (each.state.torch in lock.sections or not lock.sections)
+    )
+    every = ((each.job, one) for each in shown for one in each.findings)
     return {(job, one.site.key if one.site else one.count, one.kind) for job, one in every}
 
 

@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.errors import Exit, PolicyError
 from ctrace.inspector.gate.policy.file import find_policy, load_policy, target_gpu
 from ctrace.inspector.gate.policy.model import Allow, Count, Limits, ModelRule, Policy
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 FULL = """\
 version: 1

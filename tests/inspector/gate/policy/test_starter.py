@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.gate.policy.file import load_policy
 from ctrace.inspector.gate.policy.model import CPU, Count, Policy
 from ctrace.inspector.gate.policy.starter import starter
-from ctrace.inspector.runs.order import Options
+from ctrace.inspector.runs.request import Options
 
 MODELS = [
     "models/*.py",

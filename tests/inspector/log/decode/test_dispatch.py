@@ -137,8 +137,8 @@ def test_metrics_name_versions():
 def test_what_a_log_says_first_of_versions_holds():
     of_metrics = Log().metrics("0/0", pytorch_version="2.11.0", python_version="3.12.3")
     assert (of_metrics.session().environment.torch, of_metrics.session().environment.python) == ("2.11.0", "3.12.3")
-    told = Log().artifact("torch_version", '{"pytorch_version": "2.13.0"}').metrics("0/0", pytorch_version="2.11.0")
-    assert told.session().environment.torch == "2.13.0"
+    found = Log().artifact("torch_version", '{"pytorch_version": "2.13.0"}').metrics("0/0", pytorch_version="2.11.0")
+    assert found.session().environment.torch == "2.13.0"
 
 
 def test_backward_metrics_are_in_seconds_too():

@@ -48,7 +48,7 @@ def test_code(width: int) -> None:
 
 
 def test_code_has_colours_on_a_terminal_only() -> None:
-    assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None), 80, colours=True)
+    assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None), 80, colors=True)
 
 
 def test_damaged_code_is_said_to_be_so() -> None:

@@ -25,8 +25,8 @@ WHOLE = ("source", "wrapper")
 """Screens with code, of which no line is cut."""
 
 
-def _drawn(session: Session, asked: KernelView, width: int, *, colours: bool = False) -> str:
-    return drawn(screen(session, asked, width), width, colours=colours)
+def _drawn(session: Session, asked: KernelView, width: int, *, colors: bool = False) -> str:
+    return drawn(screen(session, asked, width), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -81,7 +81,7 @@ def test_code_is_complete_beside_the_comments(width: int) -> None:
 
 def test_colours_only_on_a_terminal() -> None:
     assert "\x1b[" not in _drawn(made.KERNELS, ASKED["source"], 80)
-    assert "\x1b[" in _drawn(made.KERNELS, ASKED["source"], 80, colours=True)
+    assert "\x1b[" in _drawn(made.KERNELS, ASKED["source"], 80, colors=True)
 
 
 def test_names_stay_apart_on_a_narrow_screen() -> None:

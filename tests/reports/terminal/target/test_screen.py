@@ -93,7 +93,7 @@ def test_little_is_known() -> None:
 
 
 def test_spills_stand_out() -> None:
-    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(screen(EMITTED, KernelView(), 140), 140, colours=True))
+    assert re.search(r"\x1b\[1;31m *12\x1b", drawn(screen(EMITTED, KernelView(), 140), 140, colors=True))
 
 
 @pytest.mark.parametrize("width", [60, *WIDTHS])

@@ -22,13 +22,13 @@ def free(cores: Cores) -> int:
     while cores.take():
         count += 1
     for _ in range(count):
-        cores.give()
+        cores.release()
     return count
 
 
 def test_every_job_is_done_once_and_cores_are_given_back(tmp_path: Path) -> None:
     cores = Cores()
-    cores.give()  # so that there are two workers on any machine
+    cores.release()  # so that there are two workers on any machine
     before = free(cores)
 
     def work(number: int) -> None:

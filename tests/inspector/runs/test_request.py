@@ -1,17 +1,17 @@
-"""An order travels to the child process as JSON."""
+"""An request travels to the child process as JSON."""
 
 from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.runs.order import Options, Order
+from ctrace.inspector.runs.request import CaptureRequest, Options
 
 
 @pytest.mark.parametrize(
-    "order",
+    "sent",
     [
-        Order("program", "train.py", None, None, ("--epochs", "1"), Options(build=True), "/tmp/trace.log"),
-        Order(
+        CaptureRequest("program", "train.py", None, None, ("--epochs", "1"), Options(build=True), "/tmp/trace.log"),
+        CaptureRequest(
             "model",
             None,
             "pkg.net",
@@ -32,7 +32,7 @@ from ctrace.inspector.runs.order import Options, Order
     ],
     ids=["program", "model"],
 )
-def test_what_was_ordered_is_what_arrives(order: Order, tmp_path: Path):
+def test_the_child_reads_the_request_that_was_sent(sent: CaptureRequest, tmp_path: Path):
     path = tmp_path / "order.json"
-    path.write_text(order.to_json())
-    assert Order.from_file(path) == order
+    path.write_text(sent.to_json())
+    assert CaptureRequest.from_file(path) == sent

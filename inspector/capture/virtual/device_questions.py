@@ -13,10 +13,10 @@ from ctrace.inspector.source.owners import owner_of
 _LONG = 120
 
 
-class Asked:
+class DeviceQuestions:
     """Records the program's questions; ignores those of torch and ctrace."""
 
-    _latest: "Asked | None" = None
+    _latest: "DeviceQuestions | None" = None
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -24,7 +24,7 @@ class Asked:
         self._prefixes: dict[str, str] = {}
 
     @classmethod
-    def of(cls, recorder: Recorder) -> "Asked":
+    def of(cls, recorder: Recorder) -> "DeviceQuestions":
         """Return the capture's only recorder of questions, so that a place is recorded once."""
         if cls._latest is None or cls._latest._recorder is not recorder:
             cls._latest = cls(recorder)

@@ -38,7 +38,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CaptureRequest:
     """One capture: what to run, how, and where the log goes."""
 
     kind: str
@@ -62,20 +62,20 @@ class Order:
     """What to change about the model, to check a piece of advice."""
 
     def to_json(self) -> str:
-        """Return the order as JSON."""
+        """Return the request as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_file(cls, path: Path) -> "Order":
-        """Read an order that `to_json` wrote.
+    def from_file(cls, path: Path) -> "CaptureRequest":
+        """Read a request that `to_json` wrote.
 
         Raises:
             OSError: it cannot be read.
             ValueError: it does not have the form that `to_json` writes.
         """
-        order = typed(cls, read_object(path), "the order")
-        if order.kind not in ("model", "program"):
-            raise ValueError(f"kind is {order.kind!r:.60}, neither model nor program")
-        if order.path is None and order.module is None:
+        request = typed(cls, read_object(path), "the request")
+        if request.kind not in ("model", "program"):
+            raise ValueError(f"kind is {request.kind!r:.60}, neither model nor program")
+        if request.path is None and request.module is None:
             raise ValueError("there is neither a path nor a module")
-        return order
+        return request
