@@ -32,7 +32,7 @@ def optimizer_settings(scene: Scene) -> Iterator[Candidate]:
             guard = next(each for each in scene.guards(cause) if _SETTING.fullmatch(each.subject))
             value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]+", guard.was) else "0.1"
             text = (
-                f"{named[0]}=torch.tensor({value}) when you create the optimizer: torch specializes on "
+                f"Pass {named[0]}=torch.tensor({value}) when you create the optimizer: torch specializes on "
                 "Python numbers, so each change by a scheduler recompiles the step."
             )
             yield Candidate(text, (cause.id,), worth=70)
