@@ -2,12 +2,12 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct, field
 
 from ctrace.cli import options as opt
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.target import Resolved
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """The part of a command line that selects a run."""
 
     target: str | None = None

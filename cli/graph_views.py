@@ -1,9 +1,10 @@
 """What `ctrace graphs` shows, by the options of the command line."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ctrace.cli.capturing import Request
 from ctrace.inspector.errors import TargetError
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from ctrace.reports.escape import Document
 
 
-@dataclass(frozen=True, slots=True)
-class GraphView:
+class GraphView(Struct, frozen=True):
     """The options of one command line.
 
     Raises:

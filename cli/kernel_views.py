@@ -1,10 +1,12 @@
 """What `ctrace kernels` shows, by the options of the command line."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from ctrace.reports.escape import Document
 
 
-@dataclass(frozen=True, slots=True)
-class KernelView:
+class KernelView(Struct, frozen=True):
     """The options of one command line.
 
     Raises:

@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import IO, TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ctrace.cli.console import console, say
 from ctrace.inspector.log.events import core as ev

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.cli.capturing import Request, captured, saved
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
 _ONE = "name its file to run it for each GPU: ctrace kernels model.py --target a100,h100"
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
+class Several(Struct, frozen=True):
     """Sessions of several GPUs, in the order of the command line."""
 
     sessions: "dict[str, Session]" = field(default_factory=dict)

@@ -5,9 +5,10 @@ import json
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+
+from msgspec import Struct
 
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
@@ -18,8 +19,7 @@ _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one check."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.processes.tools import answer_of
@@ -42,8 +43,7 @@ def _by_graphviz(program: str, dot: str) -> tuple[str, str]:
     return answer.text, ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
+class _Box(Struct, frozen=True):
     """Where a node is drawn, in pixels."""
 
     x: float

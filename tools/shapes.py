@@ -1,7 +1,7 @@
 """Infer the shape of a JSON report from the functions that write it.
 
 A writer is an ordinary function that returns dictionaries and lists: `{"line": each.line, "ops": list(each.ops)}`. Its
-annotations and the fields of the dataclasses that it reads say which types the values have. `Writers` follows the
+annotations and the fields of the records that it reads say which types the values have. `Writers` follows the
 writer's syntax tree and adds those types up. Where it cannot know more, it accepts more: an `if` gives both
 branches, `x and y` gives `y` or what of `x` is false. So the shape may be wider than what is written, never narrower.
 
@@ -10,7 +10,6 @@ This covers the Python that writers use today. It raises `UnknownSyntaxError` fo
 
 import ast
 import builtins
-import dataclasses
 import enum
 import importlib
 import inspect
@@ -23,6 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+
+from msgspec import Struct, structs
 
 
 class UnknownSyntaxError(Exception):
@@ -159,11 +160,15 @@ def _falsy(shape: Shape) -> list[Shape]:
     return found
 
 
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Struct)
+
+
 def _is_always_true(hint: Any) -> bool:
     """Whether a type has no false value: a tuple of fixed length, or a class that does not define its truth."""
     if typing.get_origin(hint) is tuple:
         return Ellipsis not in typing.get_args(hint)
-    return dataclasses.is_dataclass(hint) and "__bool__" not in vars(hint) and "__len__" not in vars(hint)
+    return _is_record(hint) and "__bool__" not in vars(hint) and "__len__" not in vars(hint)
 
 
 @cache
@@ -362,12 +367,11 @@ class Writers:
 
 
 def _subject(function: Callable[..., Any]) -> str:
-    """Return what a writer writes: the docstring of the dataclass that its first parameter is."""
+    """Return what a writer writes: the docstring of the record that its first parameter is."""
     first = next(iter(_hints(function).values()), None)
-    if not (isinstance(first, type) and dataclasses.is_dataclass(first)) or first.__name__ == "Session":
+    if not _is_record(first) or first.__name__ == "Session":
         return ""
-    doc = inspect.getdoc(first) or ""
-    return "" if doc.startswith(f"{first.__name__}(") else doc.partition("\n\n")[0].replace("\n", " ")
+    return inspect.cleandoc(first.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _is_writer(function: Any) -> bool:
@@ -539,10 +543,6 @@ class _Walk:
             yield from self._bound(generators[1:])
 
     def _dict_comprehension(self, key: ast.expr, value: ast.expr, generators: list[ast.comprehension]) -> Shape:
-        if (record := self._fields_of(generators)) is not None:
-            return Object(
-                {name: self._property(record, name) for name in (each.name for each in dataclasses.fields(record))}
-            )
         before = dict(self.scope)
         found: list[Object] = []
         known: dict[str, Property] = {}
@@ -554,13 +554,6 @@ class _Walk:
                 found.append(Object({}, shape, None if options(name) == (_STRING,) else name))
         self.scope = before
         return _joined([*found, *([Object(known)] if known else [])])
-
-    def _fields_of(self, generators: list[ast.comprehension]) -> type | None:
-        """Return the dataclass of `for each in fields(Class)`."""
-        match generators:
-            case [ast.comprehension(iter=ast.Call(func, [argument]))] if self._known(func) is dataclasses.fields:
-                return typing.cast(type, self._known(argument))
-        return None
 
     def _property(self, owner: type, name: str) -> Property:
         return Property(attribute(Value(owner), name), doc=_documented(owner).get(name, ""))
@@ -613,7 +606,7 @@ class _Walk:
                 return self._doc(argument)
             case ast.Attribute(owner, name) if self._known(node) is None:
                 for each in options(self.shape(owner)):
-                    if isinstance(each, Value) and isinstance(each.type, type) and dataclasses.is_dataclass(each.type):
+                    if isinstance(each, Value) and _is_record(each.type):
                         return _documented(each.type).get(name, "")
         return ""
 
@@ -626,6 +619,8 @@ class _Walk:
             return self._method(node, self.shape(node.func.value), node.func.attr)
         if name in ("emitted", "basis") and _is_writer(function):
             return self._with_basis(node, name)
+        if function is structs.asdict:
+            return self._record(node)
         if name in ("json_document", "loads"):
             return self.shape(node.args[0])
         if getattr(builtins, name, None) is function or name == "fromkeys":
@@ -637,6 +632,11 @@ class _Walk:
         if isinstance(function, type):
             return Value(function)
         self._refuse(node)
+
+    def _record(self, node: ast.Call) -> Object:
+        """Follow `asdict(record)`."""
+        (shape,) = (each for each in options(self.shape(node.args[0])) if isinstance(each, Value))
+        return Object({name: self._property(shape.type, name) for name in shape.type.__struct_fields__})
 
     def _writer(self, function: Callable[..., Any], node: ast.Call) -> Shape:
         """Follow another writer, with data that it is passed; without, refer to what it returns."""

@@ -1,9 +1,9 @@
 """`ctrace explain`: run a model or a program, and show what torch.compile did to it."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec.structs import replace
 
 from ctrace.cli import options as opt
 from ctrace.cli.capturing import Request, on_a_run, session_of

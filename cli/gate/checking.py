@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.wanted import Wanted, policy_of

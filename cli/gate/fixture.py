@@ -3,10 +3,11 @@
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import Job, JobKey, Lock, Ran
 from ctrace.inspector.gate.policy.model import Count, Limits, Policy

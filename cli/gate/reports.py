@@ -3,10 +3,11 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ctrace.cli.console import check_output, say, write_report
 from ctrace.cli.show import Format, show_screen, shown_format
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.gate.verdict import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(Struct, frozen=True):
     """Which reports, and where they go."""
 
     json: bool = False

@@ -1,8 +1,10 @@
 """The command line of `ctrace check`, and the policy with its overrides."""
 
 import shlex
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.files.writing import working_folder
@@ -13,8 +15,7 @@ from ctrace.inspector.runs.request import Options
 _NO_GUARDS = "--no-inductor-guards"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The part of the command line that selects what to check."""
 
     models: tuple[str, ...] = ()

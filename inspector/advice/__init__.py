@@ -9,15 +9,16 @@ user's code is a print, whatever torch calls it). `skips.yaml` has the rules by 
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _FOLDER = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One piece of advice. `{it}` in `why` and `fix` stands for the user's expression, `{method}` in `switch` for a
     logger's method.
     """

@@ -6,7 +6,9 @@ the first counts for the break at the line where its function was called or resu
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.breaks.fold import Report
 from ctrace.inspector.breaks.torch_report import Outcome
@@ -18,8 +20,7 @@ from ctrace.inspector.source.functions import place_of
 _Line = tuple[str, int]
 
 
-@dataclass
-class _Owners:
+class _Owners(Struct):
     """Which break or skip, by index, is responsible for a line or a function."""
 
     codes: Codes
@@ -28,8 +29,7 @@ class _Owners:
     skips_in: dict[Key, int] = field(default_factory=dict)
 
 
-@dataclass
-class _Tally:
+class _Tally(Struct):
     """Counts so far, by index of the break or skip."""
 
     breaks: Counter[int] = field(default_factory=Counter)

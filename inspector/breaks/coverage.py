@@ -1,7 +1,9 @@
 """The functions of a run: how many graphs each has, and how many of its ops are in graphs."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.log.events.core import OpsCounted
 from ctrace.inspector.log.raw import Raw
@@ -13,8 +15,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A code object: file, qualified name, first line."""
 
     file: str

@@ -1,7 +1,8 @@
 """Breaks of a run: torch's reports grouped by site, each with a reason and a fix."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.advice import Entry, advice_on_break
 from ctrace.inspector.breaks.torch_report import ParsedBreak, parse_break
@@ -19,8 +20,7 @@ _EXPLICIT = "GB0025"
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One of torch's reports of a break, and the compilation that broke."""
 
     compilation: str

@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.breaks.registry import Registered, registered, registered_ids
@@ -11,8 +12,7 @@ from ctrace.inspector.errors import TargetError
 _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
+class Lesson(Struct, frozen=True):
     """A kind of break or skip: our advice, its special cases, and torch's text."""
 
     name: str
@@ -48,8 +48,7 @@ def _unknown(name: str, key: str) -> TargetError:
     return TargetError(f"{name}: no such kind of graph break", todo)
 
 
-@dataclass(frozen=True, slots=True)
-class CauseLesson:
+class CauseLesson(Struct, frozen=True):
     """A kind of cause, or one special case of it: our advice."""
 
     name: str

@@ -5,16 +5,16 @@ Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entr
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec import Struct
+
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """What torch says about a gb id."""
 
     id: str

@@ -5,8 +5,9 @@ contains the gb id, then the user's traceback and Dynamo's.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.source.stacks import frames_in
@@ -28,8 +29,7 @@ class Outcome(StrEnum):
     """The whole function in Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedBreak:
+class ParsedBreak(Struct, frozen=True):
     """One of torch's reports of a break, parsed."""
 
     gb: tuple[str, ...]

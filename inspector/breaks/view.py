@@ -1,13 +1,12 @@
 """Which breaks cost most, and what they look like in the source."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import Break, Cost, Owner, Skip
 from ctrace.inspector.model.session import Function, Session, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class RankedBreak:
+class RankedBreak(Struct, frozen=True):
     """A break with its whole cost, including functions that run eagerly because of it."""
 
     at: Break

@@ -1,7 +1,8 @@
 """How Dynamo rewrote the bytecode of each function: what changed, and what each new piece is for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.bytecode.rewrites.alignment import Added, Edit, Kept, Removed, diff
 from ctrace.inspector.bytecode.rewrites.comprehensions import in_comprehensions
@@ -15,8 +16,7 @@ from ctrace.inspector.model.bytecode import Instruction, Rewritten
 from ctrace.inspector.model.session import Compilation, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """One compilation of a function, with its number of instructions before and after."""
 
     compilation: Compilation
@@ -24,8 +24,7 @@ class Compiled:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCode:
+class FunctionCode(Struct, frozen=True):
     """A function that Dynamo rewrote, with its resume functions in the order of the lines where they continue."""
 
     name: str
@@ -44,8 +43,7 @@ class FunctionCode:
         return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """The code of a compilation after and before the rewrite."""
 
     compiled: Compiled
@@ -173,8 +171,7 @@ _PROLOGUE = Role(
 _DEAD = Role(PieceKind.DEAD, "rest of the original function: never runs in this resume function")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line of the diff: an instruction of the old code, the new code, or both."""
 
     before: int | None

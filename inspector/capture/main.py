@@ -6,11 +6,12 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from os import getpid
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure

@@ -5,7 +5,9 @@ Try several changes together if no single one removes all causes: one may help o
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.edits import is_disjoint
@@ -154,8 +156,7 @@ def _tried(each: Candidate, attempt: Attempt) -> Tried:
     return Tried(each.trial, counts(session), seconds, breaks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """A candidate, and what its trial showed."""
 
     candidate: Candidate

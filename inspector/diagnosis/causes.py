@@ -6,8 +6,9 @@ Evidence that two findings have the same cause joins them. Each finding ends up 
 import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
 from ctrace.inspector.diagnosis.naming import break_kind, described

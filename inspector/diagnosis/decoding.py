@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.model.diagnosis import RootCause
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
@@ -15,8 +17,7 @@ _ARGUMENT = re.compile(r"^(?:L\['(?:kwargs|args)'\]\[(?P<wrapped>[^]]+)\]|L\['(?
 _EXTRA = re.compile(r"(?:kwargs|args)\[(?:'(\w+)'|(\d+))\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """A size of a cache that grew from one compilation to the next."""
 
     name: str

@@ -1,8 +1,9 @@
 """Describe a root cause: its kind, a title in the user's terms, and the place."""
 
 import re
-from dataclasses import replace
 from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
 from ctrace.inspector.graphs.attention import answer_of

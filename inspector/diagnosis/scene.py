@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.diagnosis import Finding, RootCause
 from ctrace.inspector.model.findings import Break, Cause, Danger, Owner, Recompile, Skip
@@ -12,8 +13,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.text import parsed
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """A Session with its root causes."""
 
     session: Session
@@ -63,8 +63,7 @@ class Scene:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A piece of advice, and how it can be checked."""
 
     text: str

@@ -1,15 +1,16 @@
-"""Read untrusted JSON into dataclasses, and check every field, type and range."""
+"""Read untrusted JSON into Structs, and check every field, type and range."""
 
 import json
 import os
 import stat
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct
 
 MOST_BYTES = 64 << 20
 """Maximum size of a file; ours have a few KiB, but a message of the user's program may be long."""
@@ -61,7 +62,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def typed(kind: type[_T], data: Any, what: str) -> _T:
-    """Convert JSON to a value of a type, such as a dataclass.
+    """Convert JSON to a value of a type, such as a Struct.
 
     Raises:
         ValueError: the JSON has another type, is out of range, lacks a field or has an unknown field.
@@ -78,8 +79,8 @@ def _typed(kind: Any, data: Any, what: str) -> Any:
     if origin is Mapping:
         value = get_args(kind)[1]
         return {name: _typed(value, each, f"{what}[{name!r:.60}]") for name, each in _of(dict, data, what).items()}
-    if is_dataclass(kind):
-        return _dataclass(kind, _of(dict, data, what), what)
+    if issubclass(kind, Struct):
+        return _struct(kind, _of(dict, data, what), what)
     if issubclass(kind, Enum):
         return _member(kind, data, what)
     return _number(kind, data, what) if kind in (int, float) else _of(kind, data, what)
@@ -100,18 +101,20 @@ def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...
     return tuple(_typed(item, each, f"an item of {what}") for item, each in zip(items, data, strict=True))
 
 
-def _dataclass(kind: Any, data: dict[str, Any], what: str) -> Any:
-    known = {field.name: field for field in fields(kind)}
-    if unknown := data.keys() - known:
+def _struct(kind: type[Struct], data: dict[str, Any], what: str) -> Any:
+    if unknown := data.keys() - set(kind.__struct_fields__):
         raise ValueError(f"{what} has an unknown field: {min(unknown)!r:.60}")
-    if missing := [name for name, field in known.items() if name not in data and _is_required(field)]:
+    if missing := [name for name in required_fields(kind) if name not in data]:
         raise ValueError(f"{what} has no {missing[0]}")
     hints = _hints(kind)
     return kind(**{name: _typed(hints[name], value, name) for name, value in data.items()})
 
 
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+def required_fields(kind: type[Struct]) -> tuple[str, ...]:
+    """Return the names of the fields without a default."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the defaults of the last ones
+    padded = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
+    return tuple(name for name, default in zip(names, padded, strict=True) if default is NODEFAULT)
 
 
 @lru_cache

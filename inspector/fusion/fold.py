@@ -1,7 +1,8 @@
 """Turn fusion events of the log into findings: stack traces become the user's lines."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.log.events.core import FusionDone
 from ctrace.inspector.model.fusion import Fusion, Node

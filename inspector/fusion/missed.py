@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.fusion.shared import Shared, sharing
 from ctrace.inspector.fusion.why import Reason, Reasons
@@ -10,8 +11,7 @@ from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """Two unfused nodes that share data; figures are for this pair alone."""
 
     first: Node
@@ -37,16 +37,14 @@ class Missed:
         return not self.reason.both_called
 
 
-@dataclass(frozen=True, slots=True)
-class MissedKind:
+class MissedKind(Struct, frozen=True):
     """Missed pairs with equal ops, lines, bytes and reason, as in the layers of a model."""
 
     example: Missed
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotFused:
+class NotFused(Struct, frozen=True):
     """All unfused pairs of one graph part."""
 
     missed: tuple[Missed, ...]

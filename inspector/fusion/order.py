@@ -1,9 +1,10 @@
 """The rounds of fusion: which pairs were fused, and what decided their order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+
+from msgspec import Struct
 
 from ctrace.inspector.model.fusion import Candidate, Fusion, FusionRound, Score
 
@@ -13,8 +14,7 @@ _CLEAR = 16
 """Above this ratio, shared bytes rank before equal kinds (2.11 to 2.13, _inductor/choices.py, FusionScore)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A fusible pair at its place in the order."""
 
     candidate: Candidate

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from ctrace.inspector.model.fusion import Access, Buffer, Fusion, Node, Role
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """The extra memory traffic of a pair for one buffer."""
 
     buffer: str
@@ -28,8 +28,7 @@ class Shared:
         return self.read + self.written
 
 
-@dataclass(frozen=True, slots=True)
-class _Use:
+class _Use(Struct, frozen=True):
     """One node's use of a buffer."""
 
     node: int

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.fusion import Access, Fusion, Node, NodeKind, Role
 from ctrace.inspector.model.session import Session
@@ -11,8 +12,7 @@ CALLED = (NodeKind.EXTERNAL, NodeKind.USER)
 """Kinds of nodes whose code Inductor does not generate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """Bytes read and written by the kernels of one or several graph parts."""
 
     unfused: int

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.graphs.text.ops import is_view, operations
@@ -13,8 +14,7 @@ from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """A node as a user knows it: the ops it computes and their source lines."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ctrace.inspector.advice import Entry, advice_on_refusal, entries
 from ctrace.inspector.fusion.totals import CALLED
@@ -16,8 +17,7 @@ _NEVER_ASKED = (NodeKind.EXTERNAL, NodeKind.NOTHING)
 _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm"))
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a pair was not fused."""
 
     key: str

@@ -1,8 +1,10 @@
 """Compare the results of jobs with the lock and the policy, and report every problem in one line each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.lock.matching import Matched, matched
 from ctrace.inspector.gate.model import Baseline, Job, JobKey, Lock, Site, SiteKey, SiteKind, State
@@ -69,8 +71,7 @@ _STRICT = frozenset((SiteKind.DANGER,))
 """Kinds of sites that a model unknown to the lock must not have, although no limit counts them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """Judges jobs against the policy and the lock."""
 
     policy: Policy

@@ -5,9 +5,10 @@ place that keeps a model from compiling well, identified by its content and not 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.policy.model import CPU, Count, Limits
@@ -21,8 +22,7 @@ TRACE = "trace"
 """The target of a job that ran elsewhere and left a log."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobKey:
+class JobKey(Struct, frozen=True, order=True):
     """Identifies a capture: the model, the policy's scenario, the target."""
 
     model: str
@@ -61,8 +61,7 @@ class SiteKind(StrEnum):
     """A compiled call and eager produced different results."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SiteKey:
+class SiteKey(Struct, frozen=True, order=True):
     """Identifies a site across runs, even if code is moved or reformatted."""
 
     kind: SiteKind
@@ -75,8 +74,7 @@ class SiteKey:
     """Normalized source of the statement, without comments and line breaks; for a recompilation, what changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A site in a run."""
 
     key: SiteKey
@@ -97,8 +95,7 @@ class Site:
     """How many equal statements of the function this site stands for; limits count each of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """The results of a job that a check compares."""
 
     job: JobKey
@@ -117,16 +114,14 @@ class State:
     """Notes on the run, such as made-up input values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """A site in the lock."""
 
     key: SiteKey
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One capture of a check."""
 
     key: JobKey
@@ -140,8 +135,7 @@ class Job:
     """Its key in the lock, if different: all ranks of a job that ran elsewhere share one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """A job that ran or could not run."""
 
     job: Job
@@ -157,16 +151,14 @@ class Ran:
     """Processes that the program left running and that were killed: `command (pid)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """The lock's entry for one job."""
 
     counts: Mapping[Count, int] = field(default_factory=dict)
     sites: tuple[Known, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """The results of models when the lock was last written, by minor version of torch."""
 
     sections: Mapping[str, Mapping[JobKey, Baseline]] = field(default_factory=dict)

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.fusion.missed import not_fused
 from ctrace.inspector.gate.lock.paths import relative_path
@@ -134,8 +136,7 @@ def _together(costs: list[Cost]) -> Cost:
     return Cost(sum(ops) if ops else None, sum(cost.graphs for cost in costs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Sites:
+class _Sites(Struct, frozen=True):
     """Finds the sites of a session."""
 
     session: Session

@@ -1,8 +1,9 @@
 """The result of a check: findings on single jobs and on the whole check, each with its exit code."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import Job, JobKey, Lock, Site, State
@@ -59,8 +60,7 @@ _GRAVEST = (Exit.USAGE, Exit.PROGRAM, Exit.UNTRUSTED, Exit.WORSE)
 """Precedence of exit codes: problems that make other findings doubtful come first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A problem that fails a check."""
 
     kind: FindingKind
@@ -79,8 +79,7 @@ class Finding:
     """Whether the lock may lack it because ctrace did not record Inductor's guards when it wrote the lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The part of a finished job that a check keeps; sessions are large, and there may be hundreds."""
 
     job: Job
@@ -94,8 +93,7 @@ class Seen:
     run: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """One job with its findings."""
 
     job: JobKey
@@ -121,8 +119,7 @@ class Checked:
         return gravest(self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Everything that one check found."""
 
     policy: Policy

@@ -3,12 +3,12 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files.typed_json import required_fields
 from ctrace.inspector.gpus.gpu import FORMATS, VECTOR_FORMATS, TargetGpu
 from ctrace.inspector.gpus.yaml_file import entries_of, refuse_unknown, shown
 
@@ -28,7 +28,7 @@ _SIZES = {
 _SPEEDS = {"clock": (1e6, 1e12), "bandwidth": (1e6, 1e18)}
 _RATES = {"rates": FORMATS, "vector_rates": VECTOR_FORMATS}
 _PEAK = (1e6, 1e21)
-FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "sources"))
+FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "sources"))
 _KEYS = ("extends", *FACTS, "sources")
 _NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,3})?")
 """Needed because PyYAML parses `1.98e9` as text."""
@@ -81,8 +81,7 @@ def made(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
         if key not in full:
             full[key] = value
             full["sources"][key] = _SHARED
-    required = [each.name for each in fields(TargetGpu) if each.default is MISSING and each.default_factory is MISSING]
-    missing = [key for key in required if key not in full and key != "name"]
+    missing = [key for key in required_fields(TargetGpu) if key not in full and key != "name"]
     if missing:
         raise TargetError(
             f"{where} lacks {', '.join(missing)}", "add what is missing, or add extends with a GPU's name"

@@ -1,15 +1,15 @@
 """The facts about a target GPU."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 FORMATS = ("float64", "tf32", "float16", "bfloat16", "float8", "int8")
 """Formats that Tensor Cores support; `tf32` is float32 with fewer bits."""
 VECTOR_FORMATS = ("float64", "float32")
 
 
-@dataclass(frozen=True, slots=True)
-class TargetGpu:
+class TargetGpu(Struct, frozen=True):
     """A GPU as torch and Triton describe it, with peak rates from its data sheet.
 
     Memory sizes are in bytes, rates in operations or bytes per second.

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gpus.facts import checked, made, over
@@ -18,8 +19,7 @@ _HERE = Path()
 _VENDOR = ("nvidia", "geforce", "tesla")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A GPU in the table."""
 
     gpu: TargetGpu
@@ -138,7 +138,7 @@ def _extended(
 
 
 def _facts_of(gpu: TargetGpu) -> dict[str, Any]:
-    return {key: getattr(gpu, key) for key in TargetGpu.__dataclass_fields__ if key != "name"}
+    return {key: getattr(gpu, key) for key in TargetGpu.__struct_fields__ if key != "name"}
 
 
 def _bare(name: str) -> str:

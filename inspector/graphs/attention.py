@@ -1,8 +1,9 @@
 """Whether each attention runs as one fused kernel, and the first obstacle if it does not."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.model.passes import Attention, Why
@@ -30,8 +31,7 @@ class State(StrEnum):
     """Handwritten, and left unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The attentions of one graph that share source lines and outcome."""
 
     attention: Attention
@@ -56,8 +56,7 @@ class Answer:
         return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """Attentions of all graphs with the same outcome for the same reason."""
 
     sentence: str

@@ -8,7 +8,8 @@ there to the end both have the same instructions, so the number of instructions 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.bytecode import Code, Rewritten
 from ctrace.inspector.model.session import Session
@@ -19,8 +20,7 @@ _Point = tuple[str, str, int]
 """Where a function continues: its file, its name, and how many instructions are left to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Two graphs that would be one graph without the breaks between them."""
 
     before: str

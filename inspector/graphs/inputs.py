@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.graphs.view import Compiled
@@ -14,8 +15,7 @@ _NAMED = re.compile(r"(?:Param|Buffer)AOTInput\(target='([^']+)'\)")
 _ODD = re.compile(r"[^a-zA-Z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class GraphInput:
+class GraphInput(Struct, frozen=True):
     """One input of a graph."""
 
     node: FxNode

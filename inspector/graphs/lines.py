@@ -1,23 +1,22 @@
 """Nodes grouped by the user's line that created them."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind
 from ctrace.inspector.graphs.view import Compiled, Staged, compiled
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Consecutive nodes from one line; `at` is None if torch does not know the line."""
 
     at: At | None
     nodes: tuple[FxNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NodesAtLine:
+class NodesAtLine(Struct, frozen=True):
     """The nodes of a line in one stage."""
 
     each: Compiled

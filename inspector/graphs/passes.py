@@ -1,7 +1,8 @@
 """Inductor's passes over the graphs of a run, with the user's lines, checked against torch's counters."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.passes import Attention, Pass

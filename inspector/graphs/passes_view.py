@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.view import Compiled, Staged
 from ctrace.inspector.model.graphs import GraphStage
@@ -27,8 +28,7 @@ _RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
 _FEW = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """The passes of one subsystem over one graph of a stage."""
 
     graph: str
@@ -79,8 +79,7 @@ def between(session: Session, each: Compiled, before: Staged, after: Staged) -> 
 _PARTS = ("forward", "backward", "inference")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The pass that created a node, and the user's lines whose nodes it replaced, if they are few."""
 
     title: str

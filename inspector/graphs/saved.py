@@ -1,7 +1,9 @@
 """What a graph saves for its backward, and what the backward recomputes instead."""
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.graphs.inputs import GraphInput
 from ctrace.inspector.graphs.text.bytes import Memory, memory_of
@@ -13,8 +15,7 @@ from ctrace.inspector.model.graphs import GraphStage
 _SAVED = re.compile(r"SavedForBackwards\w*AOTOutput\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """One tensor or number that a forward saves for its backward."""
 
     node: FxNode
@@ -34,8 +35,7 @@ class Saved:
         return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Everything that a forward saves."""
 
     saved: tuple[Saved, ...]
@@ -46,8 +46,7 @@ class Kept:
     """Symbols that the bytes depend on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed:
+class Recomputed(Struct, frozen=True):
     """What the backward recomputes."""
 
     nodes: tuple[FxNode, ...]

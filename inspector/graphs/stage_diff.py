@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.graphs.text.fx import CALLS, At, FxGraph, FxNode, Kind
@@ -43,8 +44,7 @@ class Why(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """A node that the later stage does not have."""
 
     node: FxNode
@@ -53,8 +53,7 @@ class Gone:
     """For a duplicate, the node that remains."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True):
     """How the nodes of one user line changed; `at` is None if torch does not know the line."""
 
     at: At | None
@@ -77,8 +76,7 @@ class LineChange:
         return bool(self.gone and self.new) and not any(node.uses for node in self.new)
 
 
-@dataclass(frozen=True, slots=True)
-class LineLowered:
+class LineLowered(Struct, frozen=True):
     """The ops of one line before and after, counted; ops on both sides are in `same`."""
 
     at: At | None
@@ -89,8 +87,7 @@ class LineLowered:
     """Nodes of the later stage."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageDiff:
+class StageDiff(Struct, frozen=True):
     """One graph at two stages."""
 
     before: Staged

@@ -1,7 +1,8 @@
 """Summary of a compilation's graph: its stages, inputs, outputs, and what its backward needs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.inputs import GraphInput, aten_inputs, traced_inputs
 from ctrace.inspector.graphs.saved import Kept, Recomputed, kept, recomputed
@@ -13,8 +14,7 @@ from ctrace.inspector.model.graphs import GraphStage
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Summary of one stage."""
 
     staged: Staged
@@ -26,8 +26,7 @@ class Row:
     """An earlier stage with the same nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """An input that the graph changes in place."""
 
     name: str
@@ -36,8 +35,7 @@ class Changed:
     metadata: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """One value that the graph returns to the user's code."""
 
     text: str
@@ -49,8 +47,7 @@ class Result:
     """The user's name for the input that it is, or is a view of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Struct, frozen=True):
     """The whole summary."""
 
     each: Compiled

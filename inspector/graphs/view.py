@@ -1,8 +1,10 @@
 """The graphs of a run at every stage, parsed from torch's text on demand."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.graphs.text.fx import FxGraph
@@ -22,8 +24,7 @@ _PARTS = {
 _TRACED = (GraphStage.DYNAMO, GraphStage.BEFORE_PRE_GRAD, GraphStage.PRE_GRAD)
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """A graph at one stage."""
 
     label: str
@@ -49,8 +50,7 @@ def _parsed(text: str) -> FxGraph | None:
     return parse(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """One compilation's graph, at all its stages in torch's order."""
 
     compilation: Compilation

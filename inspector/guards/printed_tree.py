@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.model.guards import Guard, GuardText, GuardTree, Node
@@ -80,8 +82,7 @@ def latency_of(text: str) -> float | None:
     return float(found["us"]) if found else None
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """A node that is not complete yet."""
 
     source: str

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.guards import Guard
 from ctrace.inspector.source.names import user_name
@@ -18,8 +19,7 @@ Numbers = tuple[int | None, ...]
 """Sizes or strides; None: may vary."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorGuard:
+class TensorGuard(Struct, frozen=True):
     """Everything that a guard checks of a tensor."""
 
     guard: Guard

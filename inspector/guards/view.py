@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError, TargetError
 from ctrace.inspector.guards.printed_tree import completed, count, latency_of, parse, with_frames
@@ -19,8 +20,7 @@ STATE = "torch's own state"
 GLOBALS = "globals"
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """A compilation with guards, and their number."""
 
     compilation: Compilation
@@ -29,8 +29,7 @@ class Head:
     """Microseconds for one check, which torch measured once, with cold caches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
+class Guarded(Struct, frozen=True):
     """A compilation with its guards."""
 
     head: Head
@@ -40,8 +39,7 @@ class Guarded:
     cost: GuardCost | None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A filter for guards; empty: all of them."""
 
     name: str = ""
@@ -141,8 +139,7 @@ def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(guard.kind for guard in guards).most_common())
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Guards on an object and on everything reached through it."""
 
     name: str
@@ -212,8 +209,7 @@ def _one_of(members: list[Branch]) -> Branch:
     return Branch(name, first.number, first.branches, len(members))
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A plain value on which a graph is specialized."""
 
     guard: Guard

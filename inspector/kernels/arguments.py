@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.graphs.text.integers import calculated
 from ctrace.inspector.kernels.emitted_code import Call, dotted

@@ -2,8 +2,9 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
 from ctrace.inspector.graphs.lines import NodesAtLine, is_file, lines, of_line
@@ -19,8 +20,7 @@ _MOST_LINES = 200
 _MOST_OPS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A place that the user asked for: lines of a file, which the end of its path identifies."""
 
     text: str
@@ -39,8 +39,7 @@ class Wanted:
         return line.isdecimal() and self.has(file, int(line))
 
 
-@dataclass(frozen=True, slots=True)
-class KernelAtLine:
+class KernelAtLine(Struct, frozen=True):
     """The part of one kernel that comes from some lines."""
 
     row: Row

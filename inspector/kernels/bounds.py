@@ -1,6 +1,6 @@
 """Lower bounds on the run time of kernels on the target GPU, computed from bytes and operations, not measured."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.kernels.built_view import Bound, bound_of
 from ctrace.inspector.kernels.view import Part, Row, parts
@@ -9,8 +9,7 @@ from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Least:
+class Least(Struct, frozen=True):
     """The lower bound for all calls of one kernel in one graph part, in seconds, with cold caches."""
 
     row: Row
@@ -30,8 +29,7 @@ class Least:
         return tuple(dict.fromkeys(bound.sets for bound in self.bounds if bound.sets))
 
 
-@dataclass(frozen=True, slots=True)
-class PartLeast:
+class PartLeast(Struct, frozen=True):
     """The lower bounds of a graph part's kernels, slowest first, unknown ones last."""
 
     graph: str

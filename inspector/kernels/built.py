@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.log.events.built import BuiltEvent, CodeBuilt, KernelBuilt, KernelChosen, LaunchTimed
 from ctrace.inspector.model.built import Built, Ir, LaunchTiming

@@ -4,7 +4,8 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.kernels.occupancy import Occupancy, occupancy
@@ -20,8 +21,7 @@ _LONGEST = 64 << 20
 """Maximum size of one stage of code when unpacked, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """The resources that a compiled kernel uses on a multiprocessor."""
 
     built: Built
@@ -31,8 +31,7 @@ class Resources:
     """Whether another configuration of the same kernel is launched instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """The lower bound on the time of one launch, in seconds; None if not known."""
 
     memory: float | None
@@ -55,8 +54,7 @@ class Bound:
         return "memory" if self.seconds == self.memory else "arithmetic"
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
+class Time(Struct, frozen=True):
     """Launches of one kernel with the same sizes and therefore the same time."""
 
     timed: LaunchTiming
@@ -76,8 +74,7 @@ class Time:
         return None if least is None or not seconds else least / seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """One stage of the code of one kernel; `text` is None if the log is damaged there."""
 
     built: Built

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.kernels import Kernel, OutputCode
 from ctrace.inspector.model.session import Session
@@ -11,8 +12,7 @@ _CALL = re.compile(r"^(\s*)def call\(")
 _WORD = re.compile(r"\w")
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """Consecutive lines of a kernel's source that come from the same user lines."""
 
     places: tuple[str, ...] | None

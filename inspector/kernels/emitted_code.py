@@ -10,15 +10,15 @@ import ast
 import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _COMPILERS = "async_compile."
 _BODIES = ("body", "orelse", "handlers", "finalbody")
 """Fields with nested statements; an exception handler has them too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One call of a kernel."""
 
     kernel: str
@@ -28,8 +28,7 @@ class Call:
     """Each with its keyword, which is empty for a positional argument."""
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(Struct, frozen=True):
     """A parsed module."""
 
     sources: dict[str, str]

@@ -8,8 +8,10 @@ wrote all of its lines.
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.kernels.arguments import Names
 from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
@@ -50,8 +52,7 @@ def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
             yield list(block)
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
+class Generated(Struct, frozen=True):
     """The kernels of a run, their code, and problems with parsing that code."""
 
     kernels: tuple[Kernel, ...]
@@ -59,8 +60,7 @@ class Generated:
     problems: tuple[str, ...] = ()
 
 
-@dataclass
-class _Part:
+class _Part(Struct):
     """One compiled part of a graph."""
 
     id: str

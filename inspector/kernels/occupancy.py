@@ -4,8 +4,9 @@ Source: CUDA C++ Programming Guide, "Compute Capabilities", and the rules of CUD
 This is theoretical occupancy: how many blocks run at a time also depends on the size of the grid.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.model.target import Multiprocessor
 
@@ -31,8 +32,7 @@ class Limit(StrEnum):
     BLOCKS = "blocks"
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """The maximum number of blocks of one kernel that are resident on a multiprocessor."""
 
     blocks: int

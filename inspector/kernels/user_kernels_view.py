@@ -1,7 +1,9 @@
 """User-written Triton kernels: equal calls grouped, and what limits each kernel."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.model.kernels import Kernel, Stage
 from ctrace.inspector.model.session import Session
@@ -11,16 +13,14 @@ from ctrace.inspector.words.counting import count
 _ONE_GRID = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A limit of a kernel, or a fact that its author should know; `todo` may be empty."""
 
     text: str
     todo: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """Equal calls of one kernel from one line in one graph part."""
 
     kernel: UserKernel

@@ -1,7 +1,9 @@
 """Kernels of a run by graph part: bytes and operations, outputs, and the nodes fused into each."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model.fusion import Buffer, Fusion, Node
@@ -12,8 +14,7 @@ _LIBRARY = "extern_kernels."
 """The wrapper's prefix for torch's library functions (2.13, _inductor/select_algorithm.py)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Bytes moved and operations computed; None if not known."""
 
     read: int | None
@@ -32,8 +33,7 @@ class Work:
         return None if self.flops is None or not self.bytes else self.flops / self.bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One kernel of one graph part, with all its calls."""
 
     kernel: Kernel
@@ -64,8 +64,7 @@ class Row:
         return self.kernel.name.removeprefix(_LIBRARY)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The kernels of one graph part, the most bytes first, unknown ones last."""
 
     graph: str

@@ -1,8 +1,10 @@
 """Collect the events of a log, in the log's terms; `session/build.py` makes a Session of them."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.log.decode.dispatch import decode
@@ -32,8 +34,7 @@ from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 
 
-@dataclass
-class Raw:
+class Raw(Struct):
     """Everything read so far, in the log's terms."""
 
     environment: dict[str, Any] = field(default_factory=dict)

@@ -8,9 +8,11 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
@@ -21,8 +23,7 @@ _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One record of a trace log."""
 
     number: int
@@ -36,7 +37,7 @@ class Entry:
     payload: str = ""
     thread: str = ""
     """The system's number of the thread that wrote it; a forked process has others."""
-    is_last: bool = field(default=False, compare=False)
+    is_last: bool = False
     """Whether the log stops at its end without a line break, so that it was cut off there."""
 
     @property
@@ -51,13 +52,12 @@ class Entry:
         return int(self.context.get("attempt") or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A line that cannot be read."""
 
     number: int
     why: str
-    is_last: bool = field(default=False, compare=False)
+    is_last: bool = False
     """Whether the log stops within it, in the middle of a line."""
 
 

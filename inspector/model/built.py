@@ -1,7 +1,8 @@
 """What a run with `--build` learned of its kernels: how they were compiled, and how long a launch takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.target import Multiprocessor
@@ -12,8 +13,7 @@ BINARY = "cubin"
 """The stage whose code is no text; kept where the last of those above was not read from it yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ir:
+class Ir(Struct, frozen=True):
     """One stage of a kernel's code, as the log keeps it."""
 
     text: str
@@ -21,8 +21,7 @@ class Ir:
     """Whether `text` is zlib's output in base64; so of a binary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Struct, frozen=True):
     """A Triton kernel of one graph part, compiled with one configuration."""
 
     graph: str
@@ -55,8 +54,7 @@ class Built:
     """Code by stage; kept of the configuration that is launched, or of each where that is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRefusal:
+class KernelRefusal(Struct, frozen=True):
     """A configuration of a Triton kernel that cannot be compiled, or does not fit on the GPU; torch leaves it out."""
 
     graph: str
@@ -68,8 +66,7 @@ class KernelRefusal:
     """As Triton words it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTiming:
+class LaunchTiming(Struct, frozen=True):
     """How long launches of a kernel take, at one place of a graph part."""
 
     graph: str
@@ -85,8 +82,7 @@ class LaunchTiming:
     """Why it was not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """The GPU that kernels ran on; bandwidth in bytes a second."""
 
     name: str

@@ -1,10 +1,9 @@
 """Bytecode as data: what `dis` says of a code object, kept so that a saved run shows it without the code object."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """One constant of a code object."""
 
     type: str
@@ -15,8 +14,7 @@ class Constant:
     """The code of a nested function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One instruction; caches are left out, as `dis` does."""
 
     offset: int
@@ -31,8 +29,7 @@ class Instruction:
     """For a jump, the offset of where it goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(Struct, frozen=True):
     """One entry of the exception table; `start`, `end` (exclusive) and `target` are offsets."""
 
     start: int
@@ -42,8 +39,7 @@ class Handler:
     lasti: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """A code object. `python` is the minor version that it is for, such as `3.11`."""
 
     python: str
@@ -66,8 +62,7 @@ class Code:
     handlers: tuple[Handler, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """A function's code as it was, and as Dynamo made it."""
 
     before: Code

@@ -1,7 +1,8 @@
 """The rule by which compiled results were compared with eager ones; the capture writes it, the reader parses it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Rule(StrEnum):
@@ -17,8 +18,7 @@ class Rule(StrEnum):
     """Compared with eager, with the tolerances of the call's coarsest dtype: there is no float64 reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """How compiled results were judged, and how far eager and compiled code are from the float64 reference."""
 
     rule: Rule

@@ -1,7 +1,8 @@
 """Evidence that a log is incomplete."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 NO_END_MARK = "no end mark: cannot tell whether the job finished"
 """The remark on a log that torch alone wrote: it looks the same whether or not the job finished."""
@@ -24,8 +25,7 @@ class CutKind(StrEnum):
     """Another source counts more than the log holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class CutOff:
+class CutOff(Struct, frozen=True):
     """One piece of evidence that a log is incomplete."""
 
     kind: CutKind

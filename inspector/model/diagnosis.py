@@ -1,7 +1,8 @@
 """A diagnosis: root causes with their symptoms, and advice with its measured effect."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Finding(StrEnum):
@@ -72,16 +73,14 @@ class RootKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Symptom:
+class Symptom(Struct, frozen=True):
     """One finding: the list that it is in, and its index there."""
 
     what: Finding
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RootCost:
+class RootCost(Struct, frozen=True):
     """What a cause costs; None: not measured."""
 
     graphs: int | None = None
@@ -92,8 +91,7 @@ class RootCost:
     """Compile time because of it; each second counts for one cause only."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootCause:
+class RootCause(Struct, frozen=True):
     """Something that the user can change, with all findings that follow from it."""
 
     id: str
@@ -119,8 +117,7 @@ _SAME_COVERAGE = 0.5
 """Percent by which two runs of one model may differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """The counts of a run."""
 
     graphs: int
@@ -135,8 +132,7 @@ class Counts:
         return self.graphs + self.breaks + self.recompiles
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """What a trial changed."""
 
     before: Counts
@@ -173,8 +169,7 @@ class Effect:
         return after < before - _SAME_COVERAGE if less else after > before + _SAME_COVERAGE
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """What to change, for one or several root causes."""
 
     text: str
@@ -187,8 +182,7 @@ class Suggestion:
     """Whether it is advice on the kind of finding, without evidence in this run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The conclusion: causes, costliest first, and advice, best first."""
 
     causes: tuple[RootCause, ...] = ()

@@ -1,8 +1,9 @@
-"""What a run found: breaks, functions that run eagerly, recompilations and silent dangers; frozen dataclasses."""
+"""What a run found: breaks, functions that run eagerly, recompilations and silent dangers; frozen records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.comparison import Comparison
 
@@ -16,8 +17,7 @@ class Owner(StrEnum):
     TORCH = "torch"
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One line of a stack."""
 
     file: str
@@ -35,16 +35,14 @@ class BreakKind(StrEnum):
     DISABLED = "disabled"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What a break or a skip costs: aten ops that run eagerly (None: not measured), and graphs that it adds."""
 
     ops: int | None = None
     graphs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """What to change: code before and after, and a torch setting that helps, with its risk."""
 
     before: str = ""
@@ -53,8 +51,7 @@ class Advice:
     risk: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Struct, frozen=True):
     """A site of a graph break: gb ids, innermost line of the user's code, owner of the innermost frame."""
 
     gb: tuple[str, ...]
@@ -85,8 +82,7 @@ class Break:
     """What Dynamo could not call or trace, in torch's words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """A function that runs eagerly, as a whole or after a break."""
 
     function: str
@@ -142,8 +138,7 @@ class CauseKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One guard that failed for a new call."""
 
     kind: CauseKind
@@ -166,8 +161,7 @@ class Cause:
     advice: Advice = Advice()
 
 
-@dataclass(frozen=True, slots=True)
-class Recompile:
+class Recompile(Struct, frozen=True):
     """A compilation after a function's first, and its causes."""
 
     compilation: str
@@ -189,8 +183,7 @@ class Recompile:
     """Which call of the scenario, from 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheUse:
+class CacheUse(Struct, frozen=True):
     """How much of its cache a function has used."""
 
     function: str
@@ -202,16 +195,14 @@ class CacheUse:
     """Whether the cache was full for a call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """Recompile limits: whether one was hit, and how close each function is."""
 
     hit: bool = False
     functions: tuple[CacheUse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Danger:
+class Danger(Struct, frozen=True):
     """A compiled call whose results differ from eager, and the unguarded state that experiments proved to be why."""
 
     scenario: str

@@ -1,7 +1,8 @@
-"""How Inductor's scheduler fused the nodes of a graph part; plain frozen dataclasses."""
+"""How Inductor's scheduler fused the nodes of a graph part; plain frozen records."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.model.kernels import Stage
 
@@ -33,8 +34,7 @@ class Role(StrEnum):
     INNER = "inner"
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """A tensor in memory, as the scheduler knows it."""
 
     name: str
@@ -52,8 +52,7 @@ class Buffer:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What a node moves of one buffer.
 
     Bytes of the distinct elements that it touches: an element that is read twice counts once, a dimension that is
@@ -64,13 +63,12 @@ class Access:
     buffer: str
     read: int = 0
     written: int = 0
-    part_read: int | None = field(default=None, compare=False)
+    part_read: int | None = None
     """A number for the elements that it reads: equal numbers are equal elements. None: not recorded."""
-    part_written: int | None = field(default=None, compare=False)
+    part_written: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node of Inductor's scheduler: what will be one kernel, or one loop nest of a C++ kernel."""
 
     name: str
@@ -98,8 +96,7 @@ class Node:
         return sum(access.written for access in self.accesses)
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """By what the scheduler orders pairs: the first number that differs decides, higher comes first.
 
     Where one pair shares more than 16 times what the other shares, that comes before `kind` (2.13, choices.py:81).
@@ -116,8 +113,7 @@ class Score:
     """Minus the distance in the order of the program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A pair that may be fused, and why it comes where it does."""
 
     first: str
@@ -125,8 +121,7 @@ class Candidate:
     score: Score | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A pair that the scheduler tried and did not fuse."""
 
     first: str
@@ -135,8 +130,7 @@ class Refusal:
     """Torch's, or that a benchmark decided; empty: it gave none."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusionRound:
+class FusionRound(Struct, frozen=True):
     """One round of the scheduler: nodes before, nodes after, pairs fused in their order."""
 
     before: int
@@ -151,8 +145,7 @@ class FusionRound:
     refused: tuple[Refusal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Struct, frozen=True):
     """How the scheduler of one graph part merged its nodes."""
 
     graph: str

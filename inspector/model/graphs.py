@@ -1,8 +1,9 @@
 """Graphs as torch printed them into the log: text, which `graphs/` parses on demand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class GraphStage(StrEnum):
@@ -28,8 +29,7 @@ class GraphStage(StrEnum):
     """Around Inductor's last passes; a graph with a backward has them for each part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True):
     """One graph at one stage."""
 
     stage: GraphStage
@@ -40,8 +40,7 @@ class Printed:
     """How many times Dynamo had restarted the compilation; the log does not always show a restart elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolMeant:
+class SymbolMeant(Struct, frozen=True):
     """What a symbol in a size stands for."""
 
     name: str
@@ -50,8 +49,7 @@ class SymbolMeant:
     """Of the call that was compiled for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
+class Graphs(Struct, frozen=True):
     """All that torch printed of one compilation, in its order, of the last attempt."""
 
     printed: tuple[Printed, ...] = ()
@@ -60,16 +58,14 @@ class Graphs:
     symbols: Mapping[str, SymbolMeant] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphPrinted:
+class GraphPrinted(Struct, frozen=True):
     """Torch printed a graph at some stage."""
 
     id: str
     printed: Printed
 
 
-@dataclass(frozen=True, slots=True)
-class AliasesFound:
+class AliasesFound(Struct, frozen=True):
     """AOTAutograd's ViewAndMutationMeta: which inputs are changed, and which outputs share memory with inputs."""
 
     id: str

@@ -1,21 +1,20 @@
-"""What guards are: the checks that decide whether a compiled graph fits a call. Plain frozen dataclasses."""
+"""What guards are: the checks that decide whether a compiled graph fits a call. Plain frozen records."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Struct, frozen=True):
     """Microseconds, with the processor's caches emptied before, as torch measures it, and warm."""
 
     cold: float
     warm: float
 
 
-@dataclass(frozen=True, slots=True)
-class PartCost:
+class PartCost(Struct, frozen=True):
     """What one node of a guard tree costs with all below it; at depth 0 it hangs on the root."""
 
     source: str
@@ -25,8 +24,7 @@ class PartCost:
     time: Duration
 
 
-@dataclass(frozen=True, slots=True)
-class KindCost:
+class KindCost(Struct, frozen=True):
     """What all leaf guards of a kind cost when warm, in microseconds, without finding their values."""
 
     kind: str
@@ -34,8 +32,7 @@ class KindCost:
     warm: float
 
 
-@dataclass(frozen=True, slots=True)
-class GuardCost:
+class GuardCost(Struct, frozen=True):
     """What the guards of a compilation cost on one call."""
 
     whole: Duration
@@ -49,8 +46,7 @@ class GuardCost:
     kinds: tuple[KindCost, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """One check."""
 
     kind: str
@@ -64,8 +60,7 @@ class Guard:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value that guards look at, and the values that are reached through it."""
 
     source: str
@@ -82,8 +77,7 @@ class Node:
             yield from node.all_guards()
 
 
-@dataclass(frozen=True, slots=True)
-class GuardTree:
+class GuardTree(Struct, frozen=True):
     """The guards of one compilation."""
 
     root: Node
@@ -100,8 +94,7 @@ class GuardTree:
         yield from self.epilogue
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Guards of a kind that Dynamo asked for and that are not checked."""
 
     kind: str
@@ -110,8 +103,7 @@ class LeftOut:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class GuardText:
+class GuardText(Struct, frozen=True):
     """The guards of one compilation as the log has them; `guardtext.parse` makes a tree of it when it is asked for."""
 
     text: str

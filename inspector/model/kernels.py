@@ -1,7 +1,8 @@
-"""What a run generated: its kernels and the code that calls them; plain frozen dataclasses."""
+"""What a run generated: its kernels and the code that calls them; plain frozen records."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Stage(StrEnum):
@@ -12,8 +13,7 @@ class Stage(StrEnum):
     INFERENCE = "inference"
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """What a kernel is called with, at one place."""
 
     name: str
@@ -30,8 +30,7 @@ class Argument:
     """The name it is passed by; empty: by its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One call of a kernel in the wrapper of a graph part."""
 
     operations: tuple[str, ...] = ()
@@ -48,8 +47,7 @@ class Launch:
     flops: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """Whose a line of a kernel's source is."""
 
     line: int
@@ -58,8 +56,7 @@ class Statement:
     """`file:line` of the user's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One generated kernel, or one call of a library's, in one graph part."""
 
     graph: str
@@ -80,8 +77,7 @@ class Kernel:
     statements: tuple[Statement, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCode:
+class OutputCode(Struct, frozen=True):
     """The module that Inductor wrote for one graph part: its kernels and the wrapper that calls them."""
 
     graph: str

@@ -1,7 +1,8 @@
 """What was run and how it failed: what a command needs to know to start a program, and `model.py` all the rest."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class FailurePhase(StrEnum):
@@ -25,8 +26,7 @@ _FROM_OUTSIDE = frozenset(("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", 
 """Signals that end a process from outside: memory or time ran out, a job was canceled, a terminal closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What was run."""
 
     path: str | None = None
@@ -34,8 +34,7 @@ class Target:
     args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """How the user's program failed."""
 
     phase: FailurePhase

@@ -1,14 +1,14 @@
-"""What Inductor's graph passes did, and what became of attention; plain frozen dataclasses."""
+"""What Inductor's graph passes did, and what became of attention; plain frozen records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _UNNAMED = "pattern_matcher"
 """What torch calls a pass over patterns that has no name of its own (2.11 to 2.13, _inductor/pattern_matcher.py)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A pattern of Inductor's that a pass applied."""
 
     name: str
@@ -20,8 +20,7 @@ class Pattern:
     """`file:line` of the user's code for some of the matches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One run of one pass over one graph, without what passes inside of it did."""
 
     graph: str
@@ -65,8 +64,7 @@ class Pass:
         return bool(self.created_ops or self.erased_ops or self.retargeted or self.rewired or self.moved)
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(Struct, frozen=True):
     """The first thing that kept an attention from one of torch's patterns or fused kernels."""
 
     code: str
@@ -84,8 +82,7 @@ class Why:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """One attention in one graph: a call of `scaled_dot_product_attention`, or written by hand."""
 
     graph: str

@@ -1,4 +1,4 @@
-"""Everything that a run showed: plain frozen dataclasses with small look-ups.
+"""Everything that a run showed: plain frozen records with small look-ups.
 
 `Session` is the root. All of it comes from a trace log (`session/build.py`); nothing needs torch. A *compilation* is
 one entry of a function's cache (`0/1`), a *graph* is what one compilation passed to the backend, a *break* is a place
@@ -6,8 +6,9 @@ that splits a function into several graphs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
@@ -44,8 +45,7 @@ class Verdict(StrEnum):
     """The run or its log was cut off, so no other verdict is possible."""
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Versions, device and backend of a run; empty where the log does not say."""
 
     ctrace: str = ""
@@ -65,8 +65,7 @@ class Environment:
     """What kept torch.compile from doing anything, such as an environment variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """A named way of calling the model, and what its calls did."""
 
     name: str
@@ -90,16 +89,14 @@ class Scenario:
     """Whether calls recorded gradients of parameters, and no backward was asked for; None: not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Aten ops that one eager call dispatches, and how many of them graphs hold; None: not measured."""
 
     ops: int | None = None
     compiled: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """What one compilation handed to the backend."""
 
     id: str
@@ -109,16 +106,14 @@ class Graph:
     ops: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bytecode:
+class Bytecode(Struct, frozen=True):
     """Instruction counts of a function before and after Dynamo."""
 
     before: int
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """One entry of a function's cache, or the failed try to make one."""
 
     id: str
@@ -147,8 +142,7 @@ class Compilation:
         return self.id.partition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function of the model or program, and how much of it was compiled."""
 
     name: str
@@ -162,8 +156,7 @@ class Function:
     """Whether Dynamo was called on it directly, and not inside another function of this list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
+class Time(Struct, frozen=True):
     """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling.
 
     `codegen` is code generation that went on beside the program, on another core; otherwise `inductor` contains it.
@@ -173,8 +166,7 @@ class Time:
     phases: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What ctrace itself could not read or measure, or on what two sources disagree."""
 
     what: str
@@ -184,8 +176,7 @@ class Problem:
     """Whether something of what is shown may be wrong or missing: the log cannot be read, or sources disagree."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """Everything one run showed."""
 
     environment: Environment = Environment()

@@ -1,7 +1,8 @@
-"""What a Session says of sizes: plain frozen dataclasses, a part of `model.py`."""
+"""What a Session says of sizes: plain frozen records, a part of `model.py`."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class DimKind(StrEnum):
@@ -61,8 +62,7 @@ class ConditionKind(StrEnum):
     """An operation does something else if the condition does not hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """A condition that is true everywhere in a graph, and the user's line that needed it."""
 
     text: str
@@ -77,8 +77,7 @@ class Condition:
     """The one value that is left, if it is only one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(Struct, frozen=True):
     """One dimension of a tensor, or (without an index) a Python number."""
 
     index: int | None
@@ -100,8 +99,7 @@ class Dimension:
     """Whether the user gave a range with mark_dynamic."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShapedTensor:
+class ShapedTensor(Struct, frozen=True):
     """A tensor, or a Python number, that a compilation reads from outside."""
 
     source: str
@@ -114,8 +112,7 @@ class ShapedTensor:
     dims: tuple[Dimension, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Unbacked:
+class Unbacked(Struct, frozen=True):
     """A size that depends on data, and the user's line that made it."""
 
     symbol: str
@@ -127,8 +124,7 @@ class Unbacked:
     """The user's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(Struct, frozen=True):
     """All that a compilation reads from outside, with what became of its sizes."""
 
     compilation: str

@@ -1,13 +1,13 @@
 """A GPU as far as kernels depend on it, what a run with `--target` cannot know, and what the program asked of it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.model.kernels import Stage
 
 
-@dataclass(frozen=True, slots=True)
-class Multiprocessor:
+class Multiprocessor(Struct, frozen=True):
     """What one multiprocessor of a GPU has; memory in bytes."""
 
     capability: tuple[int, int]
@@ -32,8 +32,7 @@ NOT_REAL = "are not real: the CPU has no kernel"
 """In the problem that says where the program went on with zeros; a check says it too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One of several ways that torch would time on the device, to choose between."""
 
     name: str
@@ -44,8 +43,7 @@ class Candidate:
     """Such as `BLOCK_M=64, BLOCK_N=32, num_warps=4`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """A choice that torch makes by timing on the device; here one way was taken without knowing."""
 
     graph: str
@@ -61,8 +59,7 @@ class Undecided:
     """Lines of the user's code, as `file:line`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceQuestion:
+class DeviceQuestion(Struct, frozen=True):
     """A place where the program asked about the device, and so might go another way on the real one; each once."""
 
     file: str

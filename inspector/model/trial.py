@@ -4,14 +4,14 @@ A trial is one run in which nothing behind Dynamo is asked (`Options.trace_only`
 recompilations, and costs an import of torch and the time that Dynamo takes.
 """
 
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from ctrace.inspector.model.diagnosis import Counts
 
 
-@dataclass(frozen=True, slots=True)
-class LineEdit:
+class LineEdit(Struct, frozen=True):
     """One line of a source file, replaced; the number of lines stays, so that line numbers do."""
 
     file: str
@@ -22,8 +22,7 @@ class LineEdit:
     """The old line without its indentation: the edit is refused where the file says something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """A dimension of an argument of the model to mark dynamic before each call."""
 
     argument: str
@@ -31,8 +30,7 @@ class Marked:
     dim: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What to change in a run."""
 
     settings: tuple[tuple[str, bool], ...] = ()
@@ -51,8 +49,7 @@ class Trial:
     """Functions, as `module:qualname`, for `torch._dynamo.config.ignore_logging_functions`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """A trial that was run, and what it counted."""
 
     trial: Trial
@@ -65,4 +62,5 @@ class Tried:
 
     def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return asdict(self)
+        data: dict[str, Any] = to_builtins(self)
+        return data

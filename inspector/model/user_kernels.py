@@ -1,8 +1,9 @@
-"""Triton kernels that the user wrote and calls in a compiled region; plain frozen dataclasses."""
+"""Triton kernels that the user wrote and calls in a compiled region; plain frozen records."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.kernels import Stage
 
@@ -21,8 +22,7 @@ class ParameterKind(StrEnum):
     """Not given: the default in the kernel's own signature."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a kernel, at one call."""
 
     name: str
@@ -58,8 +58,7 @@ class Epilogue(StrEnum):
     """This torch has no such fusion."""
 
 
-@dataclass(frozen=True, slots=True)
-class TritonOp:
+class TritonOp(Struct, frozen=True):
     """The `torch.library.triton_op` that calls a kernel."""
 
     name: str
@@ -75,8 +74,7 @@ class TritonOp:
     """Arguments that its author declared as written."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserKernel:
+class UserKernel(Struct, frozen=True):
     """One call of a Triton kernel that the user wrote."""
 
     graph: str
@@ -130,8 +128,7 @@ class UserKernel:
         return tuple(each.name for each in self.tensors if each.written)
 
 
-@dataclass(frozen=True, slots=True)
-class UserKernelLowered:
+class UserKernelLowered(Struct, frozen=True):
     """Inductor met a call of a user's kernel; `stack` is where."""
 
     id: str
@@ -139,8 +136,7 @@ class UserKernelLowered:
     stack: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserKernelWritten:
+class UserKernelWritten(Struct, frozen=True):
     """Inductor wrote the code of such a call."""
 
     id: str

@@ -6,7 +6,8 @@ The decision uses the cause, torch's text of the failed guard, and facts about t
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import Cause, CauseKind
@@ -15,8 +16,7 @@ from ctrace.inspector.recompiles.causes import cause_of
 _NUMBERS = frozenset(("int", "float", "bool"))
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts about a cause; an unknown fact counts as no."""
 
     kind: CauseKind

@@ -6,7 +6,8 @@ actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), 
 
 import re
 from collections.abc import Container
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.guards.failed_guard_text import PARAMETER_HINT, TENSOR, size_kind, type_name
 from ctrace.inspector.log.events.guards import UnmetGuard

@@ -1,7 +1,8 @@
 """Recompilations of a run, each with its causes relative to the nearest cache entry, and why some are normal."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of

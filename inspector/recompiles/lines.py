@@ -1,7 +1,8 @@
 """Which line of the user's code specialized on a value that changed."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.guards.failed_guard_text import sources_of
 from ctrace.inspector.log.events.guards import UnmetGuard

@@ -1,8 +1,9 @@
 """Whether recompilations for a cause will stop, as far as the run shows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
@@ -21,8 +22,7 @@ class Outlook(StrEnum):
     """One recompilation does not show it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
+class Prospect(Struct, frozen=True):
     """What to expect of a cause, and why."""
 
     outlook: Outlook

@@ -1,14 +1,13 @@
 """Recompilations grouped by cause, with the values that it took and whether recompilations will stop."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.outlook import NO_REASON, Outlook, Prospect, prospect
 
 
-@dataclass(frozen=True, slots=True)
-class RecompileGroup:
+class RecompileGroup(Struct, frozen=True):
     """Recompilations of one function for one cause."""
 
     function: str
@@ -95,8 +94,7 @@ def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
     return sum(times) if times else None
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """A code object's cache: its entries in order, and how close it is to its limit."""
 
     function: str

@@ -1,8 +1,9 @@
 """Run a target, save the run, and build its Session."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.files.writing import working_folder

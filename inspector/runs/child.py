@@ -11,8 +11,9 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.processes.spawned import KILLED, Process, Stream, started
@@ -26,8 +27,7 @@ _LIMITS = {
 }
 
 
-@dataclass
-class ChildProcess:
+class ChildProcess(Struct):
     """The child process of one capture; other threads can end it and read its peak memory."""
 
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,8 @@ The capture creates the values.
 import ast
 import difflib
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError, did_you_mean
 
@@ -28,39 +29,34 @@ _DIGITS = 18
 _EXAMPLE = 'write a tensor as "float32[8,128]" (a letter makes a dimension dynamic), anything else as a Python literal'
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInput:
+class TensorInput(Struct, frozen=True):
     """A random tensor; a letter in `sizes` is a dynamic dimension."""
 
     dtype: str
     sizes: tuple[int | str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralInput:
+class LiteralInput(Struct, frozen=True):
     """A Python value."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """One argument; positional if it has no name."""
 
     name: str | None
     value: TensorInput | LiteralInput
 
 
-@dataclass(frozen=True, slots=True)
-class Vary:
+class Vary(Struct, frozen=True):
     """A dimension and its sizes, one scenario each."""
 
     dimension: int
     sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of `CHOICES` and its values, one scenario each."""
 
     what: str

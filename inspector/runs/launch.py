@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
 
 from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
@@ -30,8 +31,7 @@ _STAY = "A model file must not end the process: remove that call, or run the fil
 Output = int | IO[bytes] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The result of a capture."""
 
     raw: "Raw"

@@ -1,7 +1,8 @@
 """Build a Session from a saved run or from a log of another machine."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.lock import in_use

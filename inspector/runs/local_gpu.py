@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.gpus.gpu import TargetGpu
@@ -15,11 +16,10 @@ from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.versions import check_torch
 
 _SECONDS = 120
-_FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "rates", "vector_rates", "sources"))
+_FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "rates", "vector_rates", "sources"))
 
 
-@dataclass(frozen=True, slots=True)
-class AtHand:
+class AtHand(Struct, frozen=True):
     """What torch and the driver report about this machine's GPU, in the units of the table."""
 
     facts: Mapping[str, Any]

@@ -1,8 +1,9 @@
 """The request for one capture, from the command to the child process, as JSON in the run's folder."""
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.gpus.gpu import TargetGpu
@@ -12,8 +13,7 @@ CORES = "CTRACE_CORES"
 """The environment variable that limits the cores of a capture."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to call a model, as the command line spells it."""
 
     inputs: tuple[str, ...] = ()
@@ -37,8 +37,7 @@ class Options:
     """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureRequest:
+class CaptureRequest(Struct, frozen=True):
     """One capture: what to run, how, and where the log goes."""
 
     kind: str
@@ -63,7 +62,7 @@ class CaptureRequest:
 
     def to_json(self) -> str:
         """Return the request as JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(to_builtins(self))
 
     @classmethod
     def from_file(cls, path: Path) -> "CaptureRequest":

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.machinery import PathFinder
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.runs import provenance
@@ -110,9 +111,8 @@ def same_but_for_gpu(first: CaptureRequest, second: CaptureRequest) -> bool:
 
 
 def _without_gpu(request: CaptureRequest) -> dict[str, object]:
-    data = asdict(request)
-    options = {name: value for name, value in data["options"].items() if name != "target"}
-    return {**data, "options": options, "gpu": None, "log": ""}
+    options = {**asdict(request.options), "target": None}
+    return {**asdict(request), "options": options, "gpu": None, "log": ""}
 
 
 def merged(saved: Options, requested: Options) -> Options:

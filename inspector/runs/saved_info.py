@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.model.outcome import Failure, Target
@@ -25,8 +26,7 @@ class NewerSchemaError(ValueError):
         self.schema = schema
 
 
-@dataclass(frozen=True, slots=True)
-class SavedInfo:
+class SavedInfo(Struct, frozen=True):
     """The fields of run.json."""
 
     target: Target

@@ -4,10 +4,11 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.lock import in_use

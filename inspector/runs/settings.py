@@ -1,10 +1,11 @@
 """Read a project's settings: the table `[tool.ctrace]` of the nearest pyproject.toml."""
 
 import tomllib
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SettingsError, did_you_mean
 from ctrace.inspector.files.typed_json import read_text
@@ -12,8 +13,7 @@ from ctrace.inspector.files.typed_json import read_text
 _KNOWN = ("owned", "gpus")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The settings of a project."""
 
     owned: tuple[str, ...] = ()

@@ -6,9 +6,10 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.errors import RunError, did_you_mean
 from ctrace.inspector.files.lock import unused
@@ -29,8 +30,7 @@ _TRASH = ".trash-"
 _LOG = "trace.log"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One capture on disk."""
 
     folder: Path

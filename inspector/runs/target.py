@@ -3,14 +3,14 @@
 import ast
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTarget:
+class ModelTarget(Struct, frozen=True):
     """An object to compile and call: `name` in a file or in a module, by default `model`."""
 
     path: Path | None
@@ -18,8 +18,7 @@ class ModelTarget:
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramTarget:
+class ProgramTarget(Struct, frozen=True):
     """A program to run and watch: a file, or a module as `python -m` runs it."""
 
     path: Path | None

@@ -4,9 +4,10 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
 from ctrace.inspector.log.line import artifact, record_line

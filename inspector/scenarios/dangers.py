@@ -1,7 +1,8 @@
 """Silent dangers of a run, one for each state that changed, with what to do about it."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.log.raw import Raw

@@ -1,14 +1,13 @@
 """What each scenario showed: the answers of provoked scenarios, and whose results were not compared with eager."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Scenario, Session
 
 
-@dataclass(frozen=True, slots=True)
-class Provoked:
+class Provoked(Struct, frozen=True):
     """A provoked scenario, and its result in a sentence."""
 
     scenario: Scenario

@@ -1,8 +1,9 @@
 """The first answers: what happened in one sentence, counts of what was generated, and what to do next."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ctrace.inspector.breaks.view import lonely_skips, ranked
 from ctrace.inspector.graphs.attention import Answer, unfused, wrong
@@ -18,8 +19,7 @@ LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Ind
 """What a run with `--fast` skips."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusionTotals:
+class FusionTotals(Struct, frozen=True):
     """Fusion over all graph parts: the most rounds, without the reorder pass, and the nodes before and after."""
 
     rounds: int

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.model.shapes import DimKind, Policy
 from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor
@@ -20,8 +21,7 @@ _MODULES = (Policy.PARAMETER, Policy.MODULE)
 _DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A line to paste, and where; an empty line is a remark."""
 
     line: str

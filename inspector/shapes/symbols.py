@@ -6,7 +6,9 @@ Writes sympy's conditions in the user's names: `Eq(Mod(s77, 2), 0)` is `x.size(0
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -82,8 +84,7 @@ _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
 """A condition that specializes a symbol; reported as such, and not as a condition again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """A condition that holds in all of a graph, with the user's line that made it."""
 
     source: str

@@ -1,7 +1,8 @@
 """What became of sizes, by function: the newest graph, what differed before, and which sizes each dimension took."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError, did_you_mean
 from ctrace.inspector.model.session import Session
@@ -26,8 +27,7 @@ _DYNAMIC_WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """A dimension, and the sizes that it had when something was compiled for it, in their order, each once."""
 
     name: str
@@ -49,16 +49,14 @@ class Sized:
         return self.free_in is None and len(self.took) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class SizedTensor:
+class SizedTensor(Struct, frozen=True):
     """A tensor or a number of the newest graph."""
 
     tensor: ShapedTensor
     dims: tuple[Sized, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionShapes:
+class FunctionShapes(Struct, frozen=True):
     """A function's newest graph, and the earlier ones, newest first, in which some size was something else."""
 
     latest: Shaped

@@ -1,7 +1,8 @@
 """What the user wrote at a place: the statement, the expression, and what it stands in. From source text alone."""
 
 import ast
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.source.text import parsed
 
@@ -11,8 +12,7 @@ _CASTS = frozenset(("int", "float", "bool", "complex"))
 _CLOCKS = frozenset(("time", "perf_counter", "monotonic", "perf_counter_ns", "time_ns", "process_time"))
 
 
-@dataclass(frozen=True, slots=True)
-class Construct:
+class Construct(Struct, frozen=True):
     """A piece of the user's code."""
 
     kind: str = ""

@@ -1,6 +1,7 @@
 """Where a compilation's function is."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Owner
@@ -11,8 +12,7 @@ _WRAPPER = ("inner", "_dynamo/external_utils.py")
 """The frame that Dynamo puts around a module of torch's own (2.13, _dynamo/external_utils.py:67)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A function, its file and first line."""
 
     function: str

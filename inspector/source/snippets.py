@@ -1,12 +1,11 @@
 """Lines of a source file around one of them, as they were when it ran."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """Lines of a file around one of them."""
 
     lines: tuple[tuple[int, str], ...]

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.source.owners import owner_of

@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.kernels.bounds import Least, bounds
 from ctrace.inspector.kernels.built_view import Resources, resources
@@ -32,8 +33,7 @@ class Code(StrEnum):
     NOT_KNOWN = "not_known"
 
 
-@dataclass(frozen=True, slots=True)
-class One:
+class One(Struct, frozen=True):
     """A kernel on one GPU."""
 
     kernel: Kernel
@@ -43,8 +43,7 @@ class One:
     """Lower bound for all its calls in seconds; None if not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedKernel:
+class ComparedKernel(Struct, frozen=True):
     """A kernel on all GPUs; `on` omits GPUs that lack it."""
 
     name: str
@@ -53,8 +52,7 @@ class ComparedKernel:
     on: Mapping[str, One]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedPart:
+class ComparedPart(Struct, frozen=True):
     """A graph part on all GPUs."""
 
     graph: str

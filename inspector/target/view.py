@@ -1,8 +1,9 @@
 """The target GPU of a run, the choices that need the device, and the program's queries about the device."""
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from ctrace.inspector.model.built import Gpu
 from ctrace.inspector.model.kernels import Stage
@@ -19,8 +20,7 @@ _KINDS = {
 """Singular and plural for each kind of choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """Choices of one kind that torch makes on the device, by autotuning."""
 
     kind: str

@@ -1,7 +1,8 @@
 """Compiled code of a dumped kernel, one file per stage, and its resources."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernels.built_view import Resources, codes, resources, stages_of, text_of
@@ -15,8 +16,7 @@ from ctrace.reports.wording.built import COMMENTS, configuration_text, resources
 _LAST = IR_STAGES[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFile:
+class CodeFile(Struct, frozen=True):
     """A file of code that Triton compiled."""
 
     name: str
@@ -32,8 +32,7 @@ def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Reso
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
+class Instructions(Struct, frozen=True):
     """The last stage of a graph part's kernels, which may have to be read from their binaries."""
 
     by_hash: Mapping[str, str]

@@ -1,13 +1,13 @@
 """What a dump wrote, and what it left out."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ctrace.inspector.kernels.built_view import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedKernel:
+class DumpedKernel(Struct, frozen=True):
     """A kernel, or a call of a library, and its file."""
 
     name: str
@@ -27,8 +27,7 @@ class DumpedKernel:
     """Files of what Triton made of it, from the folder of the dump."""
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedPart:
+class DumpedPart(Struct, frozen=True):
     """A graph part, and what was written of it."""
 
     graph: str
@@ -44,8 +43,7 @@ class DumpedPart:
     """Why there are no files of the instructions of its kernels, where Triton compiled them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dumped:
+class Dumped(Struct, frozen=True):
     """What was written."""
 
     folder: Path

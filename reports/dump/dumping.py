@@ -5,9 +5,10 @@ Names of files and folders that are safe on every disk.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace import __version__
 from ctrace.inspector.errors import DumpError

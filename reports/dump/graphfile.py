@@ -2,7 +2,8 @@
 
 import ast
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.reports.dump.module import dotted
 from ctrace.reports.dump.quoting import comment
@@ -43,8 +44,7 @@ def run(constants, arguments):
 '''
 
 
-@dataclass(frozen=True, slots=True)
-class GraphFile:
+class GraphFile(Struct, frozen=True):
     """The file, or why there is none."""
 
     text: str = ""

@@ -2,7 +2,9 @@
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.model.kernels import Kernel, Launch
 from ctrace.reports.dump.launches import Site, Wrapper
@@ -10,8 +12,7 @@ from ctrace.reports.dump.pieces import entry
 from ctrace.reports.dump.values import Tensor, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Launches of a kernel, or calls of a library with arguments of the same form."""
 
     site: Site

@@ -2,7 +2,9 @@
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.reports.dump.buffertypes import base, types_of_buffers
 from ctrace.reports.dump.module import Defined, Module, bound, dotted
@@ -13,8 +15,7 @@ _LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quant
 _ALLOCATE = "empty_strided"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """One launch of a kernel in a wrapper, or one call of a library."""
 
     name: str
@@ -32,8 +33,7 @@ class Site:
     """None: a library's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True):
     """What following a wrapper gave."""
 
     sites: tuple[Site, ...] = ()
@@ -252,8 +252,7 @@ class _Walk:
         self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
 
 
-@dataclass(slots=True)
-class _Scope:
+class _Scope(Struct):
     """Names of one function."""
 
     values: dict[str, Value]

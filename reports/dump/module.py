@@ -2,15 +2,15 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
 """Functions for torch's own timing; the inputs are read from the first (2.11) or from both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Defined:
+class Defined(Struct, frozen=True):
     """A kernel that the module defines: `name = async_compile.KIND(...)`."""
 
     name: str
@@ -23,8 +23,7 @@ class Defined:
     """Of a C++ kernel: the types of its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(Struct, frozen=True):
     """What is in the output code of a graph part."""
 
     imports: tuple[ast.stmt, ...] = ()

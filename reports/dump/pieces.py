@@ -3,7 +3,8 @@
 import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.reports.dump.launches import Site
 from ctrace.reports.dump.module import Module, bound, is_for_torch
@@ -22,8 +23,7 @@ class CannotDumpError(Exception):
     """Something cannot be made a file of; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """What the head of a file says, and the figures that it prints."""
 
     title: str

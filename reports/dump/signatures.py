@@ -2,7 +2,8 @@
 
 import ast
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.reports.dump.module import Defined
 
@@ -26,8 +27,7 @@ _CONSTANT = re.compile(r"(?:tl\.full\([^,]*(?:\[[^\]]*\])?, |static_cast<\w+>\(|
 _SUM = re.compile(r"(?:\w+\()?(tmp\d+) \+ (tmp\d+)\)?;?")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One argument of a kernel, in the order of a launch."""
 
     name: str

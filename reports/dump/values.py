@@ -3,13 +3,13 @@
 import ast
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _LARGEST = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor of a wrapper, as far as its text says."""
 
     storage: str

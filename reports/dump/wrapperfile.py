@@ -3,7 +3,9 @@
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.reports.dump.kernelfile import device_of
 from ctrace.reports.dump.launches import Site, Wrapper, follow
@@ -17,8 +19,7 @@ _RANDOM = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|
 _ASYNC = ("AsyncCompile()", "AsyncCompile")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """What a wrapper's file is made of."""
 
     title: str

@@ -1,7 +1,8 @@
 """A finding in plain lines, and findings that several jobs share, merged into one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
@@ -12,8 +13,7 @@ LONGEST = 500
 """Most characters of a line, so that a hostile name cannot bury the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFinding:
+class SharedFinding(Struct, frozen=True):
     """A finding, and the jobs that have it."""
 
     finding: Finding

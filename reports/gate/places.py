@@ -1,16 +1,16 @@
 """The place of a finding: a file relative to the working directory, a line, and columns if known."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gate.model import JobKey, Site
 from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A place in a file."""
 
     file: str

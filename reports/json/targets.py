@@ -1,10 +1,10 @@
 """GPUs that code can be emitted for, as JSON: names and units of the table."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
-from ctrace.inspector.gpus.gpu import TargetGpu
+from msgspec.structs import asdict
+
 from ctrace.inspector.gpus.table import Listed
 from ctrace.reports.escape import Document, json_document
 
@@ -20,7 +20,7 @@ def render_target(listed: Listed) -> Document:
 
 
 def _data(listed: Listed) -> dict[str, Any]:
-    facts = {each.name: getattr(listed.gpu, each.name) for each in fields(TargetGpu)}
+    facts = asdict(listed.gpu)
     for table in ("rates", "vector_rates", "sources"):
         facts[table] = dict(facts[table])
     capability = ".".join(map(str, listed.gpu.capability))

@@ -1,9 +1,9 @@
 """Building blocks of the screens."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
@@ -34,8 +34,7 @@ _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
 """Table columns that hold numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(Struct, frozen=True):
     """Text whose lines are never cut or folded, such as code to copy."""
 
     text: Text
@@ -45,8 +44,7 @@ class Verbatim:
         yield self.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Safe:
+class _Safe(Struct, frozen=True):
     """Part of a screen with all text escaped, so that no letter can control the terminal."""
 
     part: RenderableType

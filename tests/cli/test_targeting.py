@@ -1,11 +1,11 @@
 """`--target` on the command line: what it goes with, saved runs for a GPU, runs made anew; without torch."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.cli.capturing import Request, session_of, target_names
 from ctrace.cli.targeting import sessions_for

@@ -1,6 +1,6 @@
 """A session of kernels that were built on an H100, by hand: attention at 4 x 1024 x 1024, as `inspector/model/built.py` has it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.built import Built, Gpu, Ir, LaunchTiming
 from ctrace.inspector.model.kernels import Argument, Kernel, Launch, Stage

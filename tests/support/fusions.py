@@ -1,6 +1,6 @@
 """Hand-made runs of Inductor's scheduler."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.fusion import (
     Access,

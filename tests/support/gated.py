@@ -1,10 +1,11 @@
 """What the tests of the gate share: sessions from source text, and states, locks and judgements made by hand."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.outcome import judged

@@ -1,6 +1,6 @@
 """Hand-made sessions with guards, for screens and reports."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.guards import Duration, GuardCost, GuardText, KindCost, LeftOut, PartCost

@@ -1,6 +1,6 @@
 """Hand-made sessions with kernels: what they move, what they were fused from, and their code."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.fusion import Access, Buffer, Fusion, FusionRound, Node, NodeKind, Role
 from ctrace.inspector.model.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement

@@ -1,7 +1,8 @@
 """Hand-made outcomes of `ctrace check` that every report renders."""
 
-from dataclasses import replace
 from datetime import date
+
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import JobKey, Lock, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy.model import Allow, Count, Limits, Policy

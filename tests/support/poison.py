@@ -1,9 +1,10 @@
 """Hostile text in every string of a session, whatever its fields are: a new field is poisoned without anybody's doing."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, structs
 
 UNSEEN = "\x1b[31m\x07\r\x9b1m\x85\u202e\u2066\u200e\u061c\u2028\u2029\u200b\u2060\ufeff\U000e0041\u3164\ufe0f\ud800\0"
 """Controls, C1, directions, separators, no width, tags, fillers, half of a pair."""
@@ -35,7 +36,6 @@ def poisoned(value: Any, spoil: Callable[[str], str]) -> Any:
         return {poisoned(key, spoil): poisoned(each, spoil) for key, each in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         return type(value)(poisoned(each, spoil) for each in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {each.name for each in dataclasses.fields(value) if each.init}
-        return dataclasses.replace(value, **{name: poisoned(getattr(value, name), spoil) for name in fields})
+    if isinstance(value, Struct):
+        return structs.replace(value, **{name: poisoned(each, spoil) for name, each in structs.asdict(value).items()})
     return value

@@ -1,6 +1,6 @@
 """Hand-made sessions with printed graphs."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed, SymbolMeant
 from ctrace.inspector.model.session import Compilation, Session

@@ -1,7 +1,8 @@
 """Hand-made sessions with recompiles, that every report on them renders."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Advice, CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Compilation, Coverage, Function, Graph, Problem, Scenario, Session, Target

@@ -1,7 +1,8 @@
 """Hand-made sessions that every report renders."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.model.comparison import Comparison, Rule
 from ctrace.inspector.model.findings import (

@@ -1,8 +1,9 @@
 """What torch and our hook write about sizes, for hand-made logs, and hand-made sessions about them."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec import structs
 
 from ctrace.inspector.model.session import Failure, FailurePhase
 from ctrace.inspector.model.shapes import (
@@ -128,11 +129,11 @@ def input_of(name: str, *dims: Dimension, role: str = "input", dtype: str = "flo
 
 def graph(id_: str, *tensors: ShapedTensor, **parts: Any) -> Shaped:
     """A graph of a hand-made session."""
-    return dataclasses.replace(Shaped(id_, "forward", MODEL, 8, tensors), **parts)
+    return structs.replace(Shaped(id_, "forward", MODEL, 8, tensors), **parts)
 
 
 WEIGHT = input_of("weight", sized(0, 3, policy=Policy.PARAMETER), role="parameter")
-SIZES = dataclasses.replace(
+SIZES = structs.replace(
     HEALTHY,
     shapes=(
         graph("0/0", input_of("x", sized(0, 4), sized(1, 6)), input_of("mask", sized(0, 4)), WEIGHT),
@@ -158,7 +159,7 @@ SIZES = dataclasses.replace(
 )  # fmt: skip
 """A function with a dynamic size, one whose loop fixes it, and one with sizes taken for one."""
 
-VIOLATED = dataclasses.replace(
+VIOLATED = structs.replace(
     HEALTHY,
     graphs=(),
     failure=Failure(
@@ -175,7 +176,7 @@ VIOLATED = dataclasses.replace(
 )
 """A mark that cannot be kept."""
 
-HOSTILE = dataclasses.replace(
+HOSTILE = structs.replace(
     HEALTHY,
     shapes=(
         graph(

@@ -1,6 +1,6 @@
 """Sessions of runs with `--target`, by hand: code for GPUs that are not there, choices left open, questions asked."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.built import Built, Gpu, Ir
 from ctrace.inspector.model.kernels import OutputCode, Stage

@@ -1,9 +1,10 @@
 """Values as expressions: in the place where they are used if the order of steps allows, else in a variable."""
 
 import ast
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
+
+from msgspec import structs
 
 from ctrace.inspector.bytecode.decompile.expressions import assigned, loaded, merged, stored
 from ctrace.inspector.bytecode.decompile.literals import parsed
@@ -82,7 +83,7 @@ class Operands:
         contents = self.contents[made]
         itself = [at for at, item in enumerate(contents.items) if item == made]
         items = tuple(NONE if at in itself else item for at, item in enumerate(contents.items))
-        self.contents[made] = dataclasses.replace(contents, items=items)
+        self.contents[made] = structs.replace(contents, items=items)
         value = self._fresh(made)
         if isinstance(value, ast.FunctionDef):
             self.lines.append(value)

@@ -1,8 +1,9 @@
 """Steps that handlers of exceptions protect, as `try` and `with` statements."""
 
 import ast
-import dataclasses
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from ctrace.inspector.bytecode.decompile.canonical import form
 from ctrace.inspector.bytecode.decompile.names import taken
@@ -78,9 +79,7 @@ def _handled(steps: Block) -> Value | None:
 
 def _unhandled(steps: Block) -> Block:
     """Return steps without what differs between the two ways through a `finally`."""
-    return [
-        dataclasses.replace(step, handled=None, failure=None) if isinstance(step, Event) else step for step in steps
-    ]
+    return [structs.replace(step, handled=None, failure=None) if isinstance(step, Event) else step for step in steps]
 
 
 def _except(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Block, end: int, level: int) -> int:

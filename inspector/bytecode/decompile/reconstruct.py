@@ -9,8 +9,9 @@ import ast
 import re
 import sys
 import warnings
-from dataclasses import dataclass
 from types import CodeType
+
+from msgspec import Struct
 
 from ctrace.inspector.bytecode.decompile.canonical import docstring, form_of_code
 from ctrace.inspector.bytecode.decompile.literals import const_of, is_writable
@@ -123,8 +124,7 @@ _LOOK_AT_FRAMES = ("locals", "vars", "dir", "eval", "exec")
 _GIVE_FRAMES = ("locals", "_getframe", "currentframe")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The source of one function, without the function around it."""
 
     text: str
@@ -135,8 +135,7 @@ class Source:
     """The names that stand for constants which source cannot write, and their numbers among the code's constants."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotReconstructed:
+class NotReconstructed(Struct, frozen=True):
     """No source; `why` is one plain sentence."""
 
     why: str

@@ -1,7 +1,8 @@
 """What flows through a function when it is executed on symbols instead of objects."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.bytecode import Code
 
@@ -10,88 +11,76 @@ class StopError(Exception):
     """The code does what this package does not know; the message is one plain sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(Struct, frozen=True):
     """A constant; two are the same where class and text are."""
 
     type: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+class Placeholder(Struct, frozen=True):
     """A constant that source cannot write, by the name that stands for it in the text."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(Struct, frozen=True):
     """What the caller passed for a parameter."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """What an event gave; `part` counts where it gives several, as unpacking does."""
 
     event: int
     part: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
+class Fresh(Struct, frozen=True):
     """A container that the function itself built; what it holds stands in the heap of a state until others see it."""
 
     number: int
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """The cell that holds a variable shared with another function."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """The other truth value of a truth value."""
 
     value: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Is:
+class Is(Struct, frozen=True):
     """Whether two values are the same object; nothing can see that this is asked."""
 
     left: "Value"
     right: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """The items of an iterable, between other items."""
 
     value: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """One key of a dict with its value."""
 
     key: "Value"
     value: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Null:
+class Null(Struct, frozen=True):
     """The empty slot that a call finds beside its callable, or the place of an instruction beside an exception."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """The exception that was being handled before another one."""
 
     handled: "Value | None"
@@ -105,8 +94,7 @@ TRUE = Const("bool", "True")
 FALSE = Const("bool", "False")
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What a Fresh holds: its items, and for a function its code and which parts its items are."""
 
     items: tuple[Value, ...]
@@ -117,8 +105,7 @@ class Contents:
 Born = tuple[tuple[Fresh, Contents], ...]
 
 
-@dataclass(slots=True)
-class Event:
+class Event(Struct):
     """One step that others can see or that can fail; the steps of a path are in order."""
 
     number: int
@@ -140,8 +127,7 @@ class Event:
     """For a loop, what one turn does."""
 
 
-@dataclass(slots=True)
-class Branch:
+class Branch(Struct):
     """The two ways from a truth value."""
 
     test: Value
@@ -150,8 +136,7 @@ class Branch:
     offset: int
 
 
-@dataclass(slots=True)
-class Leave:
+class Leave(Struct):
     """The end of a path: `return`, `raise`, or `continue` for the next turn of a loop."""
 
     how: str
@@ -165,16 +150,14 @@ Step = Event | Branch | Leave
 Block = list[Step]
 
 
-@dataclass(slots=True)
-class Loop:
+class Loop(Struct):
     """A loop that is being executed: where it starts and what the stack holds there."""
 
     head: int
     stack: list[Value]
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """All that a path knows at one instruction."""
 
     stack: list[Value] = field(default_factory=list)
@@ -219,8 +202,7 @@ class State:
         return taken[::-1]
 
 
-@dataclass(slots=True)
-class Traced:
+class Traced(Struct):
     """All paths of a code, and how its variables name what it makes."""
 
     code: Code

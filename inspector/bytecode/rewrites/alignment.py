@@ -6,7 +6,8 @@ jump's target is the same instruction too. Offsets, indices and distances may di
 
 from bisect import bisect_left
 from collections.abc import Container, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.bytecode.rewrites.opcodes import index_at, reachable
 from ctrace.inspector.model.bytecode import Code, Instruction
@@ -18,8 +19,7 @@ _OF_CONSTANTS = frozenset(("LOAD_CONST", "RETURN_CONST", "KW_NAMES"))
 _BEFORE_A_CALL = frozenset(("PRECALL", "KW_NAMES"))
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """An instruction of the old code that is also in the new code, with its encoding there."""
 
     before: int
@@ -32,15 +32,13 @@ class Kept:
     """For a jump, its target as `dis` prints it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """An instruction that only the old code has."""
 
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """An instruction that only the new code has."""
 
     after: int

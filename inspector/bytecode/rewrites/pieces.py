@@ -1,8 +1,9 @@
 """The roles of bytecode that torch inserted into a function."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from ctrace.inspector.bytecode.rewrites.stackforms import Value
 
@@ -57,8 +58,7 @@ class PieceKind(StrEnum):
     """Old code before the break, which never runs in a resume function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Consecutive instructions with one role."""
 
     kind: PieceKind
@@ -70,8 +70,7 @@ class Piece:
     """Compilations that it refers to: the graph's, or those of the resume function."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Role:
+class Role(Struct, frozen=True, eq=False):
     """The role of instructions; consecutive instructions with one role form a piece."""
 
     kind: PieceKind

@@ -9,8 +9,9 @@ Source: `_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_tr
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from ctrace.inspector.bytecode.rewrites.opcodes import goes_on, index_at, version
 from ctrace.inspector.bytecode.rewrites.stackforms import Call, Form, Function, Name
@@ -31,8 +32,7 @@ _SUPER_IS_WRITTEN_OUT = (3, 11)
 """The last Python on which torch expands `super()` to two arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """An expanded instruction; its argument is known only as text."""
 
     index: int
@@ -107,8 +107,7 @@ BOXED = "__resume_frame_values"
 _MOVES = frozenset(("POP_TOP", "NOP"))
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Struct, frozen=True):
     """Where a function continues after a break."""
 
     ids: tuple[str, ...] = ()

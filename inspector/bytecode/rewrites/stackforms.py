@@ -1,7 +1,8 @@
 """What a value on the stack is, as far as the code that made it tells; and how it is written for the user."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.bytecode import Code
 from ctrace.inspector.source.names import user_name
@@ -10,32 +11,28 @@ _DIGITS = 18
 """Longer numbers are no index."""
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Struct, frozen=True):
     """A variable; `scope` is `local`, `closure` or `global`."""
 
     scope: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """An attribute of a value."""
 
     of: "Form"
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """`of[key]`."""
 
     of: "Form"
     key: "Form"
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A constant; `text` is its repr."""
 
     text: str
@@ -49,23 +46,20 @@ class Constant:
         return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(Struct, frozen=True):
     """A tuple, set, map (keys and values in turn), slice or string of some values; or the `spread` of one in a call."""
 
     kind: str
     items: tuple["Value", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """A list that this code made; what is in it changes, and is kept in `Lists`."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """What a call returned."""
 
     function: "Form"
@@ -73,20 +67,17 @@ class Call:
     keywords: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function made of a code."""
 
     code: Code
 
 
-@dataclass(frozen=True, slots=True)
-class Null:
+class Null(Struct, frozen=True):
     """The NULL beside a called function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """Any other value; `what` names the instruction that made it."""
 
     what: str = ""
@@ -95,8 +86,7 @@ class Unknown:
 Form = Name | Attribute | Item | Constant | Built | ListOf | Call | Function | Null | Unknown
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(Struct, frozen=True, eq=False):
     """A value on the stack, and which instructions made it."""
 
     made: int

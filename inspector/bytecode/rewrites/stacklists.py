@@ -1,6 +1,6 @@
 """What instructions do with lists, whose items are followed: torch hands values on in lists of its own."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites.stackforms import Built, Constant, Form, Item, ListOf, Unknown, Value
 from ctrace.inspector.bytecode.rewrites.stackmoves import Done, Move

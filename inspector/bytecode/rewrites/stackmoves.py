@@ -1,6 +1,7 @@
 """What instructions do with the values that they take from the stack; those of lists are in `stacklists.py`."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites.opcodes import version
 from ctrace.inspector.bytecode.rewrites.stackforms import (
@@ -27,8 +28,7 @@ Done = tuple[tuple[Value, ...], State]
 """What an instruction puts, and what is known then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """An instruction about to be followed."""
 
     code: Code

@@ -1,12 +1,11 @@
 """The stack before an instruction, and how calls lie on it."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from ctrace.inspector.bytecode.rewrites.stackforms import Built, Constant, Form, Lists, Null, Value
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """What is known before an instruction runs."""
 
     stack: tuple[Value, ...] = ()

@@ -7,7 +7,9 @@ Which opcode does what with the stack.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites import stacklists
 from ctrace.inspector.bytecode.rewrites.opcodes import effect, goes_on, index_at, version
@@ -59,8 +61,7 @@ ACTS: dict[str, Callable[[Move], Done]] = {
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One instruction, what it takes and what it puts, lowest on the stack first."""
 
     index: int

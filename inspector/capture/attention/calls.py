@@ -5,8 +5,9 @@ has a fused kernel for it, else matmuls and a softmax (`_scaled_dot_product_atte
 """
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.attention.places import is_backward, op_of
 
@@ -17,8 +18,7 @@ FUSED = "_scaled_dot_product_"
 """Prefix of the names of torch's fused attention ops."""
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(Struct, frozen=True):
     """The calls of one graph, by their names in Dynamo's graph."""
 
     nodes: dict[str, list[Any]]

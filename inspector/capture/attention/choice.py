@@ -5,8 +5,10 @@ softmax. Ask it about tensors of the same sizes, strides and dtypes, each time w
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _MATH = 0
 _LARGEST = 1 << 28
@@ -14,8 +16,7 @@ _LARGEST = 1 << 28
 _ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """The arguments of one call, with fake tensors."""
 
     query: Any

@@ -5,8 +5,9 @@ An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` i
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.attention.pattern_edits import Edit, Fit, fit, pattern_op
 from ctrace.inspector.capture.attention.places import Place, is_backward, op_of
@@ -17,8 +18,7 @@ _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 """How many edits of ops and of layout ops to try, the fewest first."""
 
 
-@dataclass(frozen=True)
-class _Near:
+class _Near(Struct, frozen=True):
     """A pattern that matches at one node after a few edits."""
 
     entry: Any

@@ -8,8 +8,9 @@ another (`other`). Other users of a node are ignored here.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.attention.places import LAYOUT, op_of
 from ctrace.inspector.capture.core.patch import patched
@@ -22,8 +23,7 @@ _ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
 _PASSED = LAYOUT | {"getitem"}
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """One difference between a graph and a pattern."""
 
     kind: str
@@ -41,8 +41,7 @@ class Edit:
         return self.kind == "missing" and pattern_op(self.pattern) in LAYOUT
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """How a pattern matches with a few edits."""
 
     match: Any
@@ -51,8 +50,7 @@ class Fit:
     """Nodes whose values the replacement also computes, so that other nodes may use them."""
 
 
-@dataclass
-class _Trial:
+class _Trial(Struct):
     ops: int
     """Edits of ops that are left."""
     layouts: int

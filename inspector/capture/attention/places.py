@@ -5,8 +5,9 @@ decomposed into amax, sub, exp, sum and div (2.11 to 2.13, _inductor/decompositi
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 LAYOUT = frozenset(
     (
@@ -33,8 +34,7 @@ _FAR = 40
 """The most nodes to search between two parts of an attention; a mask and dropout take a dozen."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """One attention, by its nodes."""
 
     scores: Any

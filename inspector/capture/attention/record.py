@@ -8,9 +8,10 @@ It gets torch's own answer from `extra_check`, torch's last call before it repla
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.attention.calls import (
     Calls,
@@ -35,8 +36,7 @@ _BATCHED = ("aten.bmm", "aten.baddbmm")
 """A softmax between plain matrix products may be a router, or the loss of a classifier."""
 
 
-@dataclass
-class _Candidate:
+class _Candidate(Struct):
     """An attention and the patterns' answer to it."""
 
     place: Place
@@ -179,8 +179,7 @@ def _listening(entries: list[Any], asked: list[_Candidate], recorder: Recorder) 
             entry.extra_check = check
 
 
-@dataclass(frozen=True)
-class _Hearing:
+class _Hearing(Struct, frozen=True):
     name: str
     by_root: dict[Any, _Candidate]
     trials: dict[tuple[Any, ...], str]

@@ -8,10 +8,11 @@ hash joins the two.
 import base64
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.built_kernels.cubin import disassembled, resources
 from ctrace.inspector.capture.core.part import Part
@@ -23,8 +24,7 @@ _PACKED_FROM = 4096
 """Characters: shorter code stays readable in the log, longer code is compressed to about an eighth."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Compilation:
+class _Compilation(Struct, frozen=True):
     """Triton's report of one compilation: seconds by stage (empty for a cache hit), and where the code is."""
 
     metadata: dict[str, Any]

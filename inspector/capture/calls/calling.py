@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.calls.forked import end_if_forked
 from ctrace.inspector.capture.calls.tensors import tensors
@@ -12,8 +13,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.errors import TargetError
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(Struct, frozen=True):
     """Results of a call: outputs, inputs and buffers after the call, gradients of parameters and inputs."""
 
     outputs: Any

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from os import getpid
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder
 
 
-@dataclass
-class _Owner:
+class _Owner(Struct):
     """The process that is calling the model."""
 
     process: int

@@ -6,10 +6,11 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.calls.program import first_on_path
 from ctrace.inspector.capture.calls.provoke import provoked
@@ -23,8 +24,7 @@ from ctrace.inspector.runs.inputs import parse_vary
 from ctrace.inspector.runs.request import CaptureRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A model and the ways to call it, by name, in order."""
 
     model: Callable[..., Any]

@@ -10,9 +10,10 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.patch import patched

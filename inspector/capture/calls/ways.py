@@ -2,23 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.scenarios import ScenarioKind
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Arguments of one call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """One way to call a model."""
 
     make: Callable[[], Call]

@@ -16,9 +16,11 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.codegen.backward import Backwards
 from ctrace.inspector.capture.codegen.generate import Codegen
@@ -49,8 +51,7 @@ _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_
 _SAID = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """The switches that are off while a graph is compiled, and what replaces timing."""
 
     off: dict[str, bool]

@@ -9,10 +9,11 @@ rounding could hide a stale value, so the experiments come first.
 
 from collections import Counter
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, assert_never
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.calls.ways import Call, Way
@@ -36,8 +37,7 @@ from ctrace.inspector.model.comparison import Rule
 _LONG = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """The state before a compiled call: the world, the arguments and the eager result."""
 
     scenario: str

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.built_kernels.fresh_arguments import free_memory
 from ctrace.inspector.capture.calls.calling import Results, called
@@ -30,8 +31,7 @@ class EagerError(Exception):
     """The model raised without torch.compile; the cause is the user's exception."""
 
 
-@dataclass(frozen=True, slots=True)
-class EagerRun:
+class EagerRun(Struct, frozen=True):
     """The results of an eager call, whether it drew random numbers, and the seconds that it took."""
 
     results: Results

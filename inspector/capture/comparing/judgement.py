@@ -26,9 +26,10 @@ rounding alone changes more than a third of it: any result would pass.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
 from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
@@ -50,8 +51,7 @@ class Judgement(Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A judgement with the errors by compiled code's worst measure; None: the values are not numbers."""
 
     judgement: Judgement
@@ -150,8 +150,7 @@ def _form(value: Any) -> Any:
     return value if isinstance(value, bool | int | str | bytes | None) else type(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
+class _Numbers(Struct, frozen=True):
     """The values of one tensor in each call, all in float64."""
 
     eager: Any
@@ -241,8 +240,7 @@ def _median(values: Any) -> float:
     return float(values.median()) if values.numel() else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
+class _Measure(Struct, frozen=True):
     """One measure of both errors, and its limit for compiled code: a multiple of eager's error, plus `more`."""
 
     eager: float

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Precision:
+
+class Precision(Struct, frozen=True):
     """Error bounds of a floating dtype, each relative to the values that it applies to."""
 
     roundoff: float

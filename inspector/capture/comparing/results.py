@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
@@ -28,8 +29,7 @@ def taken(results: Results) -> Results:
     return Results(*map(copied, (results.outputs, results.inputs, results.gradients, results.buffers)))
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A value at the same place of both results, or two containers there that differ in kind or size."""
 
     name: str

@@ -5,8 +5,10 @@ results differ from eager's, and applies tolerances if a call in float64 is impo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
@@ -37,8 +39,7 @@ Run = Callable[[Watched], EagerRun | None]
 """Calls the model in eager, in the world of the compiled call, with other arithmetic."""
 
 
-@dataclass
-class Budget:
+class Budget(Struct):
     """Seconds left for extra eager calls."""
 
     seconds: float = _SECONDS
@@ -51,8 +52,7 @@ class Budget:
         return allowed
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Whether results are wrong, how that was decided, and how they differ."""
 
     judgement: Judgement

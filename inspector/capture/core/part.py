@@ -1,13 +1,13 @@
 """Identify the part of the graph that Inductor is compiling."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Identifies a part of a graph, so that records made when it runs can refer to its compilation."""
 
     context: dict[str, Any]

@@ -4,15 +4,15 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.trace_log import TraceLog
 
 
-@dataclass
-class Recorder:
+class Recorder(Struct):
     """Writes ctrace's records into the log, and keeps a hook's failure from reaching the user's program."""
 
     log: TraceLog

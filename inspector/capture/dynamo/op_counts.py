@@ -10,9 +10,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
 
@@ -21,8 +22,7 @@ _MOST_STACKS = 500
 _Site = tuple[tuple[CodeType, int], ...]
 
 
-@dataclass
-class OpCounts:
+class OpCounts(Struct):
     """Ops of one call by origin: the stack frames outside torch, outermost first, with lines."""
 
     sites: Counter[_Site] = field(default_factory=Counter)

@@ -8,15 +8,15 @@ nothing for the views of an external call.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.fusion.buffers import Buffers
 from ctrace.inspector.capture.fusion.extents import Pattern, of_dep, of_layout
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True):
     """One access of one operation to a buffer."""
 
     buffer: str

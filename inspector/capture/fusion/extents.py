@@ -5,13 +5,13 @@ Patterns of equal elements are equal, however the loops over them are split or o
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+
+class Pattern(Struct, frozen=True):
     """A set of elements of a buffer."""
 
     key: Hashable

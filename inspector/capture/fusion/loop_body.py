@@ -6,8 +6,9 @@ equal keys.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 Computed = dict[Hashable, int]
 """FLOPs by value."""
@@ -26,8 +27,7 @@ _WITHOUT_VALUE = frozenset(("store", "store_reduction", "partial_accumulate", "d
 _REDUCTIONS = {"sum": 1, "prod": 1, "dot": 2, "online_softmax_reduce": 3, "welford_reduce": 6, "welford_combine": 10}
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True):
     """A value of the loop; torch's rules read its `dtype`."""
 
     key: Hashable

@@ -1,8 +1,9 @@
 """Describe the scheduler's nodes of one graph part, before and after fusion."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.fusion.accesses import Touch, accesses, touches
@@ -12,8 +13,7 @@ from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     """Facts of an unfused node that fusion preserves, though it may rewrite the loops."""
 
     touches: list[Touch]

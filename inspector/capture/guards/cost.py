@@ -12,9 +12,10 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import MISSING, Scope
@@ -30,8 +31,7 @@ _DEEPEST = 4
 _CALLS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class _Timed:
+class _Timed(Struct, frozen=True):
     cold: float
     warm: float
 
@@ -93,8 +93,7 @@ def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[s
     yield from _under(way, list(children(root)), _leaves_below(root))
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """The nodes from the root to a part, and the time to check only these."""
 
     root: Any

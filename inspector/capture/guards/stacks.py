@@ -6,9 +6,10 @@ address. The length of a guarded dict is checked without appearing in the guard'
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.values import named
 
@@ -16,8 +17,7 @@ Stack = tuple[tuple[str, int, str], ...]
 """File, line and function of each frame, outermost first."""
 
 
-@dataclass
-class GuardStacks:
+class GuardStacks(Struct):
     """The stack behind each guard's wording, for all compilations of a run."""
 
     _of: dict[str, Stack] = field(default_factory=dict)

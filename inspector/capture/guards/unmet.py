@@ -8,10 +8,11 @@ not check anything below a failed guard, where failures only follow from it. Sen
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.values import class_name, shown
 from ctrace.inspector.capture.guards.global_state import changes
@@ -28,8 +29,7 @@ class Missing:
 MISSING = Missing()
 
 
-@dataclass(frozen=True, slots=True)
-class Unmet:
+class Unmet(Struct, frozen=True):
     """A guard that a call fails."""
 
     guard: str
@@ -42,8 +42,7 @@ class Unmet:
     """The complete leaf guard with torch's comment."""
 
 
-@dataclass
-class Scope:
+class Scope(Struct):
     """The names in a guard's expression: `L`, the call's locals, `G`, its globals, and torch's helpers."""
 
     names: dict[str, Any]

@@ -3,8 +3,9 @@
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _LONG = 200
 _LONGEST = 2000
@@ -13,8 +14,7 @@ _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a triton.Config besides the kernel's arguments."""
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """Torch's analysis of what a kernel writes."""
 
     found: Any
@@ -23,8 +23,7 @@ class Analysis:
     """Why torch assumes that the kernel writes every tensor; empty: it does not."""
 
 
-@dataclass(frozen=True)
-class TritonOpCall:
+class TritonOpCall(Struct, frozen=True):
     """A `triton_op`'s call of a kernel."""
 
     constants: Any

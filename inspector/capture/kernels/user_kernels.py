@@ -10,9 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from types import FrameType, ModuleType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import current_stage
@@ -29,8 +30,7 @@ _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
 
 
-@dataclass
-class _Origins:
+class _Origins(Struct):
     """The origins of calls that torch knows only by number."""
 
     kernels: dict[int, Any] = field(default_factory=dict)

@@ -10,9 +10,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -33,8 +34,7 @@ Compare them by identity: comparing symbolic sizes for equality would add a guar
 """
 
 
-@dataclass
-class _Pattern:
+class _Pattern(Struct):
     """A pattern that a pass applied."""
 
     times: int = 0
@@ -43,8 +43,7 @@ class _Pattern:
     stacks: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """A running pass, and its changes so far without those of nested passes."""
 
     module: Any

@@ -4,10 +4,12 @@ import os
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.callers import OURS
 from ctrace.inspector.capture.core.environment import library_prefixes
@@ -22,8 +24,7 @@ _LEAVES = (str, bytes, int, float, complex, bool, type(None))
 Content = dict[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """An object that maps keys to values, with its path and its kind of state."""
 
     path: str

@@ -8,9 +8,10 @@ the cache entries alive that torch drops with it (`id_ref`, _dynamo/guards.py, 2
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.state.containers import Container, Content, children, container_of, free_standing
 
@@ -34,8 +35,7 @@ Facts = dict[tuple[Where, Any], Any]
 """Plain values and functions by container and key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """An item of a container that had another value earlier; MISSING: there was, or is, no item."""
 
     container: Container
@@ -56,8 +56,7 @@ class Change:
             self.container.put(self.key, self.was)
 
 
-@dataclass
-class World:
+class World(Struct):
     """A checkpoint."""
 
     held: dict[Where, tuple[Container, Content]] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sized
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
@@ -135,8 +136,7 @@ def _integers(buffers: Sized) -> str:
     return "a Python integer" if len(buffers) == 1 else "Python integers"
 
 
-@dataclass(frozen=True, slots=True)
-class _Buffer:
+class _Buffer(Struct, frozen=True):
     """An integer in a buffer of a class, and what makes a Python number of it."""
 
     name: str

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
 from ctrace.inspector.gate.model import Job, JobKey
@@ -19,8 +21,7 @@ _OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}
 Wrong = tuple[JobKey, CtraceError]
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+class Jobs(Struct, frozen=True):
     """The jobs of a check, and entries of the policy that cannot run; in the policy's order, files of a glob sorted."""
 
     jobs: tuple[Job, ...] = ()

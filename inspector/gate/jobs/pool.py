@@ -6,9 +6,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.jobs import machine
@@ -121,8 +122,7 @@ def _cores(share: int, cores: int) -> int | None:
     return None if share >= cores or CORES in os.environ else max(share, 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Running:
+class _Running(Struct, frozen=True, eq=False):
     """A running job."""
 
     job: Job
@@ -130,8 +130,7 @@ class _Running:
     thread: threading.Thread
 
 
-@dataclass(frozen=True, slots=True)
-class _Broke:
+class _Broke(Struct, frozen=True):
     """A bug in ctrace, caught in another thread."""
 
     error: BaseException

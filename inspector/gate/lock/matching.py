@@ -2,14 +2,14 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.gate.lock.statements import put_aside_names, put_aside_roots
 from ctrace.inspector.gate.model import Known, Site, SiteKey, SiteKind
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """Sites of a run, matched to those of the lock."""
 
     pairs: tuple[tuple[Site, Known], ...]

@@ -1,7 +1,8 @@
 """Update the lock after a check: to today's state, or only with improvements."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.lock.matching import matched
 from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, Site, SiteKey, State

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace.inspector.gate.model import JobKey, Known, SiteKey, SiteKind
 from ctrace.inspector.gate.policy.model import Count
@@ -16,8 +17,7 @@ _SITE = ("owner", "place", "text", "times")
 _DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """The content of one line."""
 
     job: JobKey

@@ -1,9 +1,10 @@
 """The policy of `ctrace check`, and the counts that it can limit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from ctrace.inspector.runs.request import Options
 
@@ -35,8 +36,7 @@ class Count(StrEnum):
     """Bytes that missed fusions would have saved; only with generated code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The maximum of each count; a missing count is not limited."""
 
     most: Mapping[Count, int] = field(default_factory=dict)
@@ -53,8 +53,7 @@ STRICT = Limits({Count.BREAKS: 0, Count.SKIPPED: 0, Count.RECOMPILES: 0, Count.L
 """Limits for a model without limits in the policy and without an entry in the lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """Sites that the policy allows, with the reason."""
 
     reason: str
@@ -70,8 +69,7 @@ class Allow:
     """Line in the policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRule:
+class ModelRule(Struct, frozen=True):
     """Models that the policy names, with their settings."""
 
     models: str
@@ -86,8 +84,7 @@ class ModelRule:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """A project's policy."""
 
     models: tuple[ModelRule, ...] = ()

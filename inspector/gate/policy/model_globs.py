@@ -1,8 +1,9 @@
 """Find the models that a text in a policy or on a command line names."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ctrace.inspector.errors import PolicyError
 from ctrace.inspector.files.writing import working_folder
@@ -12,8 +13,7 @@ _NOT_MODELS = ("_", "test_", "conftest.py")
 """Prefixes of files among models that define no model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """A named model."""
 
     key: str

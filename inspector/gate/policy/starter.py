@@ -1,10 +1,10 @@
 """The commented `ctrace.yaml` that `ctrace check --init` writes."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import yaml
+from msgspec.structs import asdict
 
 from ctrace.inspector.gate.policy.model import CPU
 from ctrace.inspector.runs.request import Options

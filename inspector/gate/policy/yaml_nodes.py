@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
+from msgspec import Struct
 
 from ctrace.inspector.errors import PolicyError
 from ctrace.inspector.files.writing import check_regular, working_folder
@@ -37,8 +37,7 @@ _TODO = {
 Value = None | bool | int | float | str | tuple["Node", ...] | dict[str, "Node"]
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and its place."""
 
     value: Value

@@ -1,8 +1,9 @@
 """Parse AOTAutograd's ViewAndMutationMeta (2.13, _functorch/_aot_autograd/schemas.py; its repr is a dataclass's)."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 _FLAG = re.compile(r"(\w+)=(True|False)")
 _OUTPUT_TYPE = re.compile(r"output_type=<OutputType\.(\w+)")
@@ -25,8 +26,7 @@ class Shares(StrEnum):
     """A value from a newer torch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """How a graph changes one of its inputs."""
 
     index: int
@@ -41,8 +41,7 @@ class Input:
         return self.data or self.metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(Struct, frozen=True):
     """One user output; `base` is the input or result that it is a view of."""
 
     index: int
@@ -50,8 +49,7 @@ class Returned:
     base: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Aliases:
+class Aliases(Struct, frozen=True):
     """Mutation and aliasing of a graph."""
 
     inputs: tuple[Input, ...] = ()

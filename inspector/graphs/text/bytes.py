@@ -4,7 +4,8 @@ import ast
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import TensorType
 from ctrace.inspector.graphs.text.integers import calculated
@@ -18,8 +19,7 @@ _DIGITS = 18
 """Maximum digits of a size; longer ones are damaged text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Bytes of a tensor's storage."""
 
     bytes: int | None

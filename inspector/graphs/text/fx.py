@@ -1,8 +1,9 @@
 """A graph as data, parsed node by node from torch's text of an fx.GraphModule."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Kind(StrEnum):
@@ -19,8 +20,7 @@ class Kind(StrEnum):
 CALLS = (Kind.CALL_FUNCTION, Kind.CALL_METHOD, Kind.CALL_MODULE)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Struct, frozen=True):
     """A tensor's type, from a node's annotation."""
 
     dtype: str
@@ -34,8 +34,7 @@ class TensorType:
     """The class, if it is a subclass of Tensor, such as `DTensor`."""
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Struct, frozen=True):
     """The user's line that created a node."""
 
     file: str
@@ -44,8 +43,7 @@ class At:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class FxNode:
+class FxNode(Struct, frozen=True):
     """One node."""
 
     name: str
@@ -66,8 +64,7 @@ class FxNode:
     """For an input of AOTAutograd's graphs, torch's description of its origin, such as `PlainAOTInput(idx=0)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """One output of a graph."""
 
     text: str
@@ -76,8 +73,7 @@ class Output:
     """Torch's description of it, such as `SavedForBackwardsAOTOutput(idx=0)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FxGraph:
+class FxGraph(Struct, frozen=True):
     """A graph and the subgraphs that its higher-order ops call."""
 
     name: str

@@ -5,8 +5,10 @@ for annotations such as `f32[2, s77][s77, 1]cpu` (2.11 to 2.13).
 """
 
 import re
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output, TensorType
 from ctrace.inspector.graphs.text.scan import closing, is_closed, names_in, pieces
@@ -62,8 +64,7 @@ _LONGEST = 200
 """Maximum lines of one statement."""
 
 
-@dataclass
-class _Block:
+class _Block(Struct):
     """One graph's class, its lines without indentation."""
 
     name: str

@@ -5,7 +5,8 @@ How each kind of node is printed: fx/graph.py, `CodeGen._gen_python_code`, `emit
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import Kind
 from ctrace.inspector.graphs.text.scan import closing, splits_at
@@ -30,8 +31,7 @@ _CHANGING = {
 _OPERATOR = "operator."
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """The parts of a statement: a name, its annotation, and its value."""
 
     name: str
@@ -41,8 +41,7 @@ class Statement:
     """For an in-place operation, its statement."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """What a node does; `args` are as printed."""
 
     kind: Kind

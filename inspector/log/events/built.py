@@ -1,27 +1,24 @@
 """What a log says of kernels that were built and launched; `decode/` makes these."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.built import Built, Gpu, Ir, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.kernels import Stage
 
 
-@dataclass(frozen=True, slots=True)
-class KernelBuilt:
+class KernelBuilt(Struct, frozen=True):
     """A kernel of a graph part was compiled with one configuration; a separate entry has its code."""
 
     built: Built
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRefused:
+class KernelRefused(Struct, frozen=True):
     """A configuration of a kernel was left out."""
 
     refused: KernelRefusal
 
 
-@dataclass(frozen=True, slots=True)
-class KernelChosen:
+class KernelChosen(Struct, frozen=True):
     """Of several configurations of a kernel, one is launched."""
 
     graph: str
@@ -30,23 +27,20 @@ class KernelChosen:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeBuilt:
+class CodeBuilt(Struct, frozen=True):
     """The code of a compiled kernel, by stage."""
 
     hash: str
     ir: dict[str, Ir]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTimed:
+class LaunchTimed(Struct, frozen=True):
     """A kernel's launch was timed, or could not be."""
 
     timed: LaunchTiming
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSeen:
+class GpuSeen(Struct, frozen=True):
     """What the GPU is."""
 
     gpu: Gpu

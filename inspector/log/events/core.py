@@ -1,7 +1,8 @@
 """What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode/` makes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.inspector.log.events.built import BuiltEvent
 from ctrace.inspector.log.events.guards import GuardEvent
@@ -19,16 +20,14 @@ from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
+class FileName(Struct, frozen=True):
     """Torch writes file names as numbers; this explains one."""
 
     number: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """The capturing process began."""
 
     schema: int
@@ -41,52 +40,45 @@ class Started:
     """The folder of our code that runs the program."""
 
 
-@dataclass(frozen=True, slots=True)
-class TorchFound:
+class TorchFound(Struct, frozen=True):
     """The program imported torch, or (in a log made by torch alone) torch says its version."""
 
     version: str
     prefixes: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ModeChosen:
+class ModeChosen(Struct, frozen=True):
     """Whether kernels are built, or only emitted; and whether only Dynamo is looked at."""
 
     build: bool
     fast: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUsed:
+class DeviceUsed(Struct, frozen=True):
     """The device that the program used."""
 
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioDone:
+class ScenarioDone(Struct, frozen=True):
     """A scenario has been called."""
 
     scenario: Scenario
 
 
-@dataclass(frozen=True, slots=True)
-class TrialDone:
+class TrialDone(Struct, frozen=True):
     """A piece of advice was tried, in a separate run."""
 
     tried: Tried
 
 
-@dataclass(frozen=True, slots=True)
-class DangerFound:
+class DangerFound(Struct, frozen=True):
     """A compiled call gave other results than the same call in eager."""
 
     danger: Danger
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionOps:
+class FunctionOps(Struct, frozen=True):
     """Aten ops that a function dispatched in one eager call; `name` is qualified."""
 
     file: str
@@ -95,16 +87,14 @@ class FunctionOps:
     ops: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOps:
+class LeftOps(Struct, frozen=True):
     """Aten ops that one compiled call ran outside of graphs, and the frames that led to them, outermost first."""
 
     stack: tuple[Frame, ...]
     ops: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpsCounted:
+class OpsCounted(Struct, frozen=True):
     """Aten ops of one call in a scenario, in eager and (None: not measured) compiled but outside of graphs."""
 
     scenario: str
@@ -114,8 +104,7 @@ class OpsCounted:
     stacks: tuple[LeftOps, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameLeft:
+class FrameLeft(Struct, frozen=True):
     """A function that Dynamo was asked about and left as it is; `rule` is one of capture/frames.py's words."""
 
     id: str | None
@@ -130,31 +119,27 @@ class FrameLeft:
     """Without torch's frames, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The text of a source file."""
 
     file: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallBegan:
+class CallBegan(Struct, frozen=True):
     """A scenario's call number `index` begins."""
 
     scenario: str
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The scenarios that the capture is about to call, in order; a later plan holds those of an earlier one."""
 
     scenarios: tuple[Scenario, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramExited:
+class ProgramExited(Struct, frozen=True):
     """A program ended its own process without an end of the capture."""
 
     how: str
@@ -163,8 +148,7 @@ class ProgramExited:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SpanMarked:
+class SpanMarked(Struct, frozen=True):
     """Torch began a phase of compiling in a thread, or ended it."""
 
     thread: str
@@ -173,8 +157,7 @@ class SpanMarked:
     compilation: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+class StackFrame(Struct, frozen=True):
     """One line of a stack, with its file as the log's number for it."""
 
     file: int
@@ -182,8 +165,7 @@ class StackFrame:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompileStarted:
+class CompileStarted(Struct, frozen=True):
     """Dynamo starts an attempt at a frame; `stack` is outermost first, file names still as numbers."""
 
     id: str
@@ -191,16 +173,14 @@ class CompileStarted:
     stack: tuple["StackFrame", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BreakReported:
+class BreakReported(Struct, frozen=True):
     """Dynamo says where and why it broke a graph, or gave a function up."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class GraphMade:
+class GraphMade(Struct, frozen=True):
     """Dynamo handed a graph to a backend; with our own hook, which, and how many ops."""
 
     id: str
@@ -212,8 +192,7 @@ class GraphMade:
     """The graph itself, where torch's own entry tells of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class InductorGuardsSeen:
+class InductorGuardsSeen(Struct, frozen=True):
     """A capture without Inductor met a graph with symbolic sizes, and lowered it for its guards, or did not."""
 
     id: str
@@ -221,8 +200,7 @@ class InductorGuardsSeen:
     """Conditions on sizes; None: not looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class BytecodeSeen:
+class BytecodeSeen(Struct, frozen=True):
     """A code object, its size in bytes before and after, and who called it: no frame of torch's, outermost first."""
 
     id: str
@@ -237,8 +215,7 @@ class BytecodeSeen:
     """Instruction by instruction; a log of an older ctrace has sizes only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Torch's metrics of one compilation, forward or backward; times in seconds, None where torch says nothing."""
 
     id: str
@@ -265,8 +242,7 @@ class Measured:
         return "recompile limit exceeded" in (self.fail_reason or "")
 
 
-@dataclass(frozen=True, slots=True)
-class FusionDone:
+class FusionDone(Struct, frozen=True):
     """How the scheduler fused the nodes of one graph part."""
 
     id: str
@@ -276,16 +252,14 @@ class FusionDone:
     """Stack traces by node before fusion."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodegenStarted:
+class CodegenStarted(Struct, frozen=True):
     """Code generation of a graph part goes on in a fork."""
 
     id: str
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
-class CodegenEnded:
+class CodegenEnded(Struct, frozen=True):
     """The code of a graph part is there, or could not be generated."""
 
     id: str
@@ -294,8 +268,7 @@ class CodegenEnded:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """Torch's counters at the end of the run."""
 
     frames: dict[str, int]
@@ -307,32 +280,27 @@ class Counted:
     """What keeps torch.compile from doing anything at the end of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramFailed:
+class ProgramFailed(Struct, frozen=True):
     """How the user's code failed."""
 
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemMet:
+class ProblemMet(Struct, frozen=True):
     """A hook could not do its work."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The capture came to its own end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """A known event that nothing here needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """An event that ctrace has never heard of."""
 
     kind: str

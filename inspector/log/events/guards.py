@@ -1,21 +1,19 @@
 """What a trace line can say of guards: torch's tree and reasons, and ours on why calls did not fit."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.guards import GuardCost, LeftOut
 
 
-@dataclass(frozen=True, slots=True)
-class RecompileExplained:
+class RecompileExplained(Struct, frozen=True):
     """Torch's reasons for a recompile, newest cache entry first."""
 
     id: str
     reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UnmetGuard:
+class UnmetGuard(Struct, frozen=True):
     """A guard that a new call did not meet: torch's text, and the value that the call has."""
 
     text: str
@@ -28,8 +26,7 @@ class UnmetGuard:
     """The value that the entry was made for, where the text does not say it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryHeld:
+class EntryHeld(Struct, frozen=True):
     """A new call held against one cache entry."""
 
     id: str
@@ -42,8 +39,7 @@ class EntryHeld:
     """Texts of unmet guards that only follow from others."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardsFailed:
+class GuardsFailed(Struct, frozen=True):
     """A new call held against each cache entry, newest first."""
 
     id: str
@@ -54,16 +50,14 @@ class GuardsFailed:
     """What finding this out took."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardsPrinted:
+class GuardsPrinted(Struct, frozen=True):
     """A compilation's guard tree as torch prints it."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class GuardsPlaced:
+class GuardsPlaced(Struct, frozen=True):
     """Where a compilation's guards come from: for each of torch's lines a stack, outermost frame first, or None."""
 
     id: str
@@ -75,8 +69,7 @@ class GuardsPlaced:
     """What `args` holds is called so in the function that torch wrapped, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardsTimed:
+class GuardsTimed(Struct, frozen=True):
     """What a compilation's guards cost."""
 
     id: str

@@ -1,7 +1,8 @@
 """What a trace line can say of kernels and of the code around them, typed. `decode/` makes these."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.inspector.model.kernels import Stage
 
@@ -9,8 +10,7 @@ Lines = Mapping[int, tuple[str, ...]]
 """Stacks of a line of a kernel's source, by the checksum (CRC-32) of its text without indentation."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelMade:
+class KernelMade(Struct, frozen=True):
     """Inductor emitted or called a kernel, once for each call."""
 
     id: str
@@ -27,8 +27,7 @@ class KernelMade:
     """Torch's `generated_kernel_count` at that time, of the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A tensor in memory, in numbers."""
 
     dtype: str
@@ -38,8 +37,7 @@ class Layout:
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartGenerated:
+class PartGenerated(Struct, frozen=True):
     """The code of a graph part is there: what torch has counted, and what the names in it stand for."""
 
     id: str
@@ -52,8 +50,7 @@ class PartGenerated:
     symbols: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CodeWritten:
+class CodeWritten(Struct, frozen=True):
     """The module that Inductor wrote for a graph part."""
 
     id: str

@@ -1,10 +1,9 @@
 """What torch and our own hook write about sizes: symbols, conditions on them, and what each dimension became."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """One line of a stack, with its file as the log's number for it."""
 
     file: int
@@ -13,8 +12,7 @@ class CodeLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolMade:
+class SymbolMade(Struct, frozen=True):
     """A size, stride or number of an input got a symbol; `source` is torch's name for it."""
 
     id: str
@@ -24,8 +22,7 @@ class SymbolMade:
     stack: tuple[CodeLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UnbackedMade:
+class UnbackedMade(Struct, frozen=True):
     """A size that depends on data got a symbol; `stack` is where, outermost first."""
 
     id: str
@@ -33,8 +30,7 @@ class UnbackedMade:
     stack: tuple[CodeLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolFixed:
+class SymbolFixed(Struct, frozen=True):
     """A symbol was found to have one value only."""
 
     id: str
@@ -48,8 +44,7 @@ class SymbolFixed:
     """Torch's functions that led there, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionMet:
+class ConditionMet(Struct, frozen=True):
     """The graph holds only while a condition on symbols does; `expression` is sympy's text."""
 
     id: str
@@ -61,8 +56,7 @@ class ConditionMet:
 SymbolEvent = SymbolMade | UnbackedMade | SymbolFixed | ConditionMet
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """A symbol at the end of a compilation; None for a bound: there is none."""
 
     name: str
@@ -75,8 +69,7 @@ class Symbol:
     unbacked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(Struct, frozen=True):
     """One dimension of a tensor, or a number; words are those of capture/shapes.py."""
 
     expression: str
@@ -91,8 +84,7 @@ class Dim:
     marks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSeen:
+class TensorSeen(Struct, frozen=True):
     """A tensor that a compilation reads from outside."""
 
     source: str
@@ -102,8 +94,7 @@ class TensorSeen:
     dims: tuple[Dim, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberSeen:
+class NumberSeen(Struct, frozen=True):
     """A Python number from outside that became a symbol."""
 
     source: str
@@ -112,8 +103,7 @@ class NumberSeen:
     dim: Dim
 
 
-@dataclass(frozen=True, slots=True)
-class ShapesSeen:
+class ShapesSeen(Struct, frozen=True):
     """All tensors and numbers of one compilation, at the end of tracing."""
 
     id: str

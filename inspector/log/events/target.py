@@ -1,19 +1,17 @@
 """What a log says of a run with `--target`; `decode/` makes these."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceLeftOpen:
+class ChoiceLeftOpen(Struct, frozen=True):
     """Torch would have timed something on the device."""
 
     choice: Undecided
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceQueried:
+class DeviceQueried(Struct, frozen=True):
     """The program asked about the device."""
 
     question: DeviceQuestion

@@ -1,10 +1,10 @@
 """A bytecode diff as lines: unified or side by side."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from textwrap import wrap
 
+from msgspec import Struct
 from rich.text import Text
 
 from ctrace.inspector.bytecode.rewrites.pieces import Piece, PieceKind
@@ -31,8 +31,7 @@ _NAME = 24
 _NARROW_NAME = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How a diff is laid out."""
 
     width: int

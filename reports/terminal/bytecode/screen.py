@@ -1,8 +1,8 @@
 """Screen of `ctrace bytecode`: how Dynamo rewrote each function, as a diff or as Python if proven equal."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.syntax import Syntax
@@ -71,8 +71,7 @@ _MISSING = (
 _NOTHING = "\nNo bytecode: nothing was compiled."
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What to show of a run, and how."""
 
     chosen: tuple[Compiled, ...]

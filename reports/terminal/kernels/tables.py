@@ -1,8 +1,8 @@
 """Tables of kernels: those of each graph part, and for `explain` those that move the most bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -31,8 +31,7 @@ _ROWS = 12
 _PARTS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     title: str
     cell: Callable[[Row, str], str]
     """Writes a cell; the second argument is the file named above the table."""

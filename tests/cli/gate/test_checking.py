@@ -2,10 +2,10 @@
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.cli.gate import checking
 from ctrace.cli.gate.checking import NotUpdatedError, checked, started

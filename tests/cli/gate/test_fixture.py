@@ -1,11 +1,11 @@
 """What the fixture `ctrace` gives, with a session made by hand instead of a capture."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.cli.gate.fixture import Checks
 from ctrace.inspector import api

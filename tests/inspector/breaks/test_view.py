@@ -1,8 +1,7 @@
 """Which breaks cost most, and what they look like in the source."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from ctrace.inspector.breaks.view import by_ops_left, lonely_skips, never_compiled, ranked, unclaimed_ops
 from ctrace.inspector.model.findings import Break, Cost, Frame, Owner, Skip
@@ -85,7 +84,7 @@ class TestNeverCompiled:
 
     def partial(self, *functions: Function, **parts: object) -> Session:
         """Other functions got a graph."""
-        return dataclasses.replace(Session(graphs=(GRAPH,), functions=functions, skips=(skipped("g"),)), **parts)
+        return structs.replace(Session(graphs=(GRAPH,), functions=functions, skips=(skipped("g"),)), **parts)
 
     def test_one_that_was_left_in_eager(self):
         assert self.names(self.partial(self.FUNCTION, skips=(skipped(),))) == ["Net.forward"]
@@ -94,14 +93,14 @@ class TestNeverCompiled:
         assert self.names(self.partial(self.FUNCTION, breaks=(broken(),))) == ["Net.forward"]
 
     def test_one_of_the_same_name_in_another_file(self):
-        other = dataclasses.replace(self.FUNCTION, file="other.py")
+        other = structs.replace(self.FUNCTION, file="other.py")
         assert self.names(self.partial(other, skips=(skipped(),), breaks=(broken(),))) == []
 
     def test_one_with_a_graph(self):
-        assert self.names(self.partial(dataclasses.replace(self.FUNCTION, graphs=1), skips=(skipped(),))) == []
+        assert self.names(self.partial(structs.replace(self.FUNCTION, graphs=1), skips=(skipped(),))) == []
 
     def test_one_that_was_called_by_another(self):
-        helper = dataclasses.replace(self.FUNCTION, compiled_for_itself=False)
+        helper = structs.replace(self.FUNCTION, compiled_for_itself=False)
         assert self.names(self.partial(helper, skips=(skipped(),))) == []
 
     def test_one_that_was_only_passed_through(self):

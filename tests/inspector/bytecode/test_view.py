@@ -1,6 +1,6 @@
 """Functions that Dynamo rewrote, and what their new code does in a few words."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.outline import outline
 from ctrace.inspector.bytecode.view import explained, function_codes

@@ -1,7 +1,8 @@
 """Hand-made runs for the rules of advice: a source file, and the lines of it that broke."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.causes import root_causes

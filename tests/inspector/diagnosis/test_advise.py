@@ -1,9 +1,9 @@
 """Advice: what is tried, how often, and what of it is shown."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise
 from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials

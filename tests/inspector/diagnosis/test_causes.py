@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.graphs.attention import State, state_of

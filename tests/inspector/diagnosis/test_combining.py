@@ -1,6 +1,6 @@
 """Several changes in one trial, where each is too little."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import combined, diagnose, trials
 from ctrace.inspector.diagnosis.edits import is_disjoint

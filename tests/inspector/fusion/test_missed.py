@@ -1,8 +1,7 @@
 """Pairs that share data and were not fused: bytes, order and reasons."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.fusion.missed import alike, not_fused, top_missed
 from ctrace.inspector.fusion.shared import Shared

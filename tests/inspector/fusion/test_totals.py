@@ -1,6 +1,6 @@
 """Bytes that a graph part moves; all figures are counted by hand."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.fusion.totals import Totals, session_totals, totals
 from ctrace.inspector.model.fusion import NodeKind, Role

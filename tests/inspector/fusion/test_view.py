@@ -1,8 +1,7 @@
 """Graph parts, names of nodes, and the order of rounds."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.fusion.order import ending, ranked, unranked

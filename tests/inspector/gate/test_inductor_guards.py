@@ -1,8 +1,7 @@
 """Guards that Inductor adds to graphs with symbolic sizes: seen, left out, and not in locks of an older ctrace."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.lock.file import lock_text

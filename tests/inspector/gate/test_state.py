@@ -1,8 +1,7 @@
 """From sessions to states: sites, and what is counted of them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import SiteKey, SiteKind
 from ctrace.inspector.gate.policy.model import Count

@@ -1,8 +1,7 @@
 """What keeps a job from being judged."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gate.model import Job, JobKey, Ran

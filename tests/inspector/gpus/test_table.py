@@ -1,9 +1,9 @@
 """The table of GPUs that comes with ctrace, and users' files on top of it."""
 
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gpus.gpu import FORMATS, VECTOR_FORMATS, TargetGpu
@@ -36,7 +36,7 @@ def test_those_that_should_be_there_are() -> None:
 @pytest.mark.parametrize("gpu", [each.gpu for each in gpus().values()], ids=lambda gpu: gpu.name)
 class TestOfEach:
     def test_every_fact_has_a_source(self, gpu: TargetGpu) -> None:
-        known = {each.name for each in fields(gpu) if getattr(gpu, each.name) not in (None, {})}
+        known = {each for each in gpu.__struct_fields__ if getattr(gpu, each) not in (None, {})}
         assert set(gpu.sources) >= known - {"name", "sources"}
         assert all(len(source) > 5 for source in gpu.sources.values())
 

@@ -1,9 +1,9 @@
 """What became of attention, in words."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.graphs.attention import State, answers, short, unfused

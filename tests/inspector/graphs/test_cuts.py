@@ -1,8 +1,9 @@
 """Which graphs could have been one."""
 
 import textwrap
-from dataclasses import replace
 from types import CodeType
+
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.disassembly import disassembled
 from ctrace.inspector.graphs.cuts import Cut, cuts

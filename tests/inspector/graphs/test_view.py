@@ -1,10 +1,9 @@
 """What is asked of printed graphs."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.graphs.lines import lines, of_line

@@ -1,8 +1,7 @@
 """Bounds by bytes and operations, held against hand counts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.kernels.bounds import bounds, peaks, whole
 from tests.support.kernelsessions import MM

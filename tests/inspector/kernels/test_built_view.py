@@ -2,9 +2,9 @@
 
 import base64
 import zlib
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernels.built_view import codes, resources, text_of, times

@@ -1,8 +1,7 @@
 """The most arithmetic: held against the data sheet of the H100 SXM, which gives it at 1.98 and 1.83 GHz."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.kernels.rates import matrix_rate, most_operations, peaks_by, vector_rate

@@ -1,6 +1,6 @@
 """What is seen of user-written Triton kernels."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.kernels.user_kernels_view import (
     EPILOGUES,

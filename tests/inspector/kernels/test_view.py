@@ -1,8 +1,7 @@
 """Sums over kernels, their nodes and buffers, names, lines."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none

@@ -1,9 +1,9 @@
 """Recompiles by cause, and caches."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Compilation, Coverage, Function, Session

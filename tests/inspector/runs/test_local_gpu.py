@@ -1,9 +1,9 @@
 """Writing the entry of the GPU at hand; what torch 2.11 found of a real H100."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gpus.gpu import TargetGpu

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model.outcome import Target

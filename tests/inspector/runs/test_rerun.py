@@ -1,9 +1,9 @@
 """What a saved run was made of."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.gpus.table import gpu_named

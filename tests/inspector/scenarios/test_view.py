@@ -1,6 +1,6 @@
 """What scenarios showed."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Limit, Recompile
 from ctrace.inspector.model.scenarios import ScenarioKind

@@ -1,10 +1,10 @@
 """Evidence that a log or a run stops before its end."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.trust import untrusted
 from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind

@@ -1,9 +1,9 @@
 """The first answers: what happened in one sentence, and what to do next."""
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
 from ctrace.inspector.model.passes import Attention, Why
@@ -69,18 +69,18 @@ class TestSentence:
         two = Session(graphs=(GRAPH, GRAPH), breaks=(ITEM,), scenarios=(Scenario("base", 2),))
         assert sentence(two) == "Partly compiled: 1 graph break splits the model into 2 graphs."
         again = Recompile("0/1", "forward", MODEL, 8, expected=False, causes=())
-        assert "splits" not in sentence(dataclasses.replace(two, recompiles=(again,)))
-        assert "splits" not in sentence(dataclasses.replace(two, scenarios=()))
+        assert "splits" not in sentence(structs.replace(two, recompiles=(again,)))
+        assert "splits" not in sentence(structs.replace(two, scenarios=()))
 
     def test_the_worst_of_several_breaks(self):
         assert sentence(partial(breaks=(ITEM, PRINT))).endswith(" Line 14 (model.py:14) costs most: 5 ops run eagerly.")
-        worse = dataclasses.replace(ITEM, cost=Cost(1), line=3)
-        both = partial(breaks=(worse, dataclasses.replace(KEPT, cost=Cost(0))))
+        worse = structs.replace(ITEM, cost=Cost(1), line=3)
+        both = partial(breaks=(worse, structs.replace(KEPT, cost=Cost(0))))
         assert sentence(both).endswith(" `x.item()` (model.py:3) costs most: 1 op runs eagerly.")
 
     def test_no_break_is_the_worst_where_costs_are_none_or_not_known(self):
         for cost in (Cost(), Cost(0, 3)):
-            breaks = tuple(dataclasses.replace(each, cost=cost) for each in (ITEM, PRINT))
+            breaks = tuple(structs.replace(each, cost=cost) for each in (ITEM, PRINT))
             assert "costs most" not in sentence(partial(breaks=breaks))
 
     @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ class TestSentence:
                 "the compiled code contains no tensor operations.",
             ),
             (Session(skips=(LEFT,)), "all of helper runs eagerly. `helper` is a generator."),
-            (Session(skips=(dataclasses.replace(LEFT, break_index=0),)), "all of helper runs eagerly."),
+            (Session(skips=(structs.replace(LEFT, break_index=0),)), "all of helper runs eagerly."),
         ],
     )
     def test_nothing_at_all(self, session: Session, why: str):
@@ -115,7 +115,7 @@ class TestNextSteps:
 
     def test_what_its_author_disabled_stays_unless_it_costs_a_function(self):
         assert next_steps(partial(breaks=(KEPT,))) == ()
-        caused = dataclasses.replace(LEFT, break_index=0)
+        caused = structs.replace(LEFT, break_index=0)
         assert next_steps(partial(breaks=(KEPT,), skips=(caused,))) == ("model.py:20: Remove it.",)
 
     def test_a_wrong_target_goes_before_all(self):
@@ -127,14 +127,14 @@ class TestNextSteps:
         recompile = Recompile("0/1", "forward", MODEL, 8, expected=True, causes=(cause,))
         session = partial(recompiles=(recompile,))
         assert next_steps(session) == ("Nothing to fix.",)
-        assert next_steps(dataclasses.replace(session, limit=Limit(hit=True))) == ("Mark it dynamic.",)
-        unexpected = dataclasses.replace(recompile, expected=False)
+        assert next_steps(structs.replace(session, limit=Limit(hit=True))) == ("Mark it dynamic.",)
+        unexpected = structs.replace(recompile, expected=False)
         assert next_steps(partial(recompiles=(unexpected,))) == ("Mark it dynamic.",)
 
     def test_a_healthy_model_needs_nothing(self):
         emitted = Environment(backend="inductor")
         assert next_steps(partial(environment=emitted))[0].startswith("Nothing to fix. Kernels were generated")
-        assert next_steps(partial(environment=dataclasses.replace(emitted, built=True))) == ("Nothing to fix.",)
+        assert next_steps(partial(environment=structs.replace(emitted, built=True))) == ("Nothing to fix.",)
 
 
 class TestAttention:

@@ -1,8 +1,7 @@
 """Sizes by function, which sizes were taken, and why a mark cannot be kept."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.session import Session
@@ -23,7 +22,7 @@ def _marks(*shapes: Shaped, torch: str = "2.13.0") -> tuple[Mark, ...]:
 
 
 def _automatic(size: int, **parts: object) -> object:
-    return dataclasses.replace(sized(0, size, FREE, Policy.AUTOMATIC, low=2), **parts)
+    return structs.replace(sized(0, size, FREE, Policy.AUTOMATIC, low=2), **parts)
 
 
 class TestGroups:
@@ -92,9 +91,9 @@ class TestMarks:
         assert "TORCH_COMPILE_DYNAMIC_SOURCES=\"L['x']\"" in _lines(*shapes, torch="2.11.0+cpu")
 
     def test_a_range_needs_both_ends_and_no_other_condition(self) -> None:
-        low = dataclasses.replace(sizes.BRANCHED, text="x.size(0) > 3")
-        high = dataclasses.replace(sizes.BRANCHED, text="x.size(0) < 100")
-        other = dataclasses.replace(sizes.BRANCHED, text="x.size(0) % 2 == 0")
+        low = structs.replace(sizes.BRANCHED, text="x.size(0) > 3")
+        high = structs.replace(sizes.BRANCHED, text="x.size(0) < 100")
+        other = structs.replace(sizes.BRANCHED, text="x.size(0) % 2 == 0")
         first = graph("0/0", input_of("x", sized(0, 4)))
         for conditions, end, given in (
             ((low, high), 99, ", min=4, max=99"), ((low,), None, ""), ((low, high, other), 99, ""), ((), 99, ""),
@@ -123,7 +122,7 @@ class TestMarks:
 
     @pytest.mark.parametrize("policy", [Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.ALL_DYNAMIC, Policy.UNKNOWN])
     def test_what_is_dynamic_already_needs_nothing(self, policy: Policy) -> None:
-        dims = [dataclasses.replace(_automatic(size), policy=policy) for size in (4, 8)]
+        dims = [structs.replace(_automatic(size), policy=policy) for size in (4, 8)]
         assert _lines(*(graph(f"0/{n}", input_of("x", dim)) for n, dim in enumerate(dims))) == []
 
     def test_duck_shapes_that_part(self) -> None:
@@ -145,13 +144,13 @@ class TestMarks:
     @pytest.mark.parametrize("source", ["L['$(rm)']", "L['a b']", "L['a,b']", 'L["x"]', "L['`x`']"])
     def test_names_that_a_shell_would_expand_are_not_offered(self, source: str) -> None:
         tensors = [
-            dataclasses.replace(input_of("x", dim), source=source, name=source) for dim in (sized(0, 4), _automatic(8))
+            structs.replace(input_of("x", dim), source=source, name=source) for dim in (sized(0, 4), _automatic(8))
         ]
         assert not any("SOURCES" in line for line in _lines(*(graph(f"0/{n}", each) for n, each in enumerate(tensors))))
 
     def test_a_condition_on_data_can_be_promised(self) -> None:
-        needed = dataclasses.replace(sizes.BRANCHED, source="index.shape[0] > 2")
-        (mark,) = _marks(graph("0/0", needed=(needed, dataclasses.replace(needed, source=""))))
+        needed = structs.replace(sizes.BRANCHED, source="index.shape[0] > 2")
+        (mark,) = _marks(graph("0/0", needed=(needed, structs.replace(needed, source=""))))
         assert mark.line == "torch._check(index.shape[0] > 2)"
         assert mark.note.startswith("before line 10")
 

@@ -1,6 +1,6 @@
 """One program for several GPUs: which kernels are each other's, and whether their code is the same."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.target.side_by_side import Code, side_by_side
 from tests.support.kernelsessions import PER

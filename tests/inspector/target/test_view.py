@@ -1,6 +1,6 @@
 """What a run with `--target` says of the GPU that is not there."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Undecided

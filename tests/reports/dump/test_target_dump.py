@@ -1,8 +1,9 @@
 """Dumps of runs with `--target`: which GPU the files need, what each kernel takes, and its code at every stage."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ctrace.inspector.model.built import Ir
 from ctrace.inspector.model.kernels import Kernel, OutputCode, Stage

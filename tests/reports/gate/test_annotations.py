@@ -1,10 +1,10 @@
 """What a check found as commands of a GitHub workflow."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome
 from ctrace.inspector.model.findings import Cost

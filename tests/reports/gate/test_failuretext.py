@@ -1,10 +1,10 @@
 """What pytest shows of a check that does not hold."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy.model import Count, Policy

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.annotations import render_annotations

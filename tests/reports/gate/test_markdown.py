@@ -1,11 +1,11 @@
 """What a check found as Markdown."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.verdict import Outcome
 from ctrace.reports.gate.markdown import MOST_CHARACTERS, render_table

@@ -1,8 +1,7 @@
 """Where findings are."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy.model import Policy

@@ -1,13 +1,13 @@
 """What a check found as SARIF."""
 
 import json
-from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import jsonschema
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from ctrace import __version__
 from ctrace.inspector.gate.model import Site

@@ -1,10 +1,10 @@
 """`ctrace check` on screen."""
 
-import dataclasses
 import re
 
 import pytest
 from hypothesis import given, settings
+from msgspec import structs
 
 from ctrace.inspector.gate.model import JobKey, Lock
 from ctrace.inspector.gate.policy.model import Count, Policy
@@ -70,7 +70,7 @@ def test_every_finding_is_told() -> None:
 
 class TestJobs:
     def test_with_few_jobs_all_are_in_the_table(self) -> None:
-        few = dataclasses.replace(outcomes.MANY, checked=outcomes.MANY.checked[-20:])
+        few = structs.replace(outcomes.MANY, checked=outcomes.MANY.checked[-20:])
         assert "models/m24.py" in _screen(few)
         assert "that hold" not in _screen(few)
 
@@ -94,7 +94,7 @@ class TestNext:
         assert "--update" not in _screen(outcomes.HOLDS)
 
     def test_the_command_says_what_was_asked_for(self) -> None:
-        asked = dataclasses.replace(outcomes.WORSE, command="ctrace check models/mask.py --train")
+        asked = structs.replace(outcomes.WORSE, command="ctrace check models/mask.py --train")
         assert " ctrace check models/mask.py --train --update  if this is intended" in _screen(asked)
 
     def test_without_a_policy_there_is_no_limit_to_raise(self) -> None:

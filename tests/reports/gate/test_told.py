@@ -1,6 +1,6 @@
 """Findings that several jobs share."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.model import JobKey
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind

@@ -1,8 +1,7 @@
 """Sentences that all reports of a check share."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import JobKey, State

@@ -1,8 +1,9 @@
 """Fusion as JSON."""
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ctrace.inspector.model.session import Session
 from ctrace.reports.json.explain import as_data

@@ -1,10 +1,10 @@
 """The JSON report: names are fixed, and everything in it is plain data."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.breaks.lessons import CauseLesson, Lesson

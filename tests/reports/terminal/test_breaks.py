@@ -1,8 +1,7 @@
 """`ctrace breaks` on screen."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from ctrace.inspector.model.findings import Advice, Owner
 from ctrace.inspector.model.session import Session
@@ -17,7 +16,7 @@ def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, al
 
 def _only(**parts: object) -> str:
     """Show the print of `PARTIAL`, changed, and nothing else."""
-    at = dataclasses.replace(sessions.PARTIAL.breaks[0], **parts)
+    at = structs.replace(sessions.PARTIAL.breaks[0], **parts)
     return _screen(Session(breaks=(at,), graphs=sessions.PARTIAL.graphs, listings=sessions.PARTIAL.listings))
 
 

@@ -1,9 +1,9 @@
 """`ctrace explain` on screen: golden screens, and what it must never do."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile

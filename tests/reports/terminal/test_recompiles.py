@@ -1,8 +1,7 @@
 """`ctrace recompiles` on screen."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.recompiles import recompiles_screen

@@ -1,8 +1,7 @@
 """`ctrace shapes` on screen."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.shapes.view import violations
@@ -44,7 +43,7 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
 def test_a_long_setting_folds_where_a_shell_lets_it() -> None:
     names = [f"a_rather_long_name_{number}" for number in range(5)]
     graphs = [sizes.graph(f"0/{n}", *(sizes.input_of(name, sizes.sized(0, 4 + n)) for name in names)) for n in (0, 1)]
-    screen = _screen(dataclasses.replace(sizes.SIZES, shapes=tuple(graphs)))
+    screen = _screen(structs.replace(sizes.SIZES, shapes=tuple(graphs)))
     _, _, setting = screen.partition("TORCH_COMPILE_DYNAMIC_SOURCES=")
     folded = setting.partition("\n\n")[0].replace("\\\n", "").replace(" ", "").strip().strip('"')
     assert folded == ",".join(f"L['{name}']:0" for name in names)

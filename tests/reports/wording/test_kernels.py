@@ -1,8 +1,7 @@
 """Names, lines and code of kernels as text."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.kernels.view import Work
 from ctrace.inspector.model.kernels import Kernel, Stage, Statement

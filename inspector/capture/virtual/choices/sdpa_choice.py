@@ -7,8 +7,9 @@ with the answers of an H100.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
 """Torch's numbers of the kernels (`torch.nn.attention.SDPBackend`)."""
@@ -16,8 +17,7 @@ _ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
 """Torch's initial order; a device that prefers cuDNN moves it to the front at the first call."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """The arguments of one call, and the compute capability of the device."""
 
     query: Any

@@ -7,10 +7,11 @@ import tempfile
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from ctrace.inspector.gpus.gpu import TargetGpu
 

@@ -7,10 +7,11 @@ import ast
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.part import Part
@@ -46,8 +47,7 @@ _SECONDS = 120
 """Time limit for one kernel with all its configurations."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A kernel to compile, and the graph parts that call it, each with the kernel's name there."""
 
     key: str

@@ -6,7 +6,8 @@ import signal
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.forks import end, ended, fork
@@ -31,8 +32,7 @@ def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) 
         _Driver(jobs, work, failed, cores, limit).run()
 
 
-@dataclass
-class _Worker:
+class _Worker(Struct):
     pid: int
     on_core: bool
     """Whether it holds a core that it must return."""

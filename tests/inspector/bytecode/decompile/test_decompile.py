@@ -1,12 +1,12 @@
 """Reconstructed functions do what the bytecode does, and the proof sees every change of the bytecode."""
 
-import dataclasses
 import itertools
 import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ctrace.inspector.bytecode.decompile import NotReconstructed, Source, reconstruct
 from ctrace.inspector.bytecode.decompile.canonical import form_of_code
@@ -49,12 +49,12 @@ def test_the_proof_sees_another_name_and_another_constant(case):
     used = {each.arg for each in data.instructions if each.opname == "LOAD_CONST"}
     for at, name in enumerate(data.names):
         names = tuple("another" if each == name else each for each in data.names)
-        assert form_or_none(dataclasses.replace(data, names=names)) != wanted, at
+        assert form_or_none(structs.replace(data, names=names)) != wanted, at
     for at in used - {None}:
         if data.constants[at].code is None and case not in UNSEEN:
             changed = list(data.constants)
             changed[at] = Constant("int", "987654")
-            assert form_or_none(dataclasses.replace(data, constants=tuple(changed))) != wanted, at
+            assert form_or_none(structs.replace(data, constants=tuple(changed))) != wanted, at
 
 
 SWAPPED = [cases.straight, cases.inlined, cases.statements_between, cases.long_arguments, cases.items, cases.compared]
@@ -70,9 +70,9 @@ def test_the_proof_sees_two_steps_that_changed_places(case):
         if steps[first].opname != steps[second].opname or steps[first].arg == steps[second].arg:
             continue
         changed = list(steps)
-        changed[first] = dataclasses.replace(steps[first], arg=steps[second].arg)
-        changed[second] = dataclasses.replace(steps[second], arg=steps[first].arg)
-        assert form_or_none(dataclasses.replace(data, instructions=tuple(changed))) != wanted, (first, second)
+        changed[first] = structs.replace(steps[first], arg=steps[second].arg)
+        changed[second] = structs.replace(steps[second], arg=steps[first].arg)
+        assert form_or_none(structs.replace(data, instructions=tuple(changed))) != wanted, (first, second)
 
 
 def test_the_text_reads_like_the_function():
@@ -167,7 +167,7 @@ def test_what_is_not_known_is_refused_in_a_sentence(case):
 
 
 def test_another_python_is_refused():
-    data = dataclasses.replace(disassembled(cases.straight.__code__), python="3.9")
+    data = structs.replace(disassembled(cases.straight.__code__), python="3.9")
     assert reconstruct(data) == NotReconstructed(
         "It was recorded on Python 3.9; reconstructing needs the same version."
     )
@@ -175,7 +175,7 @@ def test_another_python_is_refused():
 
 def test_a_name_that_is_no_identifier_is_refused():
     data = disassembled(cases.straight.__code__)
-    bad = dataclasses.replace(data, names=("x\nimport os", *data.names[1:]))
+    bad = structs.replace(data, names=("x\nimport os", *data.names[1:]))
     assert isinstance(reconstruct(bad), NotReconstructed)
 
 

@@ -1,11 +1,11 @@
 """Which instructions of two codes are the same, and the edits that lead from one to the other."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.disassembly import disassembled
 from ctrace.inspector.bytecode.rewrites.alignment import Kept, Pair, align, apply, diff

@@ -1,8 +1,7 @@
 """What inserted bytecode is for, found from a recorded run, and from codes of other shapes."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
 from ctrace.inspector.bytecode.rewrites.stackforms import ListOf, written

@@ -1,6 +1,6 @@
 """Which piece each instruction gets: replayed side effects, two equal calls of one line, a comprehension, no graph."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites.pieces import Piece, PieceKind
 from ctrace.inspector.bytecode.view import Explained, explained, function_codes

@@ -1,6 +1,6 @@
 """Torch's own spelling of a code, whose offsets name its resume functions."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.rewrites.resumes import respelled
 from ctrace.inspector.model.bytecode import Instruction

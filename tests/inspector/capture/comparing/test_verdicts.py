@@ -1,9 +1,9 @@
 """The extra eager calls of a verdict, and its fallback without a reference."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 torch = pytest.importorskip("torch")
 

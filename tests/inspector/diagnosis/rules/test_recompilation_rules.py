@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.model.diagnosis import Counts

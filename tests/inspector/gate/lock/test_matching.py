@@ -1,10 +1,9 @@
 """Sites of a run beside those of the lock: by hand, and for edits of a model."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.lock.matching import matched
 from ctrace.inspector.gate.model import Known, Site, SiteKey, SiteKind

@@ -1,11 +1,11 @@
 """What the lock becomes: by hand, and for any lock and any states."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ctrace.inspector.gate.lock.ratchet import updated
 from ctrace.inspector.gate.model import Baseline, JobKey, Known, Lock, Site, SiteKey, SiteKind, State

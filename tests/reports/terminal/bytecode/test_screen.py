@@ -1,9 +1,9 @@
 """`ctrace bytecode` on screen."""
 
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.bytecode.view import function_codes
 from ctrace.inspector.model.session import Session

@@ -1,8 +1,7 @@
 """`ctrace fusion` on screen."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.fusion import Candidate, FusionRound, Score
 from ctrace.inspector.model.session import Session

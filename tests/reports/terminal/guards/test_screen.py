@@ -1,8 +1,7 @@
 """`ctrace guards` on screen."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.guards.view import Choice, heads
 from ctrace.inspector.model.session import Session

@@ -1,8 +1,7 @@
 """What `--build` showed of kernels, on screen."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.built import Ir
 from ctrace.inspector.model.session import Session

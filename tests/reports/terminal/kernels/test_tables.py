@@ -1,8 +1,7 @@
 """`ctrace kernels` on screen, and the kernels of `ctrace explain`."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.model.session import Session

@@ -1,9 +1,9 @@
 """User-written Triton kernels on a screen, and as JSON data."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.session import Session
 from ctrace.reports.json.kernels import user_kernels_data

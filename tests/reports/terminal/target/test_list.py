@@ -1,8 +1,7 @@
 """Screens of GPUs."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.gpus.table import Listed, gpu_named, gpus
 from ctrace.reports.terminal.target.list import target_screen, targets_screen

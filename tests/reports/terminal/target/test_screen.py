@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.fusion.view import parts
