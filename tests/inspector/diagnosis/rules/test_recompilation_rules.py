@@ -259,7 +259,7 @@ def test_only_inputs_that_are_one_are_cloned():
 
 def test_a_learning_rate_is_kept_in_a_tensor():
     rate = recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
-    assert first(session(rate)).startswith("lr=torch.tensor(0.1)")
+    assert first(session(rate)).startswith("Pass lr=torch.tensor(0.1)")
     assert "torch.tensor(" not in first(
         session(recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.1", "0.09")))
     )
