@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
@@ -158,6 +157,8 @@ def _open_standard_streams() -> None:
 
 
 def _report_bug() -> NoReturn:
+    import traceback  # slow to import
+
     traceback.print_exc()
     print("ctrace: this is a bug in ctrace; please report it with the lines above", file=sys.stderr)
     sys.exit(Exit.BUG)

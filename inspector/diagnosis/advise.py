@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.edits import is_disjoint
-from ctrace.inspector.diagnosis.rules import RULES
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
@@ -138,6 +137,10 @@ def _scene(session: Session) -> Scene:
 
 def _candidates(scene: Scene) -> list[Candidate]:
     """Return what the rules offer; after a first trial, also their combination."""
+    if not scene.causes:
+        return []
+    from ctrace.inspector.diagnosis.rules import RULES  # 20 modules, which a healthy run does not need
+
     found = [each for rule in RULES for each in rule(scene)]
     return [*found, *(combined(scene, found) if scene.session.trials else ())]
 

@@ -1,6 +1,5 @@
 """Code of installed packages: which package it is, and which version of it."""
 
-import importlib.metadata
 import re
 from functools import lru_cache
 
@@ -13,8 +12,10 @@ def package_of(file: str) -> str:
     match = _PACKAGE.match(file)
     if match is None:
         return ""
+    from importlib.metadata import distributions  # slow to import
+
     name = match["name"].removesuffix(".py")
-    found = next(iter(importlib.metadata.distributions(name=name, path=[match["folder"]])), None)
+    found = next(iter(distributions(name=name, path=[match["folder"]])), None)
     return f"{name} {found.version}" if found is not None else name
 
 

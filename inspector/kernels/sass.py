@@ -8,11 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.processes.tools import answer_of
 
 _SECONDS = 60
 _TODO = "pip install triton, which includes nvdisasm"
@@ -24,6 +22,8 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
     Raises:
         TargetError: nvdisasm is missing, or it fails on one of them.
     """
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     tool = _tool()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
@@ -34,6 +34,8 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def _disassembled(tool: str, binary: bytes) -> str:
+    from ctrace.inspector.processes.tools import answer_of
+
     with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
         file = Path(folder) / "kernel.cubin"
         file.write_bytes(binary)

@@ -2,30 +2,22 @@
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.breaks.view import never_compiled
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.graphs.attention import State, kinds, unfused
-from ctrace.inspector.graphs.cuts import Cut, cuts
-from ctrace.inspector.graphs.fates import cut_off, happened
-from ctrace.inspector.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.scenarios.view import not_compared, provoked
 from ctrace.inspector.session.completeness import other_problems
-from ctrace.inspector.session.summary import fast_sentence, guard_count, languages, next_steps
+from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
 from ctrace.inspector.shapes.view import violations
 from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
-from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title
-from ctrace.reports.terminal.graphs.attention import places
-from ctrace.reports.terminal.kernels.tables import most_moving
-from ctrace.reports.terminal.target.screen import facts, in_short
-from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, more, section, table
+from ctrace.reports.terminal.widgets import GAP, MOST, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
 
 _NAME = 24
@@ -62,8 +54,6 @@ def provoked_findings(session: Session) -> Iterator[RenderableType]:
 
 _PROBLEMS = 2
 """Problems on the short screen; the verbose one shows more."""
-_GRAPH_NUMBERS = 26
-"""Columns that the graphs table needs besides the function."""
 
 
 def explain_screen(session: Session, width: int, *, verbose: bool = False) -> Iterator[RenderableType]:
@@ -79,7 +69,9 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
     yield from causes(found, session)
     yield from _beside_causes(session)
     if verbose:
-        yield from _generated(session, width)
+        from ctrace.reports.terminal.generated import generated  # with its tables: most runs are read without them
+
+        yield from generated(session, width)
     yield from _endings(session, verbose=verbose)
 
 
@@ -120,63 +112,6 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
         yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
     yield from not_compared_lines(session)
     yield from provoked_findings(session)
-
-
-def _generated(session: Session, width: int) -> Iterator[RenderableType]:
-    if session.graphs:
-        yield section("Graphs")
-        yield _graphs(session, width)
-        yield from _cuts(session)
-        yield from _attention(session)
-    if session.kernels:
-        by_language = ", ".join(f"{number} {language}" for language, number in languages(session).items())
-        yield section(f"Kernels: {by_language}{fusion_title(session)}")
-        yield from fusion_lines(session)
-        yield from facts(session)
-        yield most_moving(session, width)
-    if summary := in_one_line(session):
-        yield item(Text(fmt.one_line(f"{summary}: see ctrace kernels", 300), style="dim"))
-    for _, note in stuck(session):
-        yield hanging(note.text)
-    yield from in_short(session)
-
-
-def _graphs(session: Session, width: int) -> RenderableType:
-    fates = {graph.id: happened(session, graph) for graph in session.graphs[:MOST]}
-    rows = table("graph", "function", "ops", "guards", *(["what happened"] if any(fates.values()) else []))
-    by_id = {compilation.id: compilation for compilation in session.compilations}
-    for graph in session.graphs[:MOST]:
-        compilation = by_id.get(graph.id)
-        where = f"  {fmt.file_name(graph.file)}:{graph.line}"
-        function = Text.assemble(fmt.one_line(graph.function), (where, "dim"))
-        function.truncate(width - _GRAPH_NUMBERS - max(map(len, fates.values())), overflow="ellipsis")
-        guards = "?" if compilation is None or compilation.guards is None else str(compilation.guards)
-        rows.add_row(graph.id, function, str(graph.ops), guards, fates[graph.id])
-    return Group(rows, *more(len(session.graphs), "graph"))
-
-
-def _cuts(session: Session) -> Iterator[RenderableType]:
-    found = cuts(session)
-    for cut in found[:MOST]:
-        yield item(Text(fmt.one_line(cut_off(session, cut, _breaks_of(session, cut)), 300), style="dim"))
-    yield from more(len(found), "cut")
-
-
-def _breaks_of(session: Session, cut: Cut) -> list[str]:
-    return [
-        f"{fmt.place(at.file, at.line, session.environment.cwd)} {fmt.one_line(at.expression or at.source, 60)}".strip()
-        for at in (session.breaks[index] for index in cut.breaks)
-    ]
-
-
-def _attention(session: Session) -> Iterator[RenderableType]:
-    found = kinds(each for each in unfused(session) if each.state is not State.WRONG)
-    for each in found[:MOST]:
-        where = f"{fmt.listed(each.graphs, 3)}, {places(each.lines, session.environment.cwd)}"
-        title = f" ({each.title})" if each.title else ""
-        times = f" {each.times} times" if each.times > 1 else ""
-        yield item(Text(fmt.one_line(f"{where}: {each.sentence}{title}{times}", 300), style="yellow"))
-    yield from more(len(found), "attention")
 
 
 def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
