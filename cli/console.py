@@ -28,7 +28,7 @@ def console(*, stderr: bool = False) -> "Console":
 
     stream = unguarded(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
-    return Console(file=stream, width=width, soft_wrap=False)
+    return Console(file=stream, width=width, soft_wrap=False, emoji=False)
 
 
 class GuardedStream:

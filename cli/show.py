@@ -84,7 +84,7 @@ def show_screen(
 
     from rich.console import Console
 
-    write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH)), output)
+    write_report(drawn(screen(PLAIN_WIDTH), Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False)), output)
 
 
 def show_view(

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.text import Text
 
 from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
@@ -42,6 +41,8 @@ def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterato
 def _python(text: str, width: int) -> RenderableType:
     lines = map(fmt.plain, fmt.without_unique_part(text).splitlines())
     shown = "\n".join(part for line in lines for part in _broken(line, width))
+    from rich.syntax import Syntax  # with Pygments, which is slow to import
+
     code = Syntax(shown, "python", theme=_THEME, background_color="default", word_wrap=True)
     return Padding(code, (0, 0, 0, _INDENT))
 

@@ -22,7 +22,6 @@ from ctrace.inspector.target.view import (
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section
 from ctrace.reports.wording.kernels import lines_text
-from ctrace.reports.wording.target import kernel_facts
 
 _CANDIDATES = 4
 
@@ -55,6 +54,8 @@ def nothing_compiled(session: Session) -> Text:
 
 def facts(session: Session) -> Iterator[RenderableType]:
     """Show, for `explain`, bounds and spills, one line each."""
+    from ctrace.reports.wording.target import kernel_facts
+
     for line in kernel_facts(session):
         yield item(Text(line, style="dim"))
 
