@@ -9,6 +9,7 @@ from ctrace.inspector.model.findings import Frame
 
 Object = dict[str, Any]
 _PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
+_UNBOUNDED = frozenset((str, list, dict, bool))
 _MOST = 10**30
 """The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
 
@@ -66,7 +67,8 @@ class Fields:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Return whole numbers."""
-        return tuple(self._items(name, lambda item: _checked(item, int, f"an item of {name}")))
+        what = f"an item of {name}"
+        return tuple(self._items(name, lambda item: _checked(item, int, what)))
 
     def object(self, name: str) -> "Fields":
         """Return an object."""
@@ -74,7 +76,8 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return strings."""
-        return tuple(self._items(name, lambda item: _checked(item, str, f"an item of {name}")))
+        what = f"an item of {name}"
+        return tuple(self._items(name, lambda item: _checked(item, str, what)))
 
     def maybe_texts(self, name: str) -> tuple[str, ...]:
         """Return strings; a missing field has none."""
@@ -129,7 +132,8 @@ class Fields:
 
     def rows(self, name: str) -> tuple[list[Any], ...]:
         """Return lists of whatever they hold."""
-        return tuple(self._items(name, lambda item: _checked(item, list, f"an item of {name}")))
+        what = f"an item of {name}"
+        return tuple(self._items(name, lambda item: _checked(item, list, what)))
 
     def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
         """Return pairs of strings."""
@@ -141,7 +145,10 @@ class Fields:
         return tuple(self._items(name, pair))
 
     def _get(self, name: str, kind: Any) -> Any:
-        return _checked(self._data[name], kind, f"{self._what}: {name}")
+        value = self._data[name]
+        if type(value) is kind and kind in _UNBOUNDED:  # most values of a log: no words for an error are made
+            return value
+        return _checked(value, kind, f"{self._what}: {name}")
 
     def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
         return [convert(item) for item in self._get(name, list)]

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output, TensorType
-from ctrace.inspector.graphs.text.scan import closing, is_closed, names_in, pieces
+from ctrace.inspector.graphs.text.scan import closing, left_open, names_in, pieces
 from ctrace.inspector.graphs.text.statements import Call, Statement, call, placeholder, statement
 
 _TENSOR = re.compile(
@@ -130,7 +130,7 @@ class _Reader:
             if comment and (said := placeholder(line.rstrip(","))):
                 described[said.name] = comment
             head += f"{line} "
-            if line.endswith(":") and is_closed(head):
+            if line.endswith(":") and left_open(head) <= 0:
                 break
         for text in pieces(head[head.find("(") + 1 : head.rfind(")")]):
             if text != "self":
@@ -226,11 +226,11 @@ class _Reader:
             return False
         following = self._lines[self._next]
         is_new = following.startswith(("# ", "return ")) or statement(following) is not None
-        return not is_new and not is_closed(line)
+        return not is_new and left_open(line) > 0
 
     def _return(self, line: str) -> None:
         """Parse the return statement, on one line or with one line per value."""
-        text = ""
+        text, depth = "", 0
         comments: dict[int, str] = {}
         self._next -= 1
         while self._next < len(self._lines):
@@ -239,7 +239,8 @@ class _Reader:
             if comment:
                 comments[len(comments)] = comment
             text += f"{part} "
-            if is_closed(text):
+            depth += left_open(part)
+            if depth <= 0:
                 break
         text = text.removeprefix("return").strip()
         items = _items(text)

@@ -38,12 +38,9 @@ def closing(text: str, start: int) -> int:
     return -1
 
 
-def is_closed(text: str) -> bool:
-    """Whether every bracket is closed."""
-    depth = 0
-    for match in _SIGNS.finditer(text):
-        depth += (match[0] in _OPEN) - (match[0] in _CLOSE)
-    return depth <= 0
+def left_open(text: str) -> int:
+    """Count the brackets that a text opens more often than it closes; negative: it closes more."""
+    return sum((match[0] in _OPEN) - (match[0] in _CLOSE) for match in _SIGNS.finditer(text))
 
 
 def names_in(text: str, known: Container[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis import advise
+from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.errors import TargetError
@@ -54,7 +54,7 @@ def test_at_most_three_are_tried_and_each_once(monkeypatch: pytest.MonkeyPatch) 
         for number, cause in enumerate(scene.causes):
             yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
 
-    monkeypatch.setattr(advise, "RULES", (rule, rule))
+    monkeypatch.setattr(rules, "RULES", (rule, rule))
     session = printing(6)
     done = list(trials(session, lambda _trial, _through_backend: session))
     assert len({each.trial for each in done}) == len(done) == advise.MOST_TRIALS == 3
@@ -102,7 +102,7 @@ def test_advice_that_helped_goes_before_what_was_not_tried(monkeypatch: pytest.M
         yield Candidate("not tried", (scene.causes[0].id,))
         yield Candidate("tried", (scene.causes[1].id,), second)
 
-    monkeypatch.setattr(advise, "RULES", (rule,))
+    monkeypatch.setattr(rules, "RULES", (rule,))
     line = f"{MODEL}:2"
     session = replace(printing(2), trials=(Tried(second, Counts(2, 1, 0, 80.0), 1.0, (line,)),))
     assert [(each.text, each.checked) for each in diagnose(session).advice] == [("tried", True), ("not tried", None)]
@@ -136,6 +136,6 @@ def test_what_needs_no_change_is_left_out_beside_what_does(monkeypatch: pytest.M
         for number, cause in enumerate(scene.causes):
             yield Candidate("Change this." if number else "Nothing to change there.", (cause.id,))
 
-    monkeypatch.setattr(advise, "RULES", (rule,))
+    monkeypatch.setattr(rules, "RULES", (rule,))
     assert [each.text for each in diagnose(printing(2)).advice] == ["Change this."]
     assert [each.text for each in diagnose(printing(1)).advice] == ["Nothing to change there."]
