@@ -1,9 +1,10 @@
 """What to do about a break, a skip or a cause, as data: one YAML table for each, one entry per key.
 
-`breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an
-assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
+`breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is
+an assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
 `_dynamo/graph_break_registry.json` (2.11 to 2.15). `before` and `after` are the body of a function of a tensor x, or a
-program with a function `forward`; the tests compile them. `unadvised.py` has the ids that have no entry. `skips.yaml` has the rules by which Dynamo skips a function.
+program with a function `forward`; the tests compile them. `unadvised.py` reads the ids that have no entry.
+`skips.yaml` has the rules by which Dynamo skips a function.
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
 `attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.

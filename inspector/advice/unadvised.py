@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 _FOLDER = Path(__file__).parent
-_OLDEST = "2.11"
 _NEVER = "none"
 
 
@@ -32,8 +31,8 @@ class Lifetime:
     def absence(self, torch: str) -> str:
         """Say why a version of torch, such as 2.13, does not have the id; empty: it has it."""
         if _number(torch) < _number(self.first):
-            return f"since torch {self.first}"
-        return f"up to torch {self.last}" if self.last and _number(torch) > _number(self.last) else ""
+            return f"torch {self.first} and newer have it"
+        return f"torch {self.last} and older have it" if self.last and _number(torch) > _number(self.last) else ""
 
     def retirement(self) -> str:
         """Say since when torch no longer raises the id; empty: it still does."""
