@@ -3,6 +3,7 @@
 import importlib.util
 import random
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,8 +52,11 @@ def settings() -> Iterator[None]:
     """Restore torch's settings, which some examples change."""
     import torch
 
-    saved = torch._dynamo.config.save_config()
+    saved, modules = torch._dynamo.config.save_config(), set(sys.modules)
     yield
+    for name in set(sys.modules) - modules:
+        if name.startswith("example_"):
+            del sys.modules[name]
     torch._dynamo.config.load_config(saved)
     torch._dynamo.reset()
 
@@ -73,6 +77,7 @@ def _module(code: str, folder: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # Dynamo imports the module of a function that it guards
     spec.loader.exec_module(module)
     return module
 
