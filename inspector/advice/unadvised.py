@@ -75,7 +75,8 @@ def _number(version: str) -> tuple[int, ...]:
 
 @cache
 def _lists() -> dict[str, dict[str, str]]:
-    return _read("unadvised")
+    kinds: dict[str, dict[str, str]] = _read("unadvised")
+    return kinds
 
 
 @cache
