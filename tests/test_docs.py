@@ -17,10 +17,15 @@ import yaml
 
 from ctrace.cli.commands.run import separated
 from ctrace.cli.main import _app
+from ctrace.inspector.advice.unadvised import known_ids
 from ctrace.inspector.gate.policy.file import load_policy
 
 ROOT = pages.ROOT
-PAGES = {str(path.relative_to(ROOT)): path for path in pages.every_page() if path.name != "schemas.md"}
+GENERATED = {
+    str(path.relative_to(ROOT)): text for path, text in pages.generated().items() if path.name != "commands.md"
+}
+"""The pages that are not in git."""
+PAGES = {name: path for path in pages.every_page() if (name := str(path.relative_to(ROOT))) not in GENERATED}
 FENCE = re.compile(
     r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
@@ -77,15 +82,23 @@ def test_links_lead_somewhere(page: str) -> None:
     """`make docs` checks those between pages with their anchors; this one checks README, too."""
     path = PAGES[page]
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", FENCE.sub("", path.read_text()))
-    generated = {"schemas.md"}
+    generated = {Path(each).name for each in GENERATED}
     assert [each for each in links if Path(each).name not in generated and not (path.parent / each).exists()] == []
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    nav = re.findall(r"- ((?:\w+/)?[\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
-    assert sorted([*nav, "README.md"]) == sorted(
-        [*(page.removeprefix("docs/") for page in PAGES), "reference/schemas.md"]
-    )
+    nav = re.findall(r"- ((?:\w+/)*[\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())
+    assert sorted([*nav, "README.md"]) == sorted(page.removeprefix("docs/") for page in (*PAGES, *GENERATED))
+
+
+def test_every_gb_id_is_in_the_reference_once() -> None:
+    breaks = {Path(name).stem: text for name, text in GENERATED.items() if "/breaks/" in name}
+    listed = re.findall(r"^- \[?(GB\d{4})", breaks["index"], re.MULTILINE)
+    assert sorted(listed) == sorted(known_ids())
+    anchors = {
+        f"{page}.md#{anchor}" for page, text in breaks.items() for anchor in re.findall(r"\{ #([\w-]+) \}", text)
+    }
+    assert set(re.findall(r"\((\w+\.md#[\w-]+)\)", breaks["index"])) <= anchors
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,6 +1,7 @@
 """Write the parts of README and docs/ that the code knows: `make reference`, `make screens`.
 
-`reference` writes docs/reference/commands.md from the command line, and docs/reference/schemas.md from the schemas.
+`reference` writes docs/reference/commands.md from the command line, docs/reference/schemas.md from the schemas, and
+docs/reference/breaks/ from the advice.
 `screens` runs the command in each `<!-- screen: ctrace breaks | 8 lines from REGEX -->`, and puts those lines of what
 it prints into the block that follows. It compiles for real, which takes minutes; look at the changes before a commit.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
+from break_pages import break_pages
 
 from ctrace.cli.main import _app
 from ctrace.reports.schemas import schema_names
@@ -191,7 +193,8 @@ def _or_null(schema: dict[str, Any]) -> str:
 
 def generated() -> dict[Path, str]:
     """Return the text of each page that is generated."""
-    return {REFERENCE / "commands.md": commands_page(), REFERENCE / "schemas.md": schemas_page()}
+    pages = {REFERENCE / "commands.md": commands_page(), REFERENCE / "schemas.md": schemas_page()}
+    return {**pages, **break_pages(REFERENCE / "breaks")}
 
 
 def write_screens(path: Path) -> None:

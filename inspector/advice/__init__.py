@@ -1,19 +1,24 @@
-"""What to do about a break, a skip or a cause, as data: one YAML file for each, one entry per key.
+"""What to do about a break, a skip or a cause, as data: one YAML table for each, one entry per key.
 
-`breaks.yaml` has keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is an assert) and `print` (the
-user's code is a print, whatever torch calls it). `skips.yaml` has the rules by which Dynamo skips a function.
+`breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is
+an assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
+`_dynamo/graph_break_registry.json` (2.11 to 2.15). `before` and `after` are the body of a function of a tensor x, or a
+program with a function `forward`; the tests compile them. `unadvised.py` reads the ids that have no entry.
+`skips.yaml` has the rules by which Dynamo skips a function.
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
 `attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from ctrace.inspector.advice.table import LazyTable
 
 _FOLDER = Path(__file__).parent
 
@@ -36,6 +41,8 @@ class Entry(Struct, frozen=True):
     """The detail to add for a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
     expected: str = ""
     """Why a cause of a recompilation is normal, if it is."""
+    breaks_on: str = ""
+    """The torch versions whose tests saw `before` break with this very gb id; empty: all that were tried."""
     pattern: str = ""
     """Regular expression for the beginning of torch's reason; empty: torch logs none."""
 
@@ -54,9 +61,15 @@ class Entry(Struct, frozen=True):
 
 
 @cache
-def entries(table: str) -> dict[str, Entry]:
-    """Load a table: `breaks`, `skips`, `causes`, `attention` or `fusion`."""
-    return {key: Entry(**value) for key, value in _load(table).items()}
+def entries(table: str) -> Mapping[str, Entry]:
+    """Open a table: `breaks`, `skips`, `causes`, `attention`, `dangers` or `fusion`."""
+    return LazyTable(files_of(table), lambda fields: Entry(**fields))
+
+
+def files_of(table: str) -> tuple[Path, ...]:
+    """List the files of a table; the files of `breaks` are named after their subject."""
+    folder = _FOLDER / table
+    return tuple(sorted(folder.glob("*.yaml"))) if folder.is_dir() else (_FOLDER / f"{table}.yaml",)
 
 
 def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
@@ -78,11 +91,3 @@ def advice_on_refusal(reason: str) -> str:
     """Return the key of the first entry whose pattern matches torch's reason not to fuse two nodes."""
     known = entries("fusion").items()
     return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")
-
-
-def _load(table: str) -> dict[str, dict[str, str]]:
-    import yaml  # here, so that the screen of a healthy model does not wait for the import
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data: dict[str, dict[str, str]] = yaml.load((_FOLDER / f"{table}.yaml").read_text(encoding="utf-8"), loader)
-    return data

@@ -149,7 +149,7 @@ _PHRASES = {
     "must return constant": "triton_heuristics",
     "Unexpected argument type": "triton_argument",
 }
-"""Phrases in torch's explanation, and their case in advice/breaks.yaml; the first match counts."""
+"""Phrases in torch's explanation, and their case in advice/breaks/; the first match counts."""
 _LAUNCHER = re.compile(r"[/\\]triton[/\\]runtime[/\\]jit\.py$")
 
 

@@ -6,8 +6,10 @@ import re
 from msgspec import Struct
 
 from ctrace.inspector.advice import Entry, entries
+from ctrace.inspector.advice.unadvised import Lifetime, Unadvised, known_ids, lifetime, unadvised
 from ctrace.inspector.breaks.registry import Registered, registered, registered_ids
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.versions import release_of, torch_version
 
 _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 
@@ -20,6 +22,19 @@ class Lesson(Struct, frozen=True):
     cases: tuple[tuple[str, Entry], ...] = ()
     """The user's construct, such as `assert`, and the advice for it."""
     torch: Registered | None = None
+    unadvised: Unadvised | None = None
+    """Why there is no entry, for a gb id."""
+    version: str = ""
+    """The installed torch, such as 2.13; empty: there is none."""
+    lifetime: Lifetime | None = None
+    """The versions of torch that have the gb id, as far as ctrace knows."""
+
+    @property
+    def absence(self) -> str:
+        """Say when another version of torch has the gb id and the installed one does not; empty: it has it."""
+        if self.torch is not None or self.lifetime is None or not self.version:
+            return ""
+        return self.lifetime.absence(self.version)
 
 
 def lesson(name: str) -> Lesson:
@@ -33,16 +48,24 @@ def lesson(name: str) -> Lesson:
     breaks, skips = entries("breaks"), entries("skips")
     entry = breaks.get(key) or skips.get(key)
     torch = registered(key) if match else None
-    if entry is None and torch is None:
+    life = lifetime(key) if match else None
+    if entry is None and torch is None and life is None:
         raise _unknown(name, key)
     named = entry.about("").calling("warning") if entry else None
     cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
-    return Lesson(key, named, tuple(cases), torch)
+    why_not = unadvised(key) if match and entry is None else None
+    return Lesson(key, named, tuple(cases), torch, why_not, _installed(), life)
+
+
+def _installed() -> str:
+    """Return the installed torch's major and minor version, such as 2.13."""
+    release = release_of(torch_version() or "")
+    return ".".join(map(str, release)) if release else ""
 
 
 def _unknown(name: str, key: str) -> TargetError:
     known = [each for each in (*entries("breaks"), *entries("skips")) if "/" not in each]
-    near = difflib.get_close_matches(key, [*known, *registered_ids()], 1)
+    near = difflib.get_close_matches(key, [*known, *registered_ids(), *known_ids()], 1)
     situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
     todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
     return TargetError(f"{name}: no such kind of graph break", todo)

@@ -16,7 +16,7 @@ class Construct(Struct, frozen=True):
     """A piece of the user's code."""
 
     kind: str = ""
-    """A case of advice/breaks.yaml, such as `assert` or `print`; mostly empty."""
+    """A case of advice/breaks/, such as `assert` or `print`; mostly empty."""
     expression: str = ""
     around: tuple[str, ...] = ()
     """What it stands in within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""

@@ -16,6 +16,14 @@ def render_lesson_json(lesson: Lesson) -> Document:
         "id": lesson.name,
         **_entry(lesson.entry),
         "cases": {case: _entry(entry) for case, entry in lesson.cases},
+        "unadvised": lesson.unadvised and {"kind": lesson.unadvised.kind, "line": lesson.unadvised.line},
+        "versions": lesson.lifetime
+        and {
+            "installed": lesson.version or None,
+            "first": lesson.lifetime.first,
+            "last": lesson.lifetime.last or None,
+            "raised_until": lesson.lifetime.raised_until or None,
+        },
         "torch": torch and {"title": torch.title, "explanation": torch.explanation, "hints": list(torch.hints)},
     }
     return json_document(data)

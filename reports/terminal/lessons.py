@@ -17,14 +17,39 @@ def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
     """Explain a kind of graph break or skip."""
     entry, registered = lesson.entry, lesson.torch
     title = entry.title if entry else registered.title if registered else ""
-    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}")
+    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}" if title else "")
+    if lesson.absence:
+        yield hanging(f"Not in torch {lesson.version}: {lesson.absence}.")
     if entry is not None:
         yield from _entry(entry)
+        yield from _example_versions(entry)
+        if lesson.lifetime is not None and lesson.lifetime.raised_until:
+            yield hanging(lesson.lifetime.retirement())
+    else:
+        yield hanging(no_advice(lesson))
     for case, special in lesson.cases:
         yield section(f"If it is {_CASES.get(case, fmt.plain(special.title))}")
         yield from _entry(special)
     if registered is not None:
         yield from _in_torch_words(registered)
+
+
+def no_advice(lesson: Lesson) -> str:
+    """Say that ctrace has no advice for a gb id, and why."""
+    if lesson.unadvised is None:
+        return "ctrace has no advice for this one: it is newer than ctrace's list, which ends with torch 2.15."
+    return f"ctrace has no advice for this one: {_decapitalized(lesson.unadvised.line)}"
+
+
+def _decapitalized(line: str) -> str:
+    """Continue a sentence after a colon; keep names such as NumPy and __init__."""
+    first = line.partition(" ")[0]
+    return line[0].lower() + line[1:] if first == "A" or first[1:].islower() else line
+
+
+def _example_versions(entry: Entry) -> Iterator[RenderableType]:
+    if entry.breaks_on:
+        yield hanging(f"The example breaks with this id on torch {entry.breaks_on} (tried on 2.13 and 2.15).")
 
 
 _CASES = {

@@ -47,7 +47,8 @@ def inputs():
 """
 
 REFUSED = """\
-import json, sys, dataclasses
+import json, sys
+from msgspec import structs
 from pathlib import Path
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -55,7 +56,7 @@ from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
 from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
 from ctrace.inspector.gpus.table import gpu_named
 
-gpu = dataclasses.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))
+gpu = structs.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))
 with VirtualGpu(gpu, Recorder(TraceLog(Path("log")))).present():
     print(json.dumps(TritonCompiler(gpu, Path("caches").absolute()).compile("softmax", Path(sys.argv[1]).read_text())))
 """

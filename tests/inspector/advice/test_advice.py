@@ -3,12 +3,11 @@
 import ast
 import re
 import textwrap
-from pathlib import Path
 
 import pytest
 
-from ctrace.inspector import advice as advice_module
-from ctrace.inspector.advice import Entry, advice_on_break, advice_on_cause, entries
+from ctrace.inspector.advice import Entry, advice_on_break, advice_on_cause, entries, files_of
+from ctrace.inspector.advice.unadvised import known_ids
 from ctrace.inspector.breaks.fold import _PHRASES
 from ctrace.inspector.breaks.registry import registered_ids
 from tests.support.helpers import CAUSE_KINDS
@@ -30,7 +29,6 @@ TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
 """The cases that `tritoncases.py` tells apart."""
 OWNERS = {"foreign"}
 """The cases that the owner of the code makes; see `breaks.py`."""
-TABLES = Path(advice_module.__file__).parent
 
 
 def sentences(entry: Entry) -> list[str]:
@@ -46,7 +44,8 @@ def test_a_break_is_known_by_its_id_or_by_the_users_construct():
 
 @pytest.mark.parametrize("table", ["breaks", "skips", "causes", "attention"])
 def test_no_key_is_written_twice(table: str):
-    keys = re.findall(r"^([^\s#][^:]*):", (TABLES / f"{table}.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    texts = [file.read_text(encoding="utf-8") for file in files_of(table)]
+    keys = [key for text in texts for key in re.findall(r"^([^\s#][^:]*):", text, re.MULTILINE)]
     assert len(keys) == len(set(keys)) == len(entries(table))
 
 
@@ -58,7 +57,7 @@ def test_every_id_is_one_of_torchs():
     known = registered_ids()
     if not known:
         pytest.skip("torch is not installed")
-    assert {key.partition("/")[0] for key in BREAKS if key.startswith("GB")} <= set(known)
+    assert {key.partition("/")[0] for key in BREAKS if key.startswith("GB")} <= {*known, *known_ids()}
 
 
 def test_every_entry_has_a_title_and_says_why_and_what_to_do():

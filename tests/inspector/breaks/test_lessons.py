@@ -53,6 +53,22 @@ def test_an_id_that_torch_has_no_words_for():
     assert lesson("GB0124").torch is None
 
 
+@pytest.mark.parametrize(("gb", "absence"), [("GB9193", "torch 2.15 and newer have it"), ("GB0060", "")])
+def test_an_id_of_another_torch(gb: str, absence: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lessons, "torch_version", lambda: "2.13.0+cpu")
+    found = lesson(gb)
+    assert (found.torch, found.version, found.absence) == (None, "2.13", absence)
+
+
+def test_why_there_is_no_advice():
+    found = lesson("GB0027")
+    assert found.entry is None
+    assert found.unadvised is not None
+    assert found.unadvised.kind == "internal"
+    assert lesson("GB0170").unadvised is None
+    assert lesson("GB9999").unadvised is None
+
+
 @pytest.mark.parametrize("name", [key for key in (*entries("breaks"), *entries("skips")) if "/" not in key])
 def test_nothing_is_left_to_fill_in(name: str):
     found = lesson(name)

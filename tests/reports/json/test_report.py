@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.advice import Entry
+from ctrace.inspector.advice.unadvised import Lifetime, Unadvised
 from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.breaks.registry import Registered
 from ctrace.inspector.model.findings import Owner
@@ -194,15 +195,22 @@ class TestLessons:
             "advice": {"before": "a\n", "after": "b\n", "switch": "torch.x = 1", "risk": "It may."},
         }
         torch = {"title": "Branching", "explanation": "No.", "hints": ["Use `torch.cond`."]}
-        assert json.loads(text) == {"schema": 1, "id": "GB0170", **entry, "cases": {"assert": entry}, "torch": torch}
+        known = {"unadvised": None, "versions": None, "torch": torch}
+        assert json.loads(text) == {"schema": 1, "id": "GB0170", **entry, "cases": {"assert": entry}, **known}
         assert text.endswith("}\n")
 
     def test_what_nobody_knows_is_null(self) -> None:
         data = json.loads(render_lesson_json(Lesson("GB9999", None)))
         assert data == {
             "schema": 1, "id": "GB9999", "title": None, "reason": None, "fix": None, "advice": None, "cases": {},
-            "torch": None,
+            "unadvised": None, "versions": None, "torch": None,
         }  # fmt: skip
+
+    def test_why_there_is_no_advice_and_the_versions(self) -> None:
+        why, life = Unadvised("internal", "Torch checks itself."), Lifetime("2.14")
+        data = json.loads(render_lesson_json(Lesson("GB9999", None, (), None, why, "2.13", life)))
+        assert data["unadvised"] == {"kind": "internal", "line": "Torch checks itself."}
+        assert data["versions"] == {"installed": "2.13", "first": "2.14", "last": None, "raised_until": None}
 
     def test_a_kind_of_cause(self) -> None:
         cause = replace(self.ENTRY, expected="It happens once.")

@@ -1,8 +1,10 @@
 """`--explain` on screen: a kind of break, or of cause of a recompile."""
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import Entry, entries
+from ctrace.inspector.advice.unadvised import Lifetime, Unadvised
 from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.breaks.registry import Registered
 from ctrace.reports.terminal.lessons import cause_lesson_screen, lesson_screen
@@ -89,6 +91,26 @@ def test_every_case_of_ours_has_a_name(case: str) -> None:
 def test_without_torchs_words_there_are_none() -> None:
     assert "In torch's own words" not in _screen(Lesson("loop", BRANCH))
     assert "In torch's own words" in _screen(LESSONS["torch"])
+
+
+def test_without_advice_the_screen_says_why() -> None:
+    why = Unadvised("internal", "A tensor in the graph has no example value.")
+    screen = _screen(Lesson("GB0027", None, (), TOLD, why))
+    assert "ctrace has no advice for this one: a tensor in the graph has no example value." in " ".join(screen.split())
+    named = Unadvised("plain", "NumPy is not installed.")
+    assert "for this one: NumPy is not" in _screen(Lesson("GB0106", None, (), TOLD, named))
+    assert "newer than ctrace's list" in _screen(LESSONS["torch"])
+
+
+def test_an_id_of_another_torch_says_so() -> None:
+    screen = _screen(Lesson("GB9193", BRANCH, version="2.13", lifetime=Lifetime("2.15")))
+    assert "Not in torch 2.13: torch 2.15 and newer have it." in screen
+    old = _screen(Lesson("GB0089", BRANCH, (), TOLD, version="2.15", lifetime=Lifetime("2.11", raised_until="2.13")))
+    assert "Torch raised this id up to 2.13" in old
+
+
+def test_an_example_of_one_torch_says_which() -> None:
+    assert "on torch 2.15 (tried on 2.13 and 2.15)" in _screen(Lesson("GB9193", replace(BRANCH, breaks_on="2.15")))
 
 
 def test_what_is_normal_is_said_where_it_is() -> None:

@@ -1,0 +1,1 @@
+"""Advice on graph breaks, one YAML file for each subject."""

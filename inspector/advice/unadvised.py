@@ -1,0 +1,93 @@
+"""Gb ids that ctrace has no advice for, and in which versions of torch each gb id exists."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+_FOLDER = Path(__file__).parent
+_NEVER = "none"
+
+
+class Unadvised(Struct, frozen=True):
+    """Why ctrace has no advice for a gb id."""
+
+    kind: str
+    """`internal` (torch checks itself), `plain` (nothing useful to add to torch's text) or `retired`."""
+    line: str
+
+
+class Lifetime(Struct, frozen=True):
+    """The minor versions of torch, from 2.11 to 2.15, that know a gb id."""
+
+    first: str
+    last: str = ""
+    """The last version whose registry has the id; empty: the newest has it."""
+    raised_until: str = ""
+    """The last version whose code raises it; empty: the newest does; `none`: none of them does."""
+
+    def absence(self, torch: str) -> str:
+        """Say why a version of torch, such as 2.13, does not have the id; empty: it has it."""
+        if _number(torch) < _number(self.first):
+            return f"torch {self.first} and newer have it"
+        return f"torch {self.last} and older have it" if self.last and _number(torch) > _number(self.last) else ""
+
+    def retirement(self) -> str:
+        """Say since when torch no longer raises the id; empty: it still does."""
+        if self.raised_until == _NEVER:
+            return "Torch 2.11 to 2.15 do not raise this id; the registry keeps it."
+        if self.raised_until:
+            return f"Torch raised this id up to {self.raised_until}; the registry keeps it."
+        return ""
+
+
+def unadvised(gb: str) -> Unadvised | None:
+    """Look up a gb id that has no entry of advice; None: it has one, or it is newer than the lists."""
+    kinds = _lists()
+    for kind in ("internal", "plain"):
+        if gb in kinds[kind]:
+            return Unadvised(kind, kinds[kind][gb])
+    life = lifetime(gb)
+    return Unadvised("retired", life.retirement()) if life and life.raised_until else None
+
+
+def unadvised_ids() -> tuple[str, ...]:
+    """List the gb ids of `internal` and `plain`."""
+    kinds = _lists()
+    return (*kinds["internal"], *kinds["plain"])
+
+
+def lifetime(gb: str) -> Lifetime | None:
+    """Look up the versions that have a gb id; None: it is in no version from 2.11 to 2.15."""
+    return _lifetimes().get(gb)
+
+
+def known_ids() -> tuple[str, ...]:
+    """List the gb ids of torch 2.11 to 2.15."""
+    return tuple(_lifetimes())
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+@cache
+def _lists() -> dict[str, dict[str, str]]:
+    kinds: dict[str, dict[str, str]] = _read("unadvised")
+    return kinds
+
+
+@cache
+def _lifetimes() -> dict[str, Lifetime]:
+    data: dict[str, dict[str, str]] = _read("versions")
+    tables = {name: {gb: version for version, ids in each.items() for gb in ids.split()} for name, each in data.items()}
+    first, last, until = tables["first"], tables["last"], tables["raised_until"]
+    return {gb: Lifetime(version, last.get(gb, ""), until.get(gb, "")) for gb, version in sorted(first.items())}
+
+
+def _read(name: str) -> Any:
+    import yaml  # slow to import, and only `--explain` needs these tables
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), loader)
