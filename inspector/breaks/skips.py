@@ -1,6 +1,8 @@
-"""The user's functions that run eagerly, each with the break or the rule that caused it."""
+"""Functions that run eagerly, each with the break or the rule that caused it: the user's, and those of libraries that
+run tensor operations themselves.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.breaks.fold import Report
@@ -8,7 +10,7 @@ from ctrace.inspector.log.events.core import Measured
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Break, Frame, Owner, Skip
 from ctrace.inspector.model.session import Failure
-from ctrace.inspector.source.code_keys import Codes
+from ctrace.inspector.source.code_keys import Codes, Key
 from ctrace.inspector.source.constructs import construct_at
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
@@ -24,15 +26,21 @@ _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "sk
 def skips_of(
     raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> tuple[Skip, ...]:
-    """Find the user's functions that Dynamo gave up or skipped, except for a failure that ended the run."""
+    """Find the functions that Dynamo gave up or skipped, except for a failure that ended the run."""
+    busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     skips: dict[tuple[str, str, int], Skip] = {}
-    for skip in (*_given_up(raw, reports, breaks, failure), *_left_alone(raw, codes, failure)):
+    for skip in (*_given_up(raw, codes, busy, reports, breaks, failure), *_left_alone(raw, codes, busy, failure)):
         skips.setdefault((skip.function, skip.file, skip.line), skip)
     return tuple(skips.values())
 
 
 def _given_up(
-    raw: Raw, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
+    raw: Raw,
+    codes: Codes,
+    busy: Container[Key],
+    reports: tuple[Report, ...],
+    breaks: tuple[Break, ...],
+    failure: Failure | None,
 ) -> Iterator[Skip]:
     """Yield functions whose compilation failed."""
     failed = [id_ for id_, measured in raw.metrics.items() if measured.fail_type]
@@ -43,10 +51,11 @@ def _given_up(
             continue
         frame = start.stack[-1]
         file, function = raw.files.get(frame.file, "?"), resumed(frame.name)[0]
-        if owner_of(file, raw.prefixes) is Owner.USER:
+        owner = owner_of(file, raw.prefixes)
+        if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
             met = next((report for report in reports if report.compilation == compile_id), None)
-            yield _by_failure(raw, skip, measured) if met is None else _by_break(raw, skip, met, breaks)
+            yield _by_failure(raw, skip, measured) if met is None else _by_break(raw, codes, skip, met, breaks)
 
 
 def _is_same(failure: Failure, measured: Measured) -> bool:
@@ -54,9 +63,9 @@ def _is_same(failure: Failure, measured: Measured) -> bool:
     return failure.type in (measured.fail_type or "") or failure.type == "InternalTorchDynamoError"
 
 
-def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
+def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[Break, ...]) -> Skip:
     cause = breaks[report.site]
-    at = _frame_in(skip, report.parsed.frames)
+    at = _frame_in(codes, skip, report.parsed.frames)
     rule = "loop" if report.parsed.in_loop else _block_around(raw, at)
     known = entries("skips")[rule]
     where = f"the break (line {at.line})" if at is not None else "the break"
@@ -72,10 +81,10 @@ def _by_break(raw: Raw, skip: Skip, report: Report, breaks: tuple[Break, ...]) -
     )
 
 
-def _frame_in(skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
+def _frame_in(codes: Codes, skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
     """Find the line of a function that was running when it or a callee broke."""
-    mine = (frame for frame in frames if (frame.file, frame.function) == (skip.file, skip.function))
-    return next((frame for frame in mine if frame.line >= skip.line), None)
+    function = codes.key(Frame(skip.file, skip.line, skip.function))
+    return next((frame for frame in frames if codes.key(frame) == function and frame.line >= skip.line), None)
 
 
 def _block_around(raw: Raw, at: Frame | None) -> str:
@@ -95,12 +104,11 @@ def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
     return Skip(skip.function, skip.file, skip.line, f"{known.why} Torch says: {reason}", None, rule, known.fix)
 
 
-def _left_alone(raw: Raw, codes: Codes, failure: Failure | None) -> Iterator[Skip]:
+def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure | None) -> Iterator[Skip]:
     """Yield functions that Dynamo did not try; torch logs no entry for most of them.
 
     With `fullgraph`, torch may raise for one (2.13) or continue in eager (2.11).
     """
-    busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     for left in raw.left:
         key = codes.key(Frame(left.file, left.line, left.name))
         ended_run = left.fullgraph and failure is not None

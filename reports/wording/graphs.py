@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ctrace.inspector.graphs.text.bytes import number
+from ctrace.inspector.graphs.text.bytes import number, symbols_in
 from ctrace.inspector.graphs.text.fx import At, FxNode, Kind, TensorType
 from ctrace.inspector.graphs.text.ops import op_name, overload
 from ctrace.inspector.graphs.text.scan import pieces
@@ -25,10 +25,22 @@ _TANGENT = re.compile(r"TangentAOTInput\(output=\w+AOTOutput\(idx=(\d+)\)\)")
 _INPUT = re.compile(r"PlainAOTInput\(idx=(\d+)\)")
 
 
-def type_text(type_: TensorType) -> str:
-    """Write `f32[2, 16]`, with the class of a subclass around it."""
-    text = fmt.one_line(f"{type_.dtype}[{', '.join(type_.sizes)}]")
+def type_text(type_: TensorType, values: Mapping[str, str] | None = None) -> str:
+    """Write `f32[2, 16]`, with the class of a subclass around it.
+
+    With the values of symbols in a call, a computed size becomes its value in that call, `20 (s53)` for
+    `2*(((s53 - 1)//4)) + 2`.
+    """
+    sizes = type_.sizes if values is None else [_size_text(size, values) for size in type_.sizes]
+    text = fmt.one_line(f"{type_.dtype}[{', '.join(sizes)}]")
     return f"{fmt.plain(type_.wrapper)}({text})" if type_.wrapper else text
+
+
+def _size_text(size: str, values: Mapping[str, str]) -> str:
+    if size.isalnum():
+        return size
+    value = number(size, values)
+    return size if value is None else f"{value} ({', '.join(symbols_in(size))})"
 
 
 def result_text(node: FxNode, device: str = "", *, strides: bool = False) -> str:

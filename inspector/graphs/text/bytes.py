@@ -34,9 +34,14 @@ def memory_of(type_: TensorType, values: Mapping[str, str]) -> Memory:
     sizes = [number(size, values) for size in type_.sizes]
     printed = type_.strides
     strides = None if printed is None else [number(stride, values) for stride in printed]
-    symbols = tuple(dict.fromkeys(name for size in type_.sizes for name in _SYMBOL.findall(size)))
+    symbols = tuple(dict.fromkeys(name for size in type_.sizes for name in symbols_in(size)))
     elements = _elements(sizes, strides)
     return Memory(None if item is None or elements is None else math.ceil(elements * item), symbols)
+
+
+def symbols_in(size: str) -> tuple[str, ...]:
+    """List the symbols of a size, each once."""
+    return tuple(dict.fromkeys(_SYMBOL.findall(size)))
 
 
 def _elements(sizes: list[int | None], strides: list[int | None] | None) -> int | None:

@@ -29,7 +29,8 @@ def fusion_title(session: Session) -> str:
 def fusion_lines(session: Session) -> Iterator[RenderableType]:
     """Show the bytes that all kernels move, and the most expensive missed fusion, if known."""
     if (found := session_totals(session)) is not None:
-        yield item(Text(bytes_text(found), style="dim"))
+        graphs = f"; the sum of {len(session.graphs)} graphs, each run once" if len(session.graphs) > 1 else ""
+        yield item(Text(f"{bytes_text(found)}{graphs}", style="dim"))
     if (top := top_missed(session)) is not None:
         each = top[1]
         first, second = (fmt.one_line(ops_text(called(node)), 24) for node in (each.first, each.second))

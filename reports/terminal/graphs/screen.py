@@ -1,7 +1,7 @@
 """Screen of `ctrace graphs`: each graph's stages, inputs, outputs, and tensors saved for the backward."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -104,7 +104,7 @@ def _facts(view: Overview) -> Iterator[tuple[str, str]]:
         yield "mutated", "not known: the log has no entry of AOTAutograd"
     elif view.changed:
         yield "mutated", fmt.listed(map(_change, view.changed), MOST)
-    yield "outputs", fmt.listed(map(_result, view.results), _OUTPUTS) or "none"
+    yield "outputs", fmt.listed((_result(each, view.each.values) for each in view.results), _OUTPUTS) or "none"
 
 
 def _inputs(inputs: tuple[GraphInput, ...]) -> str:
@@ -126,8 +126,8 @@ def _change(each: Changed) -> str:
     return f"{fmt.one_line(each.name, 60)}{role} {what}"
 
 
-def _result(each: Result) -> str:
-    type_ = f" {type_text(each.node.type)}" if each.node and each.node.type else ""
+def _result(each: Result, values: Mapping[str, str]) -> str:
+    type_ = f" {type_text(each.node.type, values)}" if each.node and each.node.type else ""
     text = f"{fmt.one_line(each.text, 40)}{type_}"
     if each.base:
         return f"{text} ({'is' if each.shares is Shares.INPUT else 'a view of'} {fmt.one_line(each.base, 60)})"
@@ -147,7 +147,7 @@ def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) 
     made = [each for each in kept.saved if each.is_made]
     shown = list(kept.saved) if all_of_it else made[:_BIGGEST]
     if shown:
-        yield item(_biggest(shown, cwd, width))
+        yield item(_biggest(shown, view.each.values, cwd, width))
     if len(shown) < len(made):
         yield Padding(Text(f"and {len(made) - len(shown)} more: see --all", style="dim"), (0, 0, 0, 13))
     if view.recomputed is not None and (view.recomputed.nodes or view.recomputed.views):
@@ -176,8 +176,8 @@ def _kept_words(kept: Kept, view: Overview) -> str:
     return "; ".join(parts)
 
 
-def _biggest(saved: list[Saved], cwd: str, width: int) -> RenderableType:
-    named = [_named(each) for each in saved]
+def _biggest(saved: list[Saved], values: Mapping[str, str], cwd: str, width: int) -> RenderableType:
+    named = [_named(each, values) for each in saved]
     column = max(map(len, named))
     lines = []
     for each, name in zip(saved, named, strict=True):
@@ -188,9 +188,9 @@ def _biggest(saved: list[Saved], cwd: str, width: int) -> RenderableType:
     return Text("\n").join(lines)
 
 
-def _named(each: Saved) -> str:
+def _named(each: Saved, values: Mapping[str, str]) -> str:
     type_ = each.node.type
-    return f"{fmt.one_line(each.node.name, 24)} {type_text(type_) if type_ else ''}"
+    return f"{fmt.one_line(each.node.name, 24)} {type_text(type_, values) if type_ else ''}"
 
 
 def _where(each: Saved, cwd: str) -> str:

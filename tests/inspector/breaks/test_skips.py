@@ -57,6 +57,10 @@ class TestGivenUp:
     def test_functions_of_others_are_not_the_users_to_change(self, file: str):
         assert skips(Log().started().gave_up("0/0", "rearrange", 9, file)) == []
 
+    def test_a_function_of_a_library_counts_if_it_runs_ops_itself(self):
+        gave_up = Log().started().gave_up("0/0", "rearrange", 9, LIBRARY)
+        assert skips(gave_up.ops(5, 2, stacks=[([(LIBRARY, 11, "rearrange")], 2)])) == [("rearrange", "raised")]
+
     def test_a_failure_of_a_function_that_nobody_names_is_none(self):
         assert skips(Log().metrics("0/0", fail_type="Unsupported")) == []
 
