@@ -82,7 +82,7 @@ def _cut(rounds: int) -> int:
 
 def _confidence(rounds: int, cut: int) -> float:
     outside = sum(math.comb(rounds, below) for below in range(cut + 1))
-    return max(1.0 - 2.0 * outside / 2**rounds, 0.0)
+    return max(1.0 - 2.0 * outside / float(2**rounds), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
