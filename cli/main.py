@@ -13,6 +13,7 @@ from ctrace.cli.commands import (
     breaks,
     bytecode,
     check,
+    cudagraphs,
     doctor,
     explain,
     fusion,
@@ -58,6 +59,7 @@ _add(graphs.graphs, graphs.EXAMPLES)
 _add(fusion.fusion, fusion.EXAMPLES)
 _add(kernels.kernels, kernels.EXAMPLES)
 _add(time.time, time.EXAMPLES)
+_add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)

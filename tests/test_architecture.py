@@ -180,7 +180,7 @@ ORDER = (
     ("source",),
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
-    ("fusion", "target", "guards", "shapes"),
+    ("fusion", "target", "guards", "shapes", "cuda_graphs"),
     ("recompiles",),
     ("breaks",),
     ("diagnosis",),

@@ -12,6 +12,7 @@ from enum import StrEnum
 from ctrace.inspector.model.built import Built, Gpu, Refused, Timed
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.model.fusion import Fusion
@@ -207,6 +208,8 @@ class Session:
     kernels: tuple[Kernel, ...] = ()
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
+    cuda_graphs: tuple[CudaGraph, ...] = ()
+    """Of each graph part, where torch.compile was asked for CUDA graphs."""
     built: tuple[Built, ...] = ()
     """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
     refused: tuple[Refused, ...] = ()

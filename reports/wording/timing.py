@@ -99,6 +99,8 @@ def reasons(measured: Measured) -> list[tuple[str, str]]:
     if part is None or part.speedup is None:
         return []
     verdict, found = part.speedup.verdict, []
+    if measured.compiled is not None and not measured.compiled.graphs:
+        found.append(("Dynamo captured no graph: both sides run eagerly.", "see ctrace explain"))
     if verdict is Verdict.UNDECIDED:
         found += _undecided(measured, part)
     if verdict in (Verdict.SLOWER, Verdict.NO_DIFFERENCE):

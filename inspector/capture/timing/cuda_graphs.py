@@ -15,8 +15,8 @@ from ctrace.inspector.capture.core.patch import patched
 
 _FUNCTION = "log_cudagraph_skip_and_bump_counter"
 _MODULES = ("cudagraph_utils", "output_code", "compile_fx", "cudagraph_trees")
-_PENDING = "pending, uninvoked backwards"
-"""In the warning of _inductor/cudagraph_trees.py that a call runs without its CUDA graph."""
+_SLOW_PATH = "Unable to hit fast path of CUDAGraphs"
+"""How _inductor/cudagraph_trees.py (2.11 to 2.15) warns of a call that runs without its CUDA graph."""
 
 
 class Skips:
@@ -52,7 +52,7 @@ class Skips:
 
     def _noting_warning(self, original: Any) -> Any:
         def shown(message: Any, *arguments: Any, **named: Any) -> None:
-            if _PENDING in str(message):
+            if _SLOW_PATH in str(message):
                 self.reasons[str(message)] += 1
             else:
                 original(message, *arguments, **named)
