@@ -78,7 +78,7 @@ def _breakdown(eager: SharesMeasured, compiled: SharesMeasured) -> Breakdown:
     program = [Share(name, getattr(eager, field), getattr(compiled, field)) for field, name in _NAMES]
     if not on_gpu:
         program.append(Share("C++ kernels", None, compiled.kernels))
-    program = [each for each in program if each.eager is not None or each.compiled is not None]
+    program = [each for each in program if each.eager or each.compiled]
     program.append(Share("everything else", _rest(eager.call, program, 0), _rest(compiled.call, program, 1)))
     gpu = (Share("GPU computes", eager.kernels, compiled.kernels), Share("GPU waits", eager.gaps, compiled.gaps))
     return Breakdown(

@@ -27,21 +27,18 @@ class Skips:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record reasons while in the block.
-
-        Raises:
-            AttributeError: torch has moved the function.
-        """
+        """Record reasons while in the block; if torch has moved the function, only its counter knows of skips."""
         import torch._inductor.compile_fx
         import torch._inductor.cudagraph_trees
+        import torch._inductor.cudagraph_utils
         import torch._inductor.output_code  # noqa: F401
 
         with ExitStack() as active:
-            original = getattr(sys.modules["torch._inductor.cudagraph_utils"], _FUNCTION)
+            original = getattr(sys.modules["torch._inductor.cudagraph_utils"], _FUNCTION, None)
 
             def noting(message: str) -> Any:
                 self.reasons[str(message)] += 1
-                return original(message)
+                return None if original is None else original(message)
 
             for name in _MODULES:
                 module = sys.modules[f"torch._inductor.{name}"]

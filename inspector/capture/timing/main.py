@@ -84,7 +84,7 @@ class _Timing:
         """Time all scenarios; one that fails is recorded, and the next one is timed."""
         with ExitStack() as active:
             active.enter_context(self._compilations.counting())
-            active.enter_context(self._skips.recording())
+            active.enter_context(self._skips.recording())  # no call is timed slower for it: it waits for decisions
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):
                     _within("run", self._record, name, partial(self._scenario, name, way))

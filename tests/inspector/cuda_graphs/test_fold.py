@@ -15,7 +15,9 @@ MUTATED = (
 def folded(*payloads: dict[str, object], prefixes: dict[str, str] | None = None) -> tuple[CudaGraph, ...]:
     raw = Raw(prefixes=prefixes or {})
     for payload in payloads:
-        raw.cuda_graphs.append(cuda_graph(str(payload.pop("id", "0/0")), Fields({"stage": "inference", **payload}, "it")))
+        raw.cuda_graphs.append(
+            cuda_graph(str(payload.pop("id", "0/0")), Fields({"stage": "inference", **payload}, "it"))
+        )
     return cuda_graphs_of(raw)
 
 
