@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.timing.events import KernelUsed, SharesMeasured
 from ctrace.inspector.timing.model import Measured, Timings
+from ctrace.inspector.timing.ratios import Verdict
 from ctrace.inspector.timing.view import ranking
 from ctrace.inspector.words.counting import count
 
@@ -36,11 +37,11 @@ class Difference:
 
 
 def differences(timings: Timings) -> tuple[Difference, ...]:
-    """Compare the fastest configuration with each other one that was measured."""
+    """Compare the fastest configuration with each one that is measurably slower."""
     found = ranking(timings)
     if found.lead is None:
         return ()
-    others = (each.measured for each in found.ranks if each.against is not None and each.measured is not found.lead)
+    others = (each.measured for each in found.ranks if each.verdict is Verdict.FASTER)
     return tuple(difference(found.lead, other) for other in others)
 
 

@@ -24,6 +24,7 @@ _WIDE = 1.5
 """An interval whose ends differ by more than this factor holds both "no difference" and "much faster"."""
 _NARROW = 1.06
 """Rounds go on until the ends of the interval differ by less than this factor, or there are enough rounds."""
+_THIRDS = 3
 ROUNDS = 15
 """Rounds of a measurement whose times are steady."""
 MOST_ROUNDS = 45
@@ -99,8 +100,23 @@ def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
     Raises:
         ValueError: there are no rounds, or the sides have different numbers of them.
     """
-    ratio = interval_of([first / second for first, second in zip(before, after, strict=True)])
-    return Comparison(ratio, verdict_of(ratio))
+    ratios = [first / second for first, second in zip(before, after, strict=True)]
+    ratio = interval_of(ratios)
+    verdict = verdict_of(ratio)
+    if verdict in (Verdict.FASTER, Verdict.SLOWER) and not _lasts(ratios):
+        verdict = Verdict.UNDECIDED
+    return Comparison(ratio, verdict)
+
+
+def _lasts(ratios: Sequence[float]) -> bool:
+    """Whether a difference shows in each third of the rounds.
+
+    Rounds that follow each other are alike when something disturbs the machine for a while, and the interval takes them
+    for independent. A disturbance passes; a difference stays.
+    """
+    third = len(ratios) // _THIRDS
+    medians = [statistics.median(ratios[part * third : (part + 1) * third]) for part in range(_THIRDS)]
+    return all(each > 1 + RESOLUTION for each in medians) or all(each < 1 / (1 + RESOLUTION) for each in medians)
 
 
 def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:

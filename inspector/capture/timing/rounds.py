@@ -2,6 +2,7 @@
 
 import gc
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -121,19 +122,25 @@ def _run_round(bench: Bench, ending: "_Ending", counts: Sequence[int], blocks: i
     times: tuple[list[float], list[float]] = [], []
     for side in _sides(ending.number, blocks):
         times[side].append(bench.seconds(side, counts[side]))
-    eager, compiled = map(statistics.median, times)
+    eager, compiled = map(_undisturbed, times)
     is_clean = bench.compilations.total == before
     ending.add(eager, compiled, is_clean=is_clean)
     bench.record(RoundDone(bench.scenario, bench.part, eager, compiled, is_clean))
 
 
-def _sides(number: int, blocks: int) -> Iterator[int]:
-    """Yield the side of each block of a round: 0110 1001 and so on, turned around in every second round.
+def _undisturbed(times: Sequence[float]) -> float:
+    """Return the lower quartile: another process that takes the core only ever adds time, to some of the blocks."""
+    return sorted(times)[(len(times) - 1) // 4]
 
-    Neither side comes first, or second, more often than the other, and a steady drift adds the same to both.
+
+def _sides(number: int, blocks: int) -> Iterator[int]:
+    """Yield the side of each block of a round: each side equally often, in pairs of random order.
+
+    A fixed order could keep step with the system's scheduler, and then one side would always be the one that waits.
     """
-    for block in range(blocks):
-        first = (block.bit_count() + number) % 2
+    chance = random.Random(number)
+    for _ in range(blocks):
+        first = chance.randrange(2)
         yield from (first, 1 - first)
 
 

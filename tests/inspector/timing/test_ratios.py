@@ -69,7 +69,17 @@ def sticky(chance: random.Random) -> Iterator[tuple[float, float]]:
         yield math.exp(a), math.exp(b)
 
 
-NOISES = (steady, loud, spikes, drift, two_clocks, sticky)
+def bursts(chance: random.Random) -> Iterator[tuple[float, float]]:
+    """Something slows one side down for some rounds, and then the other."""
+    while True:
+        one, other = (1.3, 1.0) if chance.random() < 0.5 else (1.0, 1.3)
+        for _ in range(chance.randrange(2, 6)):
+            yield one * (1 + chance.gauss(0, 0.02)), other * (1 + chance.gauss(0, 0.02))
+        for _ in range(chance.randrange(2, 6)):
+            yield 1 + chance.gauss(0, 0.02), 1 + chance.gauss(0, 0.02)
+
+
+NOISES = (bursts, steady, loud, spikes, drift, two_clocks, sticky)
 
 
 def verdicts(noise: Noise, factor: float = 1.0, rounds: int | None = None) -> Counter[Verdict]:
