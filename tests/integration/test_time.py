@@ -72,10 +72,10 @@ def test_configurations_are_rows_and_one_that_fails_costs_only_its_row(ctrace: C
         "def crashing(graph, inputs): os.kill(os.getpid(), 11)\n"
     )
     ctrace.write("model.py", model)
-    words = ("--backends", "eager,aot_eager", "--rounds", "2", "--threads", "1")
+    words = ("--backends", "aot_eager,crashing", "--rounds", "2", "--threads", "1")
     result = ctrace("time", "model.py", *words)
     assert result.code == 0, result.err
-    for told in ("backend eager", "backend aot_eager", "Configurations", "What each compiled", "in its own process"):
+    for told in ("backend aot_eager", "What each compiled", "! backend crashing: crashed with SIGSEGV"):
         assert told in result.out
 
 
@@ -84,8 +84,7 @@ def test_configurations_are_rows_and_one_that_fails_costs_only_its_row(ctrace: C
     [
         (("--modes", "defalt"), "did you mean default?"),
         (("--backends", "inducto"), "did you mean inductor?"),
-        (("--modes", "default", "--options", "epilogue_fusio=1"), "did you mean epilogue_fusion?"),
-        (("--options", "epilogue_fusion=7"), "not a value of type bool"),
+        (("--options", "epilogue_fusio=1"), "did you mean epilogue_fusion?"),
     ],
 )
 def test_unknown_names_are_refused_before_anything_is_measured(
@@ -102,7 +101,6 @@ def test_unknown_names_are_refused_before_anything_is_measured(
     ("name", "code", "told"),
     [
         ("broken", 3, "without torch.compile: ValueError: no such luck"),
-        ("exits", 3, "the model file ended the process with sys.exit: 3"),
         ("dies", 3, "the model file ended the process, with exit code 7"),
     ],
 )

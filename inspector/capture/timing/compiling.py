@@ -14,21 +14,29 @@ from ctrace.inspector.timing.order import Configuration
 
 
 def check_configuration(configuration: Configuration) -> None:
-    """Refuse what this torch does not know.
+    """Refuse a mode or option that this torch does not know, before the model is loaded.
 
     Raises:
-        TargetError: there is no such mode, backend or option, or the option has no such value.
+        TargetError: there is no such mode or option, or the option has no such value.
     """
     if configuration.mode is not None:
         from torch._inductor import list_mode_options
 
         known = ["default", *list_mode_options()]
         _check_name("mode", configuration.mode, known)
+    inductor_options(configuration)
+
+
+def check_backend(configuration: Configuration) -> None:
+    """Refuse a backend that neither torch nor the model's file registers.
+
+    Raises:
+        TargetError: there is no such backend.
+    """
     if configuration.backend is not None:
         from torch._dynamo import list_backends
 
         _check_name("backend", configuration.backend, [str(name) for name in list_backends(exclude_tags=None)])
-    inductor_options(configuration)
 
 
 def _check_name(option: str, name: str, known: list[str]) -> None:

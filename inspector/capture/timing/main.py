@@ -19,7 +19,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.accuracy import differed
 from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.compiling import check_configuration, compiled, outcome
+from ctrace.inspector.capture.timing.compiling import check_backend, check_configuration, compiled, outcome
 from ctrace.inspector.capture.timing.cuda_graphs import Skips
 from ctrace.inspector.capture.timing.memory import peak_of
 from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
@@ -56,6 +56,8 @@ def _loaded(order: TimingOrder, preloaded: Preloaded) -> Loaded:
     for each in (order.configuration, *order.known):
         check_configuration(each)
     loaded = load(order.capture, preloaded)
+    for each in (order.configuration, *order.known):
+        check_backend(each)
     import torch
 
     if order.threads is not None:
