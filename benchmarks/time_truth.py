@@ -1,15 +1,18 @@
 """Hold `ctrace time` against torch's own timer, and against itself: eager compared with eager must not differ.
 
 1. Null experiment: both sides are the same eager model; at least 19 of 20 measurements must find no difference.
-2. Agreement and overhead: the same compiled call, timed by `ctrace time`'s blocks with its callbacks in place and by
+2. Overhead: blocks of the same compiled call, as `ctrace time` times them with its callbacks in place, against a plain
+   loop without them, alternately; the median ratio must be within 5%.
+3. Agreement, on a quiet machine: the same compiled call, timed by `ctrace time`'s blocks with its callbacks in place and by
    `torch.utils.benchmark` without them, alternately, in both orders; the median ratio must be within 5%. Both take the
    lower quartile of their blocks.
 
-usage: time_truth.py [NULLS] [PAIRS]
+usage: time_truth.py [NULLS] [PAIRS]; 0 PAIRS leave out the last one
 """
 
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -28,6 +31,7 @@ from ctrace.inspector.timing.ratios import Verdict, compared
 
 LEAST_EQUAL = 0.95
 CLOSE = 0.05
+ROUNDS, BLOCKS = 45, 20
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -48,7 +52,15 @@ def bench(sides: tuple[Any, Any], inputs: tuple[Any, ...], compilations: Compila
     """Return what `ctrace time` would time, after warming up, and the list that receives its rounds."""
     events: list[Event] = []
     made = Bench(
-        "base", "forward", sides, stopwatch.forward, lambda: Call(inputs, {}), False, compilations, events.append
+        scenario="base",
+        part="forward",
+        sides=sides,
+        block=stopwatch.forward,
+        make=lambda: Call(inputs, {}),
+        fresh=False,
+        compilations=compilations,
+        record=events.append,
+        device=DEVICE,
     )
     for side in (0, 1):
         warm_up(made, side)
@@ -77,6 +89,48 @@ def nulls(number: int) -> bool:
         share = found[str(Verdict.NO_DIFFERENCE)] / number
         print(f"eager against eager, {name}: {dict(found)}, {share:.0%} without a difference", flush=True)
         fine = fine and share >= LEAST_EQUAL
+    return fine
+
+
+def plain(model: Any, inputs: tuple[Any, ...], calls: int) -> float:
+    """Time a loop as anyone would write it."""
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(calls):
+        model(*inputs)
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def overhead() -> bool:
+    """Alternate blocks with and without what `ctrace time` adds; return whether they take the same time."""
+    fine = True
+    for name, (model, inputs) in models().items():
+        compiled = torch.compile(model)
+        for _ in range(5):
+            compiled(*inputs)
+        calls = max(int(0.002 / min(plain(compiled, inputs, 1) for _ in range(5))), 1)
+        wait = stopwatch.synchronizer(DEVICE)
+        rounds: list[tuple[float, float]] = []
+        for _ in range(ROUNDS):
+            times: tuple[list[float], list[float]] = [], []
+            for number in range(BLOCKS):
+                for side in (number % 2, 1 - number % 2):
+                    with ExitStack() as active:
+                        if side:
+                            active.enter_context(Compilations().counting())
+                            active.enter_context(Skips().recording())
+                            times[1].append(stopwatch.forward(compiled, [Call(inputs, {})] * calls, wait))
+                        else:
+                            times[0].append(plain(compiled, inputs, calls))
+            rounds.append((sorted(times[0])[BLOCKS // 4], sorted(times[1])[BLOCKS // 4]))
+        found = compared([with_ for _, with_ in rounds], [without for without, _ in rounds])
+        ratio = found.ratio
+        spread = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        print(f"with ctrace against without, {name}: {ratio.median:.3f} ({spread}, {ROUNDS} rounds)", flush=True)
+        fine = fine and abs(ratio.median - 1) <= CLOSE
     return fine
 
 
@@ -113,7 +167,7 @@ def main() -> int:
     """Measure; return 1 if a limit is exceeded."""
     torch.set_num_threads(1)
     number, pairs = [*map(int, sys.argv[1:]), *(20, 6)[len(sys.argv) - 1 :]][:2]
-    results = [nulls(number), agreement(pairs)]
+    results = [overhead(), nulls(number), *([agreement(pairs)] if pairs else [])]
     return 0 if all(results) else 1
 
 

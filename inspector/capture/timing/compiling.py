@@ -115,9 +115,8 @@ def uses_cuda_graphs(configuration: Configuration) -> bool:
     return bool(chosen.get("triton.cudagraphs", config.triton.cudagraphs))
 
 
-def outcome(configuration: Configuration, compilations: Compilations, skips: Skips) -> Compiled:
+def outcome(configuration: Configuration, compilations: Compilations, skips: Skips, device: str) -> Compiled:
     """Return what the compiler made of all calls so far."""
-    import torch
     from torch._dynamo.utils import counters
 
     is_inductor = configuration.backend in (None, "inductor")
@@ -125,7 +124,7 @@ def outcome(configuration: Configuration, compilations: Compilations, skips: Ski
     recorded = compilations.recordings
     if not uses_cuda_graphs(configuration):
         state = "off"
-    elif not torch.cuda.is_initialized():
+    elif device != "cuda":
         state = "not_on_cpu"
     else:
         skipped = sum(skips.reasons.values()) or int(counters["inductor"]["cudagraph_skips"])

@@ -79,6 +79,7 @@ class _Timing:
         self._compilations = Compilations()
         self._skips = Skips()
         self._is_set_up = False
+        self._device = "cpu"
         self._mutating: set[str] = set()
         self._sides = (loaded.model, compiled(loaded.model, self._options, order.configuration))
 
@@ -90,7 +91,7 @@ class _Timing:
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):
                     _within("run", self._record, name, partial(self._scenario, name, way))
-            self._record(outcome(self._order.configuration, self._compilations, self._skips))
+            self._record(outcome(self._order.configuration, self._compilations, self._skips, self._device))
 
     def _try_eager(self, name: str, way: Way) -> bool:
         """Call the model once without torch.compile, and look at what it does to its inputs."""
@@ -103,6 +104,7 @@ class _Timing:
             records_gradients = torch.is_grad_enabled() and _requires_gradients(outputs)
         if not self._is_set_up:
             self._is_set_up = True
+            self._device = _device(self._loaded.model, call.args, call.kwargs, outputs)
             self._record(self._setup())
         if [_version(tensor) for tensor in tensors(call)] != before:
             self._mutating.add(name)
@@ -114,11 +116,11 @@ class _Timing:
     def _setup(self) -> Setup:
         import torch
 
-        on_gpu = torch.cuda.is_initialized()
+        name = torch.cuda.get_device_name() if self._device == "cuda" else self._device
         return Setup(
             torch=str(torch.__version__),
             python=platform.python_version(),
-            device=torch.cuda.get_device_name() if on_gpu else "cpu",
+            device=name,
             threads=torch.get_num_threads(),
             cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
             scenarios=tuple(self._loaded.scenarios),
@@ -152,12 +154,23 @@ class _Timing:
             fresh=self._order.fresh or name in self._mutating,
             compilations=self._compilations,
             record=self._record,
+            device=self._device,
         )
 
 
 def _version(tensor: Any) -> int | None:
     """Return how often a tensor was written to; inference tensors do not count."""
     return None if tensor.is_inference() else int(tensor._version)
+
+
+def _device(model: Any, *values: Any) -> str:
+    """Return the type of device that a call uses: that of any tensor that is not on the CPU."""
+    import torch
+    from torch.utils import _pytree
+
+    held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    leaves = [leaf for leaf in (*held, *_pytree.tree_leaves(values)) if isinstance(leaf, torch.Tensor)]
+    return next((leaf.device.type for leaf in leaves if leaf.device.type not in ("cpu", "meta")), "cpu")
 
 
 def _requires_gradients(outputs: Any) -> bool:

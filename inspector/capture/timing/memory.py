@@ -12,11 +12,11 @@ def peak_of(bench: Bench, side: int) -> int | None:
 
     gc.collect()
     calls = bench.calls(1)
-    if torch.cuda.is_initialized():
+    if bench.device == "cuda":
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        bench.block(bench.sides[side], calls)
+        bench.run(side, calls)
         torch.cuda.synchronize()
         return int(torch.cuda.max_memory_allocated() - before)
     return _on_cpu(bench, side, calls)
@@ -27,7 +27,7 @@ def _on_cpu(bench: Bench, side: int, calls: Any) -> int | None:
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        bench.block(bench.sides[side], calls)
+        bench.run(side, calls)
     kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
     if kineto is None:
         return None

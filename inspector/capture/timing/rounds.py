@@ -11,7 +11,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.stopwatch import Block, nothing, synchronizer, without_collector
+from ctrace.inspector.capture.timing.stopwatch import Block, synchronizer, without_collector
 from ctrace.inspector.timing.events import Event, RoundDone, WarmedUp
 from ctrace.inspector.timing.ratios import is_enough
 
@@ -49,6 +49,8 @@ class Bench:
     fresh: bool
     compilations: Compilations
     record: Callable[[Event], None]
+    device: str = "cpu"
+    """The type of device that the model computes on."""
     cached: Call | None = None
     single: list[float] = field(default_factory=list)
     """Seconds of one call of each side, after warming up."""
@@ -63,7 +65,11 @@ class Bench:
 
     def seconds(self, side: int, count: int) -> float:
         """Return the seconds of one call, as the mean of a block."""
-        return self.block(self.sides[side], self.calls(count)) / count
+        return self.run(side, self.calls(count)) / count
+
+    def run(self, side: int, calls: Sequence[Call]) -> float:
+        """Return the seconds of one block of calls."""
+        return self.block(self.sides[side], calls, synchronizer(self.device))
 
 
 def warm_up(bench: Bench, side: int, *, only_compile: bool = False) -> None:
@@ -106,7 +112,7 @@ def _is_steady(times: Sequence[float]) -> bool:
 
 def run_rounds(bench: Bench, rounds: int | None) -> None:
     """Alternate both sides, `rounds` times or as often as it takes, and record each round."""
-    least = _BLOCK_SECONDS["cpu" if synchronizer() is nothing else "gpu"]
+    least = _BLOCK_SECONDS["cpu" if bench.device == "cpu" else "gpu"]
     counts = [max(1, min(math.ceil(least / each), _MOST_IN_BLOCK)) for each in bench.single]
     longest = max(count * each for count, each in zip(counts, bench.single, strict=True))
     blocks = max(1, min(int(_ROUND_SECONDS / longest), _MOST_BLOCKS))

@@ -40,18 +40,17 @@ class _Range:
 
 def shares_of(bench: Bench, side: int) -> SharesMeasured:
     """Profile calls of one side, and sum up what the ranges are for."""
-    import torch
     from torch.profiler import ProfilerActivity, profile
 
     count = max(1, min(int(_SECONDS / bench.single[side]), _MOST_CALLS))
     activities = [ProfilerActivity.CPU]
-    on_gpu = torch.cuda.is_initialized()
+    on_gpu = bench.device == "cuda"
     if on_gpu:
         activities.append(ProfilerActivity.CUDA)
-    calls, wait = bench.calls(count), synchronizer()
+    calls, wait = bench.calls(count), synchronizer(bench.device)
     with _marked_cpp_kernels():
         with profile(activities=activities):  # the first profile of a process initializes the profiler
-            bench.block(bench.sides[side], calls[:1])
+            bench.run(side, calls[:1])
             wait()
         with profile(activities=activities) as profiled:
             seconds = _called(bench, side, calls, on_gpu=on_gpu)
@@ -64,8 +63,8 @@ def shares_of(bench: Bench, side: int) -> SharesMeasured:
 def _called(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> float:
     """Return the seconds of a call: the median, or on a GPU, which works behind the program, the mean."""
     if on_gpu:
-        return bench.block(bench.sides[side], calls) / len(calls)
-    return statistics.median(bench.block(bench.sides[side], [call]) for call in calls)
+        return bench.run(side, calls) / len(calls)
+    return statistics.median(bench.run(side, [call]) for call in calls)
 
 
 def _summed(bench: Bench, side: int, seconds: float, count: int, events: list[Any], *, on_gpu: bool) -> SharesMeasured:
@@ -105,9 +104,15 @@ def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
         found = _Range(event.name(), event.start_ns(), event.start_ns() + event.duration_ns())
         if "CPU" in str(event.device_type()):
             cpu[event.start_thread_id()].append(found)
-        elif not event.is_user_annotation():
+        elif not _is_annotation(event, found.name):
             gpu.append(found)
     return cpu, gpu
+
+
+def _is_annotation(event: Any, name: str) -> bool:
+    """Whether an event of the GPU only repeats a range of the program, and is no work of its own."""
+    is_marked = getattr(event, "is_user_annotation", None)
+    return (is_marked is not None and is_marked()) or _kind(name) in (_GUARDS, _RUNTIME, _WRAPPER)
 
 
 def _own_times(cpu: dict[int, list[_Range]]) -> dict[str, list[int]]:

@@ -14,30 +14,34 @@ from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 
-Block = Callable[[Any, Sequence[Call]], float]
-"""Calls a model with each of the arguments, and returns the seconds of all calls."""
+Block = Callable[[Any, Sequence[Call], "Wait"], float]
+"""Calls a model with each of the arguments, waits for the device, and returns the seconds of all calls."""
 
 
-def synchronizer() -> Callable[[], None]:
-    """Return a function that waits for the device; one that does nothing if only the CPU computes."""
+Wait = Callable[[], None]
+
+
+def synchronizer(device: str) -> Wait:
+    """Return a function that waits for a type of device; one that does nothing for the CPU.
+
+    The caller says what the model computes on: to compile initializes CUDA even for a model on the CPU.
+    """
     import torch
 
-    if torch.cuda.is_initialized():
-        return torch.cuda.synchronize
-    if torch.xpu.is_available() and torch.xpu.is_initialized():
-        return torch.xpu.synchronize
-    if torch.backends.mps.is_available():
-        return torch.mps.synchronize
-    return nothing
+    waits: dict[str, Wait] = {
+        "cuda": torch.cuda.synchronize,
+        "xpu": torch.xpu.synchronize,
+        "mps": torch.mps.synchronize,
+    }
+    return waits.get(device, nothing)
 
 
 def nothing() -> None:
     """Wait for nothing: the CPU is done when a call returns."""
 
 
-def forward(model: Any, calls: Sequence[Call]) -> float:
+def forward(model: Any, calls: Sequence[Call], wait: Wait) -> float:
     """Time calls of the model."""
-    wait = synchronizer()
     wait()
     began = time.perf_counter()
     for call in calls:
@@ -46,9 +50,9 @@ def forward(model: Any, calls: Sequence[Call]) -> float:
     return time.perf_counter() - began
 
 
-def step(model: Any, calls: Sequence[Call]) -> float:
+def step(model: Any, calls: Sequence[Call], wait: Wait) -> float:
     """Time forward and backward together; each step begins without gradients, as after `zero_grad`."""
-    wait, parameters, leaves = synchronizer(), _parameters(model), _leaves(calls)
+    parameters, leaves = _parameters(model), _leaves(calls)
     wait()
     began = time.perf_counter()
     for call in calls:
@@ -61,9 +65,9 @@ def step(model: Any, calls: Sequence[Call]) -> float:
     return seconds
 
 
-def backward(model: Any, calls: Sequence[Call]) -> float:
+def backward(model: Any, calls: Sequence[Call], wait: Wait) -> float:
     """Time the backward of each call alone; the device is idle when it begins and when it ends."""
-    wait, leaves = synchronizer(), [*_parameters(model), *_leaves(calls)]
+    leaves = [*_parameters(model), *_leaves(calls)]
     seconds = 0.0
     for call in calls:
         _clear(leaves)
