@@ -3,7 +3,7 @@
 1. Null experiment: both sides are the same eager model; at least 19 of 20 measurements must find no difference.
 2. Overhead: blocks of the same compiled call, as `ctrace time` times them with its callbacks in place, against a plain
    loop without them, alternately; the median ratio must be within 5%.
-3. Agreement, on a quiet machine: the same compiled call, timed by `ctrace time`'s blocks with its callbacks in place and by
+3. Agreement, on a quiet machine: the same compiled call, timed by blocks of `ctrace time` with its callbacks, and by
    `torch.utils.benchmark` without them, alternately, in both orders; the median ratio must be within 5%. Both take the
    lower quartile of their blocks.
 

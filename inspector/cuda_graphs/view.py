@@ -1,11 +1,15 @@
 """Questions on CUDA graphs: what became of them in one sentence, and whether recording will settle."""
 
+from collections import Counter
+
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.words.counting import count
 
 _MANY = 8
 """Recordings from which torch warns (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
+
+_RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
 
 def cuda_graphs(session: Session, graph: str | None = None) -> tuple[CudaGraph, ...]:
@@ -18,16 +22,17 @@ def sentence(session: Session) -> str:
     found = session.cuda_graphs
     if not found:
         return ""
-    numbers = {status: sum(each.status is status for each in found) for status in CudaGraphStatus}
-    words = {
-        CudaGraphStatus.RECORDED: "recorded",
-        CudaGraphStatus.SKIPPED: "skipped",
-        CudaGraphStatus.UNKNOWN: "not run",
-    }
-    parts = [f"{number} {words[status]}" for status, number in numbers.items() if number]
+    numbers = Counter(_word(each) for each in found)
+    parts = [f"{numbers[word]} {word}" for word in _WORDS if numbers[word]]
     recordings = sum(each.recordings or 0 for each in found)
-    more = f", {count(recordings, 'recording')}" if recordings > numbers[CudaGraphStatus.RECORDED] else ""
+    more = f", {count(recordings, 'recording')}" if recordings > numbers[_RECORDED] else ""
     return f"{count(len(found), 'graph part')}: {', '.join(parts)}{more}"
+
+
+def _word(each: CudaGraph) -> str:
+    if each.status is not CudaGraphStatus.UNKNOWN:
+        return _SKIPPED if each.status is CudaGraphStatus.SKIPPED else _RECORDED
+    return _NOT_RUN if each.recordings is None else _NOT_RECORDED
 
 
 def outlook(each: CudaGraph) -> str:
