@@ -129,8 +129,6 @@ class Compiled:
 
     graphs: int
     breaks: int
-    kernels: int | None
-    """Kernels that Inductor generated; None: another backend."""
     cuda_graphs: str
     """`off`, `recorded`, `skipped`, `partly` or `not_on_cpu`."""
     recordings: int = 0

@@ -9,6 +9,8 @@ from ctrace.inspector.timing.model import Measured, Part, Timings
 from ctrace.inspector.timing.ratios import Interval, Verdict, quotient, verdict_of
 
 EAGER = "eager"
+_CPP = "cpp_fused"
+"""How the names of C++ kernels begin that Inductor writes."""
 _CROWDED = 1.0
 """More processes than this for each core disturb the times."""
 
@@ -103,6 +105,15 @@ def fixed_costs(measured: Measured) -> float | None:
         return None
     costs = (found.guards, found.runtime, found.wrapper, found.launches)
     return sum(each for each in costs if each is not None) / found.call
+
+
+def kernels_a_call(measured: Measured) -> int | None:
+    """Return how many kernels a compiled call runs: all of a GPU's, on a CPU those of Inductor; None: not measured."""
+    found = next((each for each in measured.shares if each.side == "compiled"), None)
+    if found is None:
+        return None
+    is_counted = found.gaps is not None
+    return round(sum(each.times for each in found.kernel_list if is_counted or each.name.startswith(_CPP)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from ctrace.inspector.timing.differences import Difference, differences
 from ctrace.inspector.timing.events import SharesMeasured
 from ctrace.inspector.timing.model import Measured, Part, Timings
 from ctrace.inspector.timing.ratios import Comparison, Interval, Verdict
-from ctrace.inspector.timing.view import break_even, ranking
+from ctrace.inspector.timing.view import break_even, kernels_a_call, ranking
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 
@@ -53,7 +53,7 @@ def configuration_data(measured: Measured) -> dict[str, Any]:
         "shares": [_shares(each) for each in measured.shares],
         "graphs": None if made is None else made.graphs,
         "breaks": None if made is None else made.breaks,
-        "kernels": None if made is None else made.kernels,
+        "kernels": kernels_a_call(measured),
         "cuda_graphs": None if made is None else _cuda_graphs(measured),
         "difference_from_eager": [
             {"scenario": each.scenario, "relative": each.difference, "why": each.why or None}

@@ -116,7 +116,8 @@ def _undecided(measured: Measured, part: Part) -> list[tuple[str, str]]:
         what = (
             f"Other programs use this machine: {measured.load:.1f} processes wanted its {measured.setup.cores} cores."
         )
-        return [(what, "end them, or measure with --threads 1, which waits for fewer cores")]
+        fewer = ", or measure with --threads 1, which waits for fewer cores" if measured.setup.threads > 1 else ""
+        return [(what, f"end them{fewer}")]
     return [("Something else uses this machine, or its clock changes.", "measure again, or with more --rounds")]
 
 

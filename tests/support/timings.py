@@ -61,7 +61,7 @@ def shares(side: str, call: float, on_gpu: bool = False, part: str = "forward", 
     return SharesMeasured("base", part, side, call, kernel_list=kernels, **known)
 
 
-MADE = Compiled(graphs=1, breaks=0, kernels=3, cuda_graphs="off")
+MADE = Compiled(graphs=1, breaks=0, cuda_graphs="off")
 
 
 def measured(*events: Event, configuration: Configuration = DEFAULT, stopped: str = "", load: float = 0.4) -> Measured:

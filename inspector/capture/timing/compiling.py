@@ -1,7 +1,6 @@
 """Compile the model as a configuration says, and report what came of it."""
 
 import ast
-import sys
 from typing import Any
 
 from ctrace.inspector.capture.timing.compilations import Compilations
@@ -119,8 +118,6 @@ def outcome(configuration: Configuration, compilations: Compilations, skips: Ski
     """Return what the compiler made of all calls so far."""
     from torch._dynamo.utils import counters
 
-    is_inductor = configuration.backend in (None, "inductor")
-    metrics = sys.modules.get("torch._inductor.metrics")
     recorded = compilations.recordings
     if not uses_cuda_graphs(configuration):
         state = "off"
@@ -134,7 +131,6 @@ def outcome(configuration: Configuration, compilations: Compilations, skips: Ski
     return Compiled(
         graphs=int(counters["stats"]["unique_graphs"]),
         breaks=sum(counters["graph_break"].values()),
-        kernels=int(metrics.generated_kernel_count) if is_inductor and metrics is not None else None,
         cuda_graphs=state,
         recordings=recorded,
         pool=pool_bytes() if recorded else None,

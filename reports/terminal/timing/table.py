@@ -8,7 +8,7 @@ from rich.text import Text
 from ctrace.inspector.timing.differences import Difference, differences
 from ctrace.inspector.timing.model import Measured, Timings
 from ctrace.inspector.timing.ratios import Verdict
-from ctrace.inspector.timing.view import EAGER, Ranking, ranking
+from ctrace.inspector.timing.view import EAGER, Ranking, kernels_a_call, ranking
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.timing.screen import footer
@@ -116,8 +116,13 @@ def _made(measured: Measured) -> tuple[str, ...]:
     shown = "not measured" if difference is None else f"{difference:.1e}"
     if made is None:
         return ("", "", "", "")
-    kernels = "-" if made.kernels is None else str(made.kernels)
-    return (str(made.graphs), kernels, words.cuda_graphs(made.cuda_graphs), shown)
+    kernels = kernels_a_call(measured)
+    return (
+        str(made.graphs),
+        "not measured" if kernels is None else str(kernels),
+        words.cuda_graphs(made.cuda_graphs),
+        shown,
+    )
 
 
 def _row_trouble(measured: Measured) -> Iterator[RenderableType]:
