@@ -12,6 +12,7 @@ from ctrace.cli.commands import (
     breaks,
     bytecode,
     check,
+    cudagraphs,
     doctor,
     explain,
     fusion,
@@ -24,6 +25,7 @@ from ctrace.cli.commands import (
     schema,
     shapes,
     targets,
+    time,
 )
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.signals import EndedBySignal, ending_in_order
@@ -55,6 +57,8 @@ _add(bytecode.bytecode, bytecode.EXAMPLES)
 _add(graphs.graphs, graphs.EXAMPLES)
 _add(fusion.fusion, fusion.EXAMPLES)
 _add(kernels.kernels, kernels.EXAMPLES)
+_add(time.time, time.EXAMPLES)
+_add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)

@@ -180,13 +180,13 @@ ORDER = (
     ("source",),
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
-    ("fusion", "target", "guards", "shapes"),
+    ("fusion", "target", "guards", "shapes", "cuda_graphs"),
     ("recompiles",),
     ("breaks",),
     ("diagnosis",),
     ("session",),
     ("runs",),
-    ("gate", "doctor"),
+    ("gate", "doctor", "timing"),
     ("api",),
 )
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
@@ -198,7 +198,7 @@ CAPTURE_ORDER = (
     ("codegen", "calls"),
     ("state",),
     ("comparing",),
-    ("capturing", "scenarios"),
+    ("capturing", "scenarios", "timing"),
     ("inprocess", "main", "probe"),
 )
 """The same for inspector/capture/, which also imports what it needs of the rest of inspector/."""

@@ -70,6 +70,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:render_dump_json", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
+    "time": (
+        Form("ctrace.reports.json.timing:render_timing_json"),
+        Form("ctrace.reports.json.timing:render_table_json", "--modes A,B or --backends A,B"),
+    ),
+    "cudagraphs": (Form("ctrace.reports.json.cuda_graphs:render_cuda_graphs_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (

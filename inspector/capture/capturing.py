@@ -23,6 +23,7 @@ from ctrace.inspector.capture.fusion.record import fusion
 from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.record import guards
 from ctrace.inspector.capture.guards.stacks import GuardStacks
+from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
 from ctrace.inspector.capture.passes.passes import passes
@@ -104,7 +105,7 @@ def _sources(
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
-    yield userkernels
+    yield from (userkernels, cuda_graphs)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
     yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)

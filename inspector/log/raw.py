@@ -25,6 +25,13 @@ from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.model.built import Gpu, KernelRefusal
+from ctrace.inspector.model.cuda_graphs import (
+    CudaGraphCalled,
+    CudaGraphChecked,
+    CudaGraphEvent,
+    CudaGraphRecorded,
+    CudaGraphSkipped,
+)
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.model.kernels import Stage
@@ -79,6 +86,7 @@ class Raw(Struct):
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
+    cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """What became of kernels that were compiled and launched."""
     refused: list[KernelRefusal] = field(default_factory=list)
@@ -227,6 +235,8 @@ class Raw(Struct):
                 self.code[event.id, event.stage] = event
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
+            case CudaGraphChecked() | CudaGraphSkipped() | CudaGraphRecorded() | CudaGraphCalled():
+                self.cuda_graphs.append(event)
             case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
                 self.builds.append(event)
             case KernelRefused():

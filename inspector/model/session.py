@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.model.fusion import Fusion
@@ -198,6 +199,8 @@ class Session(Struct, frozen=True):
     kernels: tuple[Kernel, ...] = ()
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
+    cuda_graphs: tuple[CudaGraph, ...] = ()
+    """Of each graph part, where torch.compile was asked for CUDA graphs."""
     built: tuple[Built, ...] = ()
     """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
     refused: tuple[KernelRefusal, ...] = ()

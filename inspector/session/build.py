@@ -6,6 +6,7 @@ from ctrace.inspector.breaks.costs import with_costs
 from ctrace.inspector.breaks.coverage import functions_of, total, with_coverage
 from ctrace.inspector.breaks.fold import breaks_of, reports_of
 from ctrace.inspector.breaks.skips import skips_of
+from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.fusion.fold import fusions_of
 from ctrace.inspector.graphs.passes import attention_of, passes_of
 from ctrace.inspector.kernels.built import built_of, timed_of
@@ -103,6 +104,7 @@ def assemble(
         kernels=generated.kernels,
         code=generated.code,
         user_kernels=user_kernels_of(raw),
+        cuda_graphs=cuda_graphs_of(raw),
         built=built_of(raw.builds),
         refused=tuple(dict.fromkeys(raw.refused)),
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.breaks.view import never_compiled
+from ctrace.inspector.cuda_graphs.view import sentence as cuda_graphs
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Session
@@ -142,6 +143,8 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
             kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
             made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
             yield "Generated", made if verbose else f"{made}: see {_see(session)}"
+    if graphs := cuda_graphs(session):
+        yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
     yield "Time", _time(session)
 
 

@@ -22,6 +22,8 @@ COMMANDS = (
     "graphs",
     "fusion",
     "kernels",
+    "time",
+    "cudagraphs",
     "check",
     "run",
     "runs",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ctrace.inspector.files.typed_json import typed
 from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import bytecode as decode_bytecode
+from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
 from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import guards as decode_guards
@@ -263,6 +264,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         _id(entry), _payload(entry)
     ),
+    "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(_id(entry), _payload(entry)),
     "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
     "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
     "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(_id(entry), _payload(entry)),

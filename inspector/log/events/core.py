@@ -11,6 +11,7 @@ from ctrace.inspector.log.events.passes import PassEvent
 from ctrace.inspector.log.events.shapes import ShapeEvent
 from ctrace.inspector.log.events.target import VirtualEvent
 from ctrace.inspector.model.bytecode import Rewritten
+from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.model.findings import Danger, Frame
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import GraphEvent, Printed
@@ -310,7 +311,7 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
-    | KernelEvent
+    | KernelEvent | CudaGraphEvent
     | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
     | Planned | ProgramExited | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -1,0 +1,86 @@
+"""`ctrace time`: measure compiled against eager, and configurations of torch.compile against each other."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace time model.py                     is compiled faster than eager?
+  ctrace time model.py --train             forward, backward, whole step
+  ctrace time net.py:Net --input "float32[8,128]" --vary "0=1,64"
+  ctrace time model.py --modes default,reduce-overhead,max-autotune
+  ctrace time model.py --backends eager,aot_eager,inductor --timeout 120
+  ctrace time model.py --modes default --options epilogue_fusion=false
+  ctrace time model.py --threads 1 --rounds 30 --json
+"""
+
+Target = Annotated[
+    str | None, typer.Argument(help="A model: a file, file.py:name or pkg.mod:name.", show_default=False)
+]
+Modes = Annotated[
+    str | None, typer.Option("--modes", metavar="A,B", help="Compare modes of torch.compile, each in its own process.")
+]
+Backends = Annotated[str | None, typer.Option("--backends", metavar="A,B", help="Compare backends, in the same table.")]
+InductorOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--options",
+        metavar="KEY=VALUE",
+        help="Set an option of Inductor, or several with commas between. With --modes or --backends: compare it, too.",
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", metavar="N", min=1, help="Measure N rounds. Default: 15, up to 45 if times vary."),
+]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", min=1, help="Use N threads on the CPU. Default: torch's choice.")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh-inputs", help="Make new inputs for each call, instead of passing the same ones.")
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", min=0, help="Stop each process after SECONDS, and report what it measured."
+    ),
+]
+
+
+def time(
+    target: Target = None,
+    modes: Modes = None,
+    backends: Backends = None,
+    options: InductorOptions = None,
+    rounds: Rounds = None,
+    threads: Threads = None,
+    fresh: Fresh = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+    inputs: opt.Inputs = None,
+    vary: opt.Varies = None,
+    train: opt.Train = False,
+    mode: opt.Mode = None,
+    dynamic: opt.Dynamic = None,
+    fullgraph: opt.Fullgraph = False,
+    backend: opt.Backend = None,
+    timeout: Timeout = None,
+) -> None:
+    """Measure whether compiling makes a model faster, and which mode is best."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.timing import exit_code, resolved, show, timings
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.timing.configurations import configurations
+    from ctrace.inspector.timing.measuring import Plan
+
+    check_output(output)
+    several = modes is not None or backends is not None
+    chosen = configurations(modes, backends, options or (), mode=mode, backend=backend)
+    model = Options(tuple(inputs or ()), tuple(vary or ()), train=train, dynamic=dynamic, fullgraph=fullgraph)
+    plan = Plan(resolved(target, model), model, chosen, rounds, threads, fresh, warm=several, timeout=timeout)
+    found = timings(plan, str(target), is_table=several)
+    show(found, output, json=json)
+    raise typer.Exit(exit_code(found))

@@ -1,0 +1,193 @@
+"""Record what becomes of CUDA graphs: torch's decision while compiling, and skips and recordings while running.
+
+Torch decides for each graph part when it makes a `CompiledFxGraph` (2.11 to 2.15, _inductor/output_code.py), wraps what
+may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later
+(`CUDAGraphTreeManager.record_function`, _inductor/cudagraph_trees.py). It stops at the first reason that it finds; the
+nodes behind all of them are found here, with torch's own predicates.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder, compile_context
+from ctrace.inspector.capture.core.source import When
+
+_RECORD = "cuda_graph"
+_MOST_NODES = 50
+_NO_GPU = "the graph part runs on the CPU"
+_MOST_SIZES = 400
+
+
+@contextmanager
+def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each decision, skip and recording."""
+    now = threading.local()
+    with ExitStack() as patches:
+
+        def decisions(module: ModuleType) -> None:
+            made = module.CompiledFxGraph
+            original = made.__init__
+
+            def init(graph: Any, *args: Any, **kwargs: Any) -> None:
+                original(graph, *args, **kwargs)
+                with recorder.watching("CUDA graphs"):
+                    _check(recorder, graph, _graph_module(args, kwargs))
+
+            patches.enter_context(patched(made, "__init__", init))
+
+        def wrapping(module: ModuleType) -> None:
+            patches.enter_context(patched(module, "cudagraphify", _attributed(recorder, now, module.cudagraphify)))
+
+        def running(module: ModuleType) -> None:
+            skip = "log_cudagraph_skip_and_bump_counter"
+            patches.enter_context(patched(module, skip, _noting_skip(recorder, now, getattr(module, skip))))
+            manager = module.CUDAGraphTreeManager
+            patches.enter_context(
+                patched(manager, "record_function", _noting_recording(recorder, now, manager.record_function))
+            )
+
+        when("torch._inductor.output_code", decisions)
+        when("torch._inductor.compile_fx", wrapping)
+        when("torch._inductor.cudagraph_trees", running)
+        yield
+
+
+def _graph_module(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the graph module among the arguments of `CompiledFxGraph`."""
+    import torch
+
+    return next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.fx.GraphModule)), None)
+
+
+def _check(recorder: Recorder, graph: Any, module: Any) -> None:
+    from torch._inductor import config
+
+    if not config.triton.cudagraphs:
+        return
+    reason = graph.disabled_cudagraphs_reason
+    info = graph.cudagraph_info
+    reasons = [reason] if reason else []
+    if info is not None and not reason:
+        reasons += info.cudagraph_fail_reasons
+    if "cuda" not in graph.device_types:  # torch's reason is then that there are several devices
+        reasons, module = [_NO_GPU], None
+    static = set(graph.fx_kwargs.get("static_input_idxs") or ())
+    _part(graph.fx_kwargs).record(
+        recorder,
+        _RECORD,
+        {"what": "checked", "reasons": [str(each) for each in reasons], "offenders": _offenders(module, static)},
+    )
+
+
+def _part(kwargs: Any) -> Part:
+    stage = "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
+    return Part(compile_context(), stage)
+
+
+def _offenders(module: Any, static: set[int]) -> list[dict[str, str]]:
+    """List the nodes that a CUDA graph cannot hold: on the CPU, unsafe ops, sizes from data, changed inputs."""
+    if module is None:
+        return []
+    found = []
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for index, node in enumerate(placeholders):
+        writing = [user for user in node.users if index not in static and _writes(user, node)]
+        if writing:
+            found.append({"text": f"changes its input {node.name}", "stack": _stack(writing[0]) or _stack(node)})
+    for node in module.graph.nodes:
+        why = _why_unsafe(node)
+        if why:
+            found.append({"text": why, "stack": _stack(node)})
+    return found[:_MOST_NODES]
+
+
+def _why_unsafe(node: Any) -> str:
+    import torch
+    from torch._inductor.utils import is_cudagraph_unsafe_fx_node
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if node.op == "output":
+        return ""
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.device.type == "cpu":
+        return f"{_name(node)} is on the CPU"
+    if node.op == "call_function" and is_cudagraph_unsafe_fx_node(node):
+        return f"{_name(node)} cannot be in a CUDA graph"
+    if value is not None and free_unbacked_symbols(value):
+        return f"{_name(node)} has a size that depends on data"
+    return ""
+
+
+def _name(node: Any) -> str:
+    return f"input {node.name}" if node.op == "placeholder" else str(node.target)
+
+
+def _stack(node: Any) -> str:
+    """Return the stack of a node; of an input, that of its first use."""
+    for each in (node, *node.users):
+        if stack := each.meta.get("stack_trace"):
+            return str(stack)
+    return ""
+
+
+def _writes(node: Any, placeholder: Any) -> bool:
+    """Whether a node writes to an input; parameters and buffers are static, and may be written to."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable and bool(node.args) and node.args[0] is placeholder
+
+
+def _attributed(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what happens while a graph part runs be recorded for that part."""
+
+    def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
+        run, part = original(model, *args, **kwargs), _part(kwargs)
+        is_first = True
+
+        def attributed(inputs: Any) -> Any:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                part.record(recorder, _RECORD, {"what": "called"})
+            outer, now.part = getattr(now, "part", None), part
+            try:
+                return run(inputs)
+            finally:
+                now.part = outer
+
+        return attributed
+
+    return cudagraphify
+
+
+def _noting_skip(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(message: str) -> Any:
+        part = getattr(now, "part", None)
+        if part is not None:
+            part.record(recorder, _RECORD, {"what": "skipped", "reason": str(message)})
+        return original(message)
+
+    return noting
+
+
+def _noting_recording(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    def record_function(manager: Any, new_inputs: Any, function_id: Any) -> Any:
+        part = getattr(now, "part", None)
+        if part is not None:
+            with recorder.watching("the recording of a CUDA graph"):
+                part.record(recorder, _RECORD, {"what": "recorded", "sizes": _sizes(new_inputs)})
+        return original(manager, new_inputs, function_id)
+
+    return record_function
+
+
+def _sizes(inputs: Any) -> str:
+    """Return the sizes of inputs: of tensors, and numbers that stand for sizes."""
+    import torch
+
+    shown = [str(list(each.shape)) if isinstance(each, torch.Tensor) else str(each) for each in inputs]
+    return " ".join(shown)[:_MOST_SIZES]

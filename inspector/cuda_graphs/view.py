@@ -1,0 +1,48 @@
+"""Questions on CUDA graphs: what became of them in one sentence, and whether recording will settle."""
+
+from collections import Counter
+
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.words.counting import count
+
+_MANY = 8
+"""Recordings from which torch warns (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
+
+_RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
+
+
+def cuda_graphs(session: Session, graph: str | None = None) -> tuple[CudaGraph, ...]:
+    """Return the CUDA graphs of a run, or of one of its graphs."""
+    return tuple(each for each in session.cuda_graphs if graph in (None, each.graph))
+
+
+def sentence(session: Session) -> str:
+    """Sum up in one sentence; empty if torch.compile was not asked for CUDA graphs."""
+    found = session.cuda_graphs
+    if not found:
+        return ""
+    numbers = Counter(_word(each) for each in found)
+    parts = [f"{numbers[word]} {word}" for word in _WORDS if numbers[word]]
+    recordings = sum(each.recordings or 0 for each in found)
+    more = f", {count(recordings, 'recording')}" if recordings > numbers[_RECORDED] else ""
+    return f"{count(len(found), 'graph part')}: {', '.join(parts)}{more}"
+
+
+def _word(each: CudaGraph) -> str:
+    if each.status is not CudaGraphStatus.UNKNOWN:
+        return _SKIPPED if each.status is CudaGraphStatus.SKIPPED else _RECORDED
+    return _NOT_RUN if each.recordings is None else _NOT_RECORDED
+
+
+def outlook(each: CudaGraph) -> str:
+    """Say whether more recordings are to be expected; empty if there is nothing to say."""
+    if not each.recordings or each.recordings == 1:
+        return ""
+    sizes = len(each.inputs)
+    if sizes == each.recordings:
+        warned = "; torch warns from 9 on" if sizes <= _MANY else "; torch warns of so many"
+        return f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}{warned}"
+    if sizes == 1:
+        return "recorded again with the same sizes: an input or a parameter moved in memory"
+    return f"recorded {each.recordings} times for {sizes} sets of input sizes"

@@ -1,0 +1,34 @@
+"""Decode the entries about CUDA graphs."""
+
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.model.cuda_graphs import (
+    CudaGraphCalled,
+    CudaGraphChecked,
+    CudaGraphEvent,
+    CudaGraphRecorded,
+    CudaGraphSkipped,
+    Offender,
+)
+from ctrace.inspector.model.kernels import Stage
+
+
+def cuda_graph(graph: str, data: Fields) -> CudaGraphEvent:
+    """Decode what torch decided or did.
+
+    Raises:
+        ValueError: it is none of what ctrace writes.
+    """
+    stage = Stage(data.text("stage"))
+    match what := data.text("what"):
+        case "checked":
+            offenders = tuple(
+                Offender(each.text("text"), each.text("stack")) for each in data.maybe_objects("offenders")
+            )
+            return CudaGraphChecked(graph, stage, data.maybe_texts("reasons"), offenders)
+        case "skipped":
+            return CudaGraphSkipped(graph, stage, data.text("reason"))
+        case "recorded":
+            return CudaGraphRecorded(graph, stage, data.text("sizes"))
+        case "called":
+            return CudaGraphCalled(graph, stage)
+    raise ValueError(f"an unknown event of a CUDA graph: {what!r:.60}")

@@ -1,0 +1,5 @@
+"""Measure whether compiling helps: eager against compiled, mode against mode.
+
+`ratios.py` decides what a difference of times means; `request.py` says what one measuring process does; `measuring.py`
+runs these processes and `fold.py` reads what they recorded into the nouns of `model.py`. Start in `model.py`.
+"""

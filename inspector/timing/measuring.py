@@ -1,0 +1,205 @@
+"""Run the measuring processes, one after the other, and read what they record while they record it."""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.processes.boot import python
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.target import ModelTarget
+from ctrace.inspector.timing.events import Event, Noted, Results
+from ctrace.inspector.timing.fold import Fold
+from ctrace.inspector.timing.model import Measured
+from ctrace.inspector.timing.request import Configuration, TimingRequest
+from ctrace.inspector.versions import check_torch
+
+_POLL_SECONDS = 0.1
+_MODULE = "ctrace.inspector.capture.timing.main"
+INTERRUPTED = "interrupted"
+Observe = Callable[[Configuration, Event | None], None]
+
+
+class Plan(Struct, frozen=True):
+    """What to measure, and how."""
+
+    target: ModelTarget
+    options: Options
+    configurations: tuple[Configuration, ...]
+    rounds: int | None = None
+    threads: int | None = None
+    fresh: bool = False
+    warm: bool = False
+    """Whether a second process measures the compile time with the caches that the first one filled."""
+    timeout: float | None = None
+    """For each process."""
+
+
+def measured(
+    plan: Plan, observe: Observe, *, stdout: int | IO[bytes] | None = 2, stderr: int | IO[bytes] | None = 2
+) -> Iterator[Measured]:
+    """Measure each configuration in its own process; yield them in order, and stop after Ctrl-C.
+
+    Raises:
+        TargetError: the target is not what it seemed to be, or torch does not know a configuration.
+        SetupError: there is no supported torch, or the system cannot start a process.
+    """
+    check_torch()
+    # No cache of an earlier run: the compile time is that of a first run, and the user's caches stay as they are.
+    with (
+        tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder,
+        _interrupts() as interrupts,
+    ):
+        for number, configuration in enumerate(plan.configurations):
+            place = Path(folder) / str(number)
+            runner = _Runner(plan, configuration, place, observe, interrupts, (stdout, stderr))
+            found = runner.run()
+            _refuse(found, is_first=number == 0)
+            if plan.warm and found.first is not None and not found.stopped:
+                found = replace(found, warm_seconds=runner.warm_seconds())
+            shutil.rmtree(place, ignore_errors=True)
+            yield found
+            if interrupts:
+                return
+
+
+def _refuse(found: Measured, *, is_first: bool) -> None:
+    """Refuse a wrong target or configuration, as the first process finds it.
+
+    Raises:
+        TargetError: the process could not load what it was asked for.
+    """
+    wrong = next((each for each in found.failures if each.phase == "target" and each.scenario is None), None)
+    if wrong is not None and is_first:
+        raise TargetError(wrong.message, wrong.todo)
+
+
+class _Runner:
+    """Runs the processes of one configuration."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        configuration: Configuration,
+        folder: Path,
+        observe: Observe,
+        interrupts: list[int],
+        streams: tuple[int | IO[bytes] | None, int | IO[bytes] | None],
+    ) -> None:
+        self._plan = plan
+        self._configuration = configuration
+        self._folder = folder
+        self._observe = observe
+        self._interrupts = interrupts
+        self._streams = streams
+
+    def run(self) -> Measured:
+        """Measure, and return what was measured until the process ended."""
+        load = _load()  # ours is not in it yet
+        fold, stopped = self._follow("measured", only_compile=False)
+        return fold.measured(stopped=stopped, load=load)
+
+    def warm_seconds(self) -> float | None:
+        """Return the compile time with filled caches; None: the process failed."""
+        fold, stopped = self._follow("warm", only_compile=True)
+        return None if stopped or fold.failures else fold.compile_seconds()
+
+    def _follow(self, name: str, *, only_compile: bool) -> tuple[Fold, str]:
+        request = self._request(name, only_compile=only_compile)
+        caches = self._folder / "caches"
+        caches.mkdir(parents=True, exist_ok=True)
+        file = self._folder / f"{name}.json"
+        file.write_text(request.to_json(), encoding="utf-8")
+        results = Results(Path(request.results))
+        results.path.touch()
+        fold = Fold(self._configuration)
+        deadline = None if self._plan.timeout is None else time.monotonic() + self._plan.timeout
+        environment = {
+            "TORCHINDUCTOR_CACHE_DIR": str(caches),
+            "TRITON_CACHE_DIR": str(caches / "triton"),
+            "KINETO_LOG_LEVEL": "99",  # its profiler reports each start
+        }
+        child = ChildProcess(environment)
+        stopped = ""
+        with child.running(python(_MODULE, str(file)), os.environ, *self._streams):
+            while (status := child.status()) is None and not stopped:
+                self._read(results, fold)
+                time.sleep(_POLL_SECONDS)
+                stopped = self._stopped(deadline)
+        self._read(results, fold)
+        if results.damaged:
+            fold.add(Noted("", "damaged", str(results.damaged)))
+        if not stopped and not fold.is_done and not fold.failures:
+            stopped = _ended(status or 0)
+        return fold, stopped
+
+    def _read(self, results: Results, fold: Fold) -> None:
+        self._observe(self._configuration, None)
+        for event in results.new():
+            fold.add(event)
+            self._observe(self._configuration, event)
+
+    def _stopped(self, deadline: float | None) -> str:
+        if self._interrupts:
+            return INTERRUPTED
+        if deadline is not None and time.monotonic() > deadline:
+            return f"timed out after {self._plan.timeout:g} s"
+        return ""
+
+    def _request(self, name: str, *, only_compile: bool) -> TimingRequest:
+        plan, target = self._plan, self._plan.target
+        path = None if target.path is None else str(target.path)
+        return TimingRequest(
+            capture=CaptureRequest("model", path, target.module, target.name, (), plan.options, log=""),
+            configuration=self._configuration,
+            results=str(self._folder / f"{name}.jsonl"),
+            known=plan.configurations,
+            rounds=plan.rounds,
+            threads=plan.threads,
+            fresh=plan.fresh,
+            only_compile=only_compile,
+        )
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect the Ctrl-Cs in the block instead of raising them."""
+    found: list[int] = []
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+        yield found
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _frame: found.append(number))
+    try:
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ended(status: int) -> str:
+    """Say how a process ended that did not measure all that it was asked for."""
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        memory = "; the system does that when it runs out of memory" if -status == signal.SIGKILL else ""
+        return f"crashed with {name}{memory}"
+    return f"the model file ended the process, with exit code {status}"
+
+
+def _load() -> float | None:
+    """Return how many processes of this machine wanted a core, on average over the last minute; None: not known."""
+    try:
+        return os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return None

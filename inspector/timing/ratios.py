@@ -1,0 +1,165 @@
+"""Compare two sets of times: the ratio, how sure it is, and whether it is a difference at all.
+
+Both sides are timed in rounds, one after the other within each round, so a disturbance that lasts longer than a round
+(another process, a clock that drops) hits both sides and cancels in the round's ratio. The interval around the median
+of these ratios comes from their ranks alone and assumes no shape of the noise: in n independent rounds, the median lies
+outside the k-th smallest and k-th largest value with the chance that a fair coin shows fewer than k heads, or tails.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+
+from msgspec import Struct
+
+CONFIDENCE = 0.99
+"""Wanted chance that an interval holds the true median; few rounds reach less."""
+LEAST_CONFIDENCE = 0.95
+"""Below it, rounds are too few to call anything a difference."""
+RESOLUTION = 0.01
+"""The smallest difference that counts. Two copies of the same program differ by this much, by where the linker and the
+allocator put them."""
+_WIDE = 1.5
+"""An interval whose ends differ by more than this factor holds both "no difference" and "much faster"."""
+_NARROW = 1.06
+"""Rounds go on until the ends of the interval differ by less than this factor, or there are enough rounds."""
+_THIRDS = 3
+ROUNDS = 15
+"""Rounds of a measurement whose times are steady."""
+MOST_ROUNDS = 45
+"""Rounds of a measurement whose times are not."""
+
+
+class Verdict(StrEnum):
+    """What a comparison found."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_DIFFERENCE = "no_difference"
+    UNDECIDED = "undecided"
+
+
+class Interval(Struct, frozen=True):
+    """The median of some values, and an interval around it."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+    confidence: float
+    """The chance that the interval holds the true median, if rounds are independent."""
+
+    @property
+    def spread(self) -> float:
+        """Half the width of the interval, relative to the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there are enough rounds for the interval to mean something."""
+        return self.confidence >= LEAST_CONFIDENCE
+
+
+def interval_of(values: Sequence[float]) -> Interval:
+    """Return the median of the values and its interval.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    ordered = sorted(values)
+    cut = _cut(len(ordered))
+    return Interval(
+        statistics.median(ordered), ordered[cut], ordered[-1 - cut], len(ordered), _confidence(len(ordered), cut)
+    )
+
+
+@lru_cache
+def _cut(rounds: int) -> int:
+    """Return how many values may be cut off at each end for the wanted confidence."""
+    return max((cut for cut in range((rounds + 1) // 2) if _confidence(rounds, cut) >= CONFIDENCE), default=0)
+
+
+def _confidence(rounds: int, cut: int) -> float:
+    outside = sum(math.comb(rounds, below) for below in range(cut + 1))
+    return max(1.0 - 2.0 * outside / float(2**rounds), 0.0)
+
+
+class Comparison(Struct, frozen=True):
+    """How many times faster one side is than the other; below 1, it is slower."""
+
+    ratio: Interval
+    verdict: Verdict
+
+
+def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
+    """Compare the times of two sides, round by round: a ratio above 1 says that `after` is faster.
+
+    Raises:
+        ValueError: there are no rounds, or the sides have different numbers of them.
+    """
+    ratios = [first / second for first, second in zip(before, after, strict=True)]
+    ratio = interval_of(ratios)
+    verdict = verdict_of(ratio)
+    if verdict in (Verdict.FASTER, Verdict.SLOWER) and not _lasts(ratios):
+        verdict = Verdict.UNDECIDED
+    return Comparison(ratio, verdict)
+
+
+def _lasts(ratios: Sequence[float]) -> bool:
+    """Whether a difference shows in each third of the rounds.
+
+    Rounds that follow each other are alike when something disturbs the machine for a while, and the interval takes them
+    for independent. A disturbance passes; a difference stays.
+    """
+    third = len(ratios) // _THIRDS
+    medians = [statistics.median(ratios[part * third : (part + 1) * third]) for part in range(_THIRDS)]
+    return all(each > 1 + RESOLUTION for each in medians) or all(each < 1 / (1 + RESOLUTION) for each in medians)
+
+
+def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether a measurement may end; it asks how wide the interval is, never on which side of 1 it lies.
+
+    Stopping as soon as a difference shows would find one in noise, sooner or later.
+    """
+    if len(before) < ROUNDS:
+        return False
+    ratio = compared(before, after).ratio
+    return len(before) >= MOST_ROUNDS or ratio.high <= ratio.low * _NARROW
+
+
+def verdict_of(ratio: Interval) -> Verdict:
+    """Decide what a ratio means; an interval that holds 1, or nearly does, is no difference."""
+    if not ratio.is_sure:
+        return Verdict.UNDECIDED
+    if ratio.low > 1 + RESOLUTION:
+        return Verdict.FASTER
+    if ratio.high < 1 / (1 + RESOLUTION):
+        return Verdict.SLOWER
+    return Verdict.UNDECIDED if ratio.high > ratio.low * _WIDE else Verdict.NO_DIFFERENCE
+
+
+def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:
+    """Divide two ratios that were measured in different processes; the interval holds every quotient of their values.
+
+    `noise` is the factor by which the same work differs between the processes; it widens the interval.
+    """
+    return Interval(
+        first.median / second.median,
+        first.low / second.high / noise,
+        first.high / second.low * noise,
+        min(first.rounds, second.rounds),
+        min(first.confidence, second.confidence),
+    )
+
+
+def has_trend(values: Sequence[float], factor: float = 1.2) -> bool:
+    """Whether the values grow or shrink from the first third to the last, by the factor and without overlap."""
+    third = len(values) // 3
+    if third < 2:
+        return False
+    first, last = values[:third], values[-third:]
+    grows = min(last) > max(first) and statistics.median(last) > factor * statistics.median(first)
+    shrinks = max(last) < min(first) and statistics.median(first) > factor * statistics.median(last)
+    return grows or shrinks

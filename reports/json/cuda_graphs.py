@@ -1,0 +1,44 @@
+"""CUDA graphs as JSON, for programs. Names are fixed: they may be added to, never renamed."""
+
+from typing import Any
+
+from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason
+from ctrace.inspector.model.session import Session
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.explain import SCHEMA
+
+
+def render_cuda_graphs_json(session: Session, graph: str | None = None) -> Document:
+    """Write the CUDA graph of each graph part; the list is empty if torch.compile was not asked for any."""
+    cwd = session.environment.cwd
+    data = {
+        "schema": SCHEMA,
+        "verdict": str(session.verdict),
+        "graphs": [cuda_graph_data(each, cwd) for each in cuda_graphs(session, graph)],
+        "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
+    }
+    return json_document(data)
+
+
+def cuda_graph_data(each: CudaGraph, cwd: str) -> dict[str, Any]:
+    """Return one CUDA graph; `recordings` is null if the graph part was not run."""
+    return {
+        "id": each.graph,
+        "stage": str(each.stage),
+        "status": str(each.status),
+        "reasons": [_reason(reason, cwd) for reason in each.reasons],
+        "cannot_hold": [_reason(reason, cwd) for reason in each.found],
+        "recordings": each.recordings,
+        "inputs": list(each.inputs),
+        "outlook": outlook(each) or None,
+    }
+
+
+def _reason(reason: CudaGraphReason, cwd: str) -> dict[str, Any]:
+    return {
+        "text": reason.text,
+        "file": None if reason.file is None else fmt.relative(reason.file, cwd),
+        "line": reason.line,
+    }

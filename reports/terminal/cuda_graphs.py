@@ -1,0 +1,71 @@
+"""Screen of `ctrace cudagraphs`: which graph parts replay a CUDA graph, which do not, and why."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, sentence
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.target.view import target_of
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import fix, hanging, headline, item, more, section
+
+_STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
+_MOST = 8
+
+
+def cuda_graphs_screen(
+    session: Session, graph: str | None = None, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show each graph part with what became of its CUDA graph."""
+    yield headline(session)
+    found = cuda_graphs(session, graph)
+    if not session.cuda_graphs:
+        yield Text("\nNo CUDA graphs: torch.compile was not asked for any.")
+        yield fix("use --mode reduce-overhead, on a GPU with --build, or with --target GPU")
+        return
+    yield section(f"CUDA graphs: {sentence(session)}")
+    for each in found:
+        yield from _one(session, each, most=len(each.found) if all_of_it else _MOST)
+    yield from _notes(session, found)
+
+
+def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[RenderableType]:
+    number = f", {fmt.count(each.recordings, 'recording')}" if each.recordings is not None else ""
+    name = f"{fmt.one_line(each.graph)} {each.stage}"
+    yield item(Text.assemble((name, "bold"), "  ", (_status(each), _STYLES[each.status]), number))
+    for reason in each.reasons:
+        yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+    if told := outlook(each):
+        yield hanging(told)
+    if each.found:
+        yield hanging("A CUDA graph cannot hold:")
+        for reason in each.found[:most]:
+            yield hanging(f"  {_where(session, reason)}{fmt.one_line(reason.text, 200)}")
+        yield from more(len(each.found), "node", "--all", most=most)
+
+
+def _status(each: CudaGraph) -> str:
+    if each.status is not CudaGraphStatus.UNKNOWN:
+        return str(each.status)
+    if each.recordings is not None:
+        return "not recorded, and torch gave no reason"
+    return "may be skipped" if each.found else "nothing speaks against it"
+
+
+def _where(session: Session, reason: CudaGraphReason) -> str:
+    return f"{fmt.place(reason.file, reason.line, session.environment.cwd)}: " if reason.file is not None else ""
+
+
+def _notes(session: Session, found: Sequence[CudaGraph]) -> Iterator[RenderableType]:
+    gpu = target_of(session)
+    if any(each.recordings is None and each.status is CudaGraphStatus.UNKNOWN for each in found):
+        where = "nothing ran on that GPU" if gpu is not None else "run it on a GPU with --build"
+        yield Text(f"\nRecordings: not measured, {where}.", style="dim")
+    if gpu is not None:
+        yield Text("With --target, tensors that the program makes on the CPU count as made on the GPU.", style="dim")
+    if any(each.found and each.status is not CudaGraphStatus.SKIPPED for each in found):
+        text = "Torch skips a part that changes its inputs when it runs, unless they come from another CUDA graph."
+        yield Text(f"{text} It may run other nodes between several CUDA graphs.", style="dim")

@@ -1,0 +1,75 @@
+"""What became of CUDA graphs, from what torch decided and did."""
+
+from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
+from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
+
+MUTATED = (
+    'skipping cudagraphs due to mutated inputs (1 instances). Found from : \n   File "/home/user/model.py", line 7, '
+    "in forward\n    state.add_(y)\n"
+)
+
+
+def folded(*payloads: dict[str, object], prefixes: dict[str, str] | None = None) -> tuple[CudaGraph, ...]:
+    raw = Raw(prefixes=prefixes or {})
+    for payload in payloads:
+        raw.cuda_graphs.append(
+            cuda_graph(str(payload.pop("id", "0/0")), Fields({"stage": "inference", **payload}, "it"))
+        )
+    return cuda_graphs_of(raw)
+
+
+def checked(*reasons: str, offenders: tuple[dict[str, str], ...] = ()) -> dict[str, object]:
+    return {"what": "checked", "reasons": list(reasons), "offenders": list(offenders)}
+
+
+def test_a_part_that_nothing_ran_is_unknown():
+    (found,) = folded(checked())
+    assert (found.status, found.recordings, found.reasons) == (CudaGraphStatus.UNKNOWN, None, ())
+
+
+def test_a_recorded_part_counts_its_recordings_and_sizes():
+    recorded = [{"what": "recorded", "sizes": sizes} for sizes in ("[8, 4]", "[16, 4]", "[8, 4]")]
+    (found,) = folded(checked(), {"what": "called"}, *recorded)
+    assert (found.status, found.recordings, found.inputs) == (CudaGraphStatus.RECORDED, 3, ("[8, 4]", "[16, 4]"))
+
+
+def test_a_called_part_that_was_not_recorded_has_no_recordings():
+    (found,) = folded(checked(), {"what": "called"})
+    assert (found.status, found.recordings) == (CudaGraphStatus.UNKNOWN, 0)
+
+
+def test_a_skip_while_running_has_the_users_line():
+    (found,) = folded(checked(), {"what": "called"}, {"what": "skipped", "reason": MUTATED})
+    assert found.status is CudaGraphStatus.SKIPPED
+    assert [(each.text, each.file, each.line) for each in found.reasons] == [
+        ("mutated inputs (1 instances)", "/home/user/model.py", 7)
+    ]
+
+
+def test_every_reason_is_kept_once():
+    (found,) = folded(checked("a", "b"), {"what": "skipped", "reason": "a"}, {"what": "skipped", "reason": "c"})
+    assert [each.text for each in found.reasons] == ["a", "b", "c"]
+
+
+def test_a_reason_that_is_only_a_prefix_keeps_its_text():
+    (found,) = folded(checked("skipping cudagraphs due to "))
+    assert found.reasons[0].text == "skipping cudagraphs due to "
+
+
+def test_offenders_have_lines_of_the_user_not_of_torch():
+    stack = '  File "/torch/nn/linear.py", line 1, in forward\n    a\n  File "/home/user/model.py", line 3, in forward\n    b'
+    offenders = ({"text": "x is on the CPU", "stack": stack}, {"text": "y is on the CPU", "stack": ""})
+    (found,) = folded(checked(offenders=offenders), prefixes={"/torch": "torch"})
+    assert [(each.text, each.line) for each in found.found] == [("x is on the CPU", 3), ("y is on the CPU", None)]
+
+
+def test_parts_are_kept_apart():
+    found = folded(checked(), {**checked("no"), "id": "1/0"}, {**checked(), "stage": "backward"})
+    assert [(each.graph, str(each.stage), str(each.status)) for each in found] == [
+        ("0/0", "inference", "unknown"),
+        ("1/0", "inference", "skipped"),
+        ("0/0", "backward", "unknown"),
+    ]

@@ -1,0 +1,179 @@
+"""`ctrace time` and `ctrace cudagraphs` in real processes; backends without Inductor, which would build for a minute."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Command
+
+FAST = ("--backend", "aot_eager", "--threads", "1")
+MODEL = """\
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU())
+def inputs(): return (torch.rand(4, 16),)
+scenarios = {"wide": lambda: (torch.rand(64, 16),)}
+"""
+STATEFUL = """\
+import torch
+def model(x): return x.mul_(2).sum()
+def inputs(): return (torch.rand(4),)
+def broken(x): raise ValueError("no such luck")
+def exits(x): raise SystemExit(3)
+calls = 0
+def dies(x):
+    global calls
+    calls += 1
+    if calls > 20:
+        import os
+        os._exit(7)
+    return x + 1
+class Sizes(torch.nn.Module):
+    def forward(self, x):
+        global calls
+        calls += 1
+        return x + calls
+sizes = Sizes()
+"""
+
+
+def test_every_scenario_and_part_is_measured(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("time", "model.py", *FAST, "--rounds", "6", "--train", "--json")
+    assert result.code == 0, result.err
+    report = result.report
+    parts = [(each["name"], each["part"]) for each in report["scenarios"]]
+    assert parts == [(name, part) for name in ("base", "wide") for part in ("step", "forward", "backward")]
+    for each in report["scenarios"]:
+        assert each["eager"]["rounds"] == each["compiled"]["rounds"] == 6
+        assert 0 < each["eager"]["low"] <= each["eager"]["median"] <= each["eager"]["high"] < 1
+        assert each["speedup"]["verdict"] in ("faster", "slower", "no_difference", "undecided")
+        assert each["peak_memory"]["eager"] > 0
+    assert report["compile_seconds"] > report["compiled"]["median"]
+    assert report["scenarios"][0]["warm_up"][1]["compiling"] >= 1
+    assert report["threads"] == 1
+    assert report["difference_from_eager"][0]["relative"] < 1e-5
+    assert report["graphs"] >= 1
+    compiled = next(each for each in report["shares"] if each["side"] == "compiled")
+    assert compiled["guards"] > 0
+    assert compiled["runtime"] > 0
+    assert sum(compiled[name] for name in ("guards", "runtime", "ops")) < 1.5 * compiled["profiled_call"]
+
+
+def test_configurations_are_rows_and_one_that_fails_costs_only_its_row(ctrace: Command) -> None:
+    model = MODEL + (
+        "import os, sys\n"
+        "from torch._dynamo import register_backend\n"
+        "@register_backend\n"
+        "def crashing(graph, inputs): os.kill(os.getpid(), 11)\n"
+    )
+    ctrace.write("model.py", model)
+    words = ("--backends", "aot_eager,crashing", "--rounds", "2", "--threads", "1")
+    result = ctrace("time", "model.py", *words)
+    assert result.code == 0, result.err
+    for told in ("backend aot_eager", "What each compiled", "! backend crashing: crashed with SIGSEGV"):
+        assert told in result.out
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--modes", "defalt"), "did you mean default?"),
+        (("--backends", "inducto"), "did you mean inductor?"),
+        (("--options", "epilogue_fusio=1"), "did you mean epilogue_fusion?"),
+    ],
+)
+def test_unknown_names_are_refused_before_anything_is_measured(
+    ctrace: Command, words: tuple[str, ...], what: str
+) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("time", "model.py", *words)
+    assert result.code == 2
+    assert what in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("broken", 3, "without torch.compile: ValueError: no such luck"),
+        ("dies", 3, "the model file ended the process, with exit code 7"),
+    ],
+)
+def test_a_model_that_fails_is_reported(ctrace: Command, name: str, code: int, told: str) -> None:
+    ctrace.write("model.py", STATEFUL)
+    result = ctrace("time", f"model.py:{name}", *FAST, "--rounds", "6")
+    assert result.code == code
+    assert told in " ".join(result.out.split())
+
+
+def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:
+    ctrace.write("model.py", STATEFUL)
+    result = ctrace("time", "model.py", *FAST, "--rounds", "6")
+    assert result.code == 0, result.err
+    assert "Calls change their inputs, so each call got new ones" in " ".join(result.out.split())
+
+
+def test_a_model_that_compiles_at_every_call_is_not_measured_as_if_it_did_not(ctrace: Command) -> None:
+    ctrace.write("model.py", STATEFUL)
+    report = ctrace("time", "model.py:sizes", *FAST, "--no-dynamic", "--rounds", "6", "--json").report
+    (part,) = report["scenarios"]
+    assert part["rounds_that_compiled"] > 0 or part["warm_up"][1]["compiling"] > 1
+
+
+def test_the_timeout_stops_a_process_and_says_so(ctrace: Command) -> None:
+    ctrace.write(
+        "model.py", "import time, torch\ndef model(x): time.sleep(9); return x\ndef inputs(): return (torch.ones(1),)\n"
+    )
+    result = ctrace("time", "model.py", *FAST, "--timeout", "3")
+    assert result.code == 3
+    assert "timed out after 3 s" in result.out
+
+
+def test_ctrl_c_reports_what_was_measured(tmp_path: Path) -> None:
+    slow = "import time, torch\ndef model(x): time.sleep(0.05); return x + 1\ndef inputs(): return (torch.ones(1),)\n"
+    (tmp_path / "model.py").write_text(slow)
+    command = [sys.executable, "-m", "ctrace", "time", "model.py", *FAST, "--rounds", "2000", "--json"]
+    environment = {**os.environ, "CTRACE_DIR": str(tmp_path / "runs")}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    time.sleep(25)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    import json
+
+    report = json.loads(out)
+    assert report["stopped"] == "interrupted"
+    assert report["eager"] is None or report["eager"]["median"] > 0.05
+
+
+def test_cuda_graphs_without_a_gpu(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("cudagraphs", "model.py", "--mode", "reduce-overhead", "--json")
+    assert result.code == 0, result.err
+    graphs = result.report["graphs"]
+    assert {each["status"] for each in graphs} == {"skipped"}
+    assert graphs[0]["reasons"][0]["text"] == "the graph part runs on the CPU"
+    assert "No CUDA graphs" in ctrace("cudagraphs", "model.py").out
+
+
+def test_cuda_graphs_for_a_target(ctrace: Command) -> None:
+    model = (
+        "import torch\n"
+        "def model(x, state):\n"
+        "    state.add_(1)\n"
+        "    return x + state\n"
+        "def inputs(): return (torch.rand(8), torch.rand(8))\n"
+    )
+    ctrace.write("model.py", model)
+    result = ctrace("cudagraphs", "model.py", "--mode", "reduce-overhead", "--target", "h100", "--json")
+    (graph,) = result.report["graphs"]
+    assert (graph["status"], graph["recordings"]) == ("unknown", None)
+    assert [(each["line"], "changes its input" in each["text"]) for each in graph["cannot_hold"]] == [(3, True)]
+    assert "CUDA graphs    1 graph part: 1 not run" in ctrace("explain").out

@@ -1,0 +1,61 @@
+"""`ctrace cudagraphs` on screen."""
+
+import pytest
+from msgspec.structs import replace
+
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.session import Session
+from ctrace.reports.terminal.cuda_graphs import cuda_graphs_screen
+from ctrace.reports.terminal.explain import explain_screen
+from tests.support import sessions, targeted
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.poison import UNSEEN
+
+MUTATED = CudaGraphReason("mutated inputs (1 instances)", sessions.MODEL, 7)
+MANY = tuple(CudaGraphReason(f"aten.op_{number}.default is on the CPU", sessions.MODEL, number) for number in range(12))
+GRAPHS = (
+    CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]", "[16]")),
+    CudaGraph("0/0", Stage.BACKWARD, CudaGraphStatus.UNKNOWN, recordings=0),
+    CudaGraph("1/0", Stage.INFERENCE, CudaGraphStatus.SKIPPED, (MUTATED, CudaGraphReason("x")), MANY, recordings=0),
+    CudaGraph("2/0", Stage.INFERENCE, CudaGraphStatus.UNKNOWN, found=(MUTATED,)),
+)
+HOSTILE = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (CudaGraphReason(UNSEEN, f"/a{UNSEEN}", 1),))
+RUN = replace(sessions.ALL["healthy"], cuda_graphs=GRAPHS)
+_TARGETED = [each for each in vars(targeted).values() if isinstance(each, Session)]
+TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target), cuda_graphs=GRAPHS[3:])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_screen(width: int) -> None:
+    assert_golden(f"cudagraphs-{width}.txt", drawn(cuda_graphs_screen(RUN), width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_screen_of_a_target(width: int) -> None:
+    assert_golden(f"cudagraphs-target-{width}.txt", drawn(cuda_graphs_screen(TARGET), width))
+
+
+def test_all_of_it_and_one_graph() -> None:
+    assert "op_11" not in drawn(cuda_graphs_screen(RUN), 80)
+    shown = drawn(cuda_graphs_screen(RUN, "1/0", all_of_it=True), 80)
+    assert "op_11" in shown
+    assert "0/0" not in shown
+
+
+def test_a_run_without_cuda_graphs_says_what_to_do() -> None:
+    shown = drawn(cuda_graphs_screen(sessions.ALL["healthy"]), 80)
+    assert "No CUDA graphs" in shown
+    assert "--mode reduce-overhead" in shown
+
+
+def test_foreign_text_cannot_control_the_terminal() -> None:
+    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(HOSTILE,))), 80)
+    assert not any(letter in shown for letter in UNSEEN if not letter.isprintable())
+
+
+def test_explain_has_a_line() -> None:
+    assert "CUDA graphs    4 graph parts: 1 recorded, 1 skipped, 1 not recorded, 1 not run, 2 recordings; see" in drawn(
+        explain_screen(RUN, 140), 140
+    )
+    assert "CUDA graphs" not in drawn(explain_screen(sessions.ALL["healthy"], 80), 80)

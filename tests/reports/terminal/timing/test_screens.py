@@ -1,0 +1,52 @@
+"""`ctrace time` on screen."""
+
+import pytest
+
+from ctrace.inspector.timing.model import Timings
+from ctrace.reports.terminal.timing.screen import timing_screen
+from ctrace.reports.terminal.timing.table import table_screen
+from tests.support import timings
+from tests.support.golden import WIDTHS, assert_golden, drawn
+
+
+def _screen(name: str, width: int) -> str:
+    return drawn(timing_screen(Timings("model.py", (timings.ALL[name],)), width), width)
+
+
+def _table(name: str, width: int) -> str:
+    return drawn(table_screen(timings.TABLES[name], width), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", timings.ALL)
+def test_screen(name: str, width: int) -> None:
+    assert_golden(f"time-{name}-{width}.txt", _screen(name, width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", timings.TABLES)
+def test_table(name: str, width: int) -> None:
+    assert_golden(f"time-modes-{name}-{width}.txt", _table(name, width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(width: int) -> None:
+    shown = [_screen(name, width) for name in timings.ALL] + [_table(name, width) for name in timings.TABLES]
+    for line in "\n".join(shown).splitlines():
+        assert len(line) <= width, line
+        assert line == line.rstrip()
+
+
+def test_noise_is_not_called_a_speed_up() -> None:
+    for name in ("same", "noisy", "few"):
+        assert "FASTER" not in _screen(name, 80)
+
+
+def test_foreign_text_cannot_control_the_terminal() -> None:
+    for letter in ("\x1b", "\u202e", "\r"):
+        assert letter not in _screen("broken", 80)
+
+
+def test_what_was_not_measured_is_not_a_zero() -> None:
+    assert "Compile time: not measured" in _screen("broken", 80)
+    assert "0.00" not in _screen("noisy", 140)
