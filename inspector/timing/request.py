@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec import Struct, field, to_builtins
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.runs.request import CaptureRequest
@@ -44,7 +43,7 @@ class TimingRequest(Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the request as JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(to_builtins(self))
 
     @classmethod
     def from_file(cls, path: Path) -> "TimingRequest":

@@ -1,10 +1,10 @@
 """What processes recorded becomes what was measured."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.timing.events import Done, Noted, Results, RoundDone, Setup, WarmedUp, line_of
@@ -110,7 +110,7 @@ def test_an_order_survives_its_file(tmp_path: Path):
 
 def test_an_order_with_an_unknown_field_is_refused(tmp_path: Path):
     order = TimingRequest(CaptureRequest("model", "m.py", None, None, (), Options(), ""), Configuration("x"), "results")
-    (tmp_path / "order.json").write_text(json.dumps({**asdict(order), "more": 1}))
+    (tmp_path / "order.json").write_text(json.dumps({**to_builtins(order), "more": 1}))
     with pytest.raises(ValueError, match="more"):
         TimingRequest.from_file(tmp_path / "order.json")
 

@@ -55,7 +55,7 @@ def test_the_table_names_the_best_and_why() -> None:
 
 
 def test_cuda_graphs() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     reason = CudaGraphReason("mutated inputs", f"{sessions.CWD}/model.py", 7)
     graphs = (
