@@ -12,7 +12,8 @@ from pathlib import Path
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions import NEWEST, OLDEST, is_untried, release_of, torch_version
+from ctrace.inspector.versions.installed import torch_version
+from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of
 
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
@@ -35,8 +36,9 @@ def examine() -> list[Finding]:
 
 def _python() -> Finding:
     version = platform.python_version()
-    ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return Finding("python", ok, f"{version} ({sys.executable})", "ctrace supports Python 3.11 to 3.13")
+    ok = "{}.{}".format(*sys.version_info) in PYTHONS
+    todo = f"ctrace supports Python {PYTHONS[0]} to {PYTHONS[-1]}"
+    return Finding("python", ok, f"{version} ({sys.executable})", todo)
 
 
 def _torch() -> Finding:

@@ -12,7 +12,7 @@ from ctrace.inspector.gpus.yaml_file import NAMES, canonical, is_name, shown
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions import check_torch
+from ctrace.inspector.versions.installed import check_torch
 
 _SECONDS = 120
 _FACTS = tuple(each.name for each in fields(TargetGpu) if each.name not in ("name", "rates", "vector_rates", "sources"))
