@@ -38,4 +38,13 @@ class Difference:
         return f"before {until}" if until else f"from {since}"
 
 
-DIFFERENCES: tuple[Difference, ...] = ()
+DEFERRED_CONSTANTS = Difference(
+    "deferred constants",
+    since=(2, 14),
+    until=None,
+    what="Arithmetic on an int, float or bool is traced without a guard; the guard is made where the result is used.",
+    effect="The cause of a recompilation is shown at the line that first computes with the value, as before.",
+    source="_dynamo/variables/lazy.py, ComputedLazyConstantVariable",
+)
+DIFFERENCES = (DEFERRED_CONSTANTS,)
+"""In the order of the releases that made them."""
