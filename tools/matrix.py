@@ -75,6 +75,10 @@ class Bench:
     python: Path
     scratch: Path
 
+    def torch(self) -> str:
+        """Return the version of torch, which is not imported."""
+        return self.run("-c", "from importlib import metadata; print(metadata.version('torch'))").stdout.strip()
+
     def run(self, *words: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a module or a file in the environment; a hang ends after an hour."""
         bin_folder = str(self.python.parent)
@@ -194,9 +198,29 @@ def _target(bench: Bench) -> Cell:
 
 
 def _check(bench: Bench) -> Cell:
-    done = bench.run("-m", "ctrace", "check", cwd=ROOT)
-    last = [line for line in done.stdout.splitlines() if line.strip()]
-    return _judged(done.returncode == 0, last[0] if last else "no output", _last_line(done))
+    """Check the samples against the lock; a torch without a section is held against the newest torch that has one."""
+    lock = bench.scratch / "ctrace.lock"
+    baseline = _as_lock_of(bench.torch(), (ROOT / "ctrace.lock").read_text(encoding="utf-8"), lock)
+    done = bench.run("-m", "ctrace", "check", "--lock", str(lock), cwd=ROOT)
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    verdict = " ".join((lines or ["no output"])[0].split())
+    return _judged(
+        done.returncode == 0, f"{verdict} (baseline: torch {baseline})", f"exit code {done.returncode}: {verdict}"
+    )
+
+
+_SECTION = re.compile(r"^\[torch (\d+)\.(\d+)\]$", re.MULTILINE)
+
+
+def _as_lock_of(torch: str, text: str, path: Path) -> str:
+    """Write a lock that has a section for a torch; return the torch that the section was made with."""
+    minor = ".".join(torch.split(".")[:2])
+    sections = sorted((int(major), int(small)) for major, small in _SECTION.findall(text))
+    made_with = "{}.{}".format(*sections[-1])
+    if f"[torch {minor}]" in text:
+        made_with = minor
+    path.write_text(text.replace(f"[torch {made_with}]", f"[torch {minor}]"), encoding="utf-8")
+    return made_with
 
 
 def _wheel(bench: Bench) -> Cell:

@@ -17,7 +17,7 @@ _NUMPY = "___from_numpy("
 _UNLISTED = "float"
 """A Python number of this type cannot be named in the setting."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
-_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.UNKNOWN)
+_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def _varied(sized: Sized) -> bool:
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
     if dim.kind is DimKind.STATIC:
-        return dim.policy is not Policy.MARKED_STATIC
+        return dim.policy not in (Policy.MARKED_STATIC, Policy.DECLARED_STATIC)
     return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 

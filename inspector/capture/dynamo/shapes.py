@@ -68,6 +68,8 @@ def _described(output_graph: Any) -> dict[str, Any]:
     return {
         "assume_static": bool(config.assume_static_by_default),
         "automatic": bool(config.automatic_dynamic_shapes),
+        "declared": getattr(config, "_dynamic_shapes_spec", None)
+        is not None,  # torch.compile(dynamic_shapes=...), 2.14
         "symbols": [_symbol(symbol, shape_env) for symbol in shape_env.var_to_range],
         "tensors": tensors,
         "static": [_short(tensor) for tensor in static],
