@@ -188,11 +188,11 @@ def _doctor(bench: Bench) -> Cell:
 
 def _target(bench: Bench) -> Cell:
     sample = ROOT / "sample_models" / "attention.py"
-    done = bench.run("-m", "ctrace", "explain", str(sample), "--target", "h100", "--train", "--json")
+    done = bench.run("-m", "ctrace", "kernels", str(sample), "--target", "h100", "--train", "--json")
     if done.returncode != 0:
         return Cell("failed", _last_line(done))
     report = json.loads(done.stdout)
-    kernels = [each for each in report["kernels"] if each.get("registers") is not None]
+    kernels = [each for each in report["built"] if each["registers"] is not None]
     wrong = [each["what"] for each in report["problems"]] or ([] if kernels else ["no kernel has machine code"])
     return _judged(not wrong, f"{len(kernels)} kernels compiled", "; ".join(wrong))
 
