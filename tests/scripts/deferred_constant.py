@@ -19,7 +19,7 @@ class Model(torch.nn.Module):
 
 @torch.compile(backend="eager")
 def count(x):
-    global STEP
+    global STEP  # noqa: PLW0603
     STEP += 1
     y = x.cos()
     return y * STEP
