@@ -1,7 +1,7 @@
 """Classify guards that call one of torch's helpers: iterators, copy-on-write tensors, the current stream.
 
-The texts are those of _dynamo/guards.py: the helpers for iterators since 2.11, for reversed lists, copy-on-write and
-streams since 2.15.
+The texts are those of _dynamo/guards.py: the helpers for iterators since 2.11, for copy-on-write since 2.14,
+for reversed lists and streams since 2.15.
 """
 
 import re
