@@ -12,6 +12,7 @@ from pathlib import Path
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
+from ctrace.inspector.versions.differences import differences_of
 from ctrace.inspector.versions.installed import torch_version
 from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of
 
@@ -32,6 +33,14 @@ class Finding:
 def examine() -> list[Finding]:
     """Run all checks, without importing torch in this process."""
     return [_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed()]
+
+
+def known_differences() -> list[Finding]:
+    """Return what the installed torch does differently from other releases, and what ctrace makes of it."""
+    version = torch_version()
+    if version is None:
+        return []
+    return [Finding(f"torch {each.range}", True, f"{each.what} {each.effect}") for each in differences_of(version)]
 
 
 def _python() -> Finding:
