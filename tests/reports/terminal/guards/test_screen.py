@@ -52,7 +52,6 @@ def test_a_choice_lists_guards_one_by_one() -> None:
 def test_a_global_is_apart_from_the_heading_that_it_stands_under() -> None:
     screen = _screen(recorded("helper_guards"), view="object", all_of_it=True)
     assert "globals: torch  3" in screen
-    assert "globals: builtins.next  1" in screen
 
 
 def test_what_was_not_measured_is_said() -> None:
