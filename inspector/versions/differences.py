@@ -54,6 +54,14 @@ OVERLAP_SCORE = Difference(
     effect="`ctrace fusion` shows 0 for these bytes.",
     source="_inductor/choices.py, FusionScore",
 )
+SOURCES_BY_DIMENSION = Difference(
+    "dynamic sources by dimension",
+    since=(2, 13),
+    until=None,
+    what="`TORCH_COMPILE_DYNAMIC_SOURCES` takes a dimension, `L['x']:0`; before, a tensor as a whole.",
+    effect="`ctrace shapes` offers the setting in the form that the torch of the run takes.",
+    source="_dynamo/variables/builder.py, is_dynamic_source",
+)
 DEFERRED_CONSTANTS = Difference(
     "deferred constants",
     since=(2, 14),
@@ -105,6 +113,7 @@ CUDA_GRAPH_LIMIT = Difference(
 DIFFERENCES = (
     BREAK_COLUMNS,
     OVERLAP_SCORE,
+    SOURCES_BY_DIMENSION,
     DEFERRED_CONSTANTS,
     PRECOMPILE,
     DECLARED_SHAPES,
