@@ -25,7 +25,8 @@ def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Fr
     function = _function_at(text, guarded_at.line)
     if function is None:
         return guarded_at
-    lines = [node.lineno for node in ast.walk(function) if cause.subject in _operands(node)]
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.expr | ast.stmt)]
+    lines = [node.lineno for node in nodes if cause.subject in _operands(node)]
     first = min(lines, default=guarded_at.line)
     if first >= guarded_at.line:
         return guarded_at
