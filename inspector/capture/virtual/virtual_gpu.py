@@ -143,8 +143,8 @@ class VirtualGpu:
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
-        if name := ALLOCATOR_CHECK.of(cudagraph_utils):  # CUDA graphs need the caching allocator, the default
-            yield cudagraph_utils, name, lambda: None
+        if check := ALLOCATOR_CHECK.of(cudagraph_utils):  # CUDA graphs need the caching allocator, the default
+            yield cudagraph_utils, check, lambda: None
 
     def _of_cuda(self) -> dict[str, Any]:
         return {
