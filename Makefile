@@ -20,7 +20,7 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check test lint format types bench schemas reference screens docs clean
+.PHONY: help demo check test matrix lint format types bench schemas reference screens docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ check: lint types  ## Lint, types, architecture and the fast tests: before each 
 
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+matrix:  ## Run every supported torch with every Python; takes hours
+	$(PYTHON) tools/matrix.py $(ARGS)
 
 lint: $(READY)  ## Check style and format
 	$(BIN)/ruff check .

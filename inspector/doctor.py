@@ -13,7 +13,9 @@ from msgspec import Struct
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions import NEWEST, OLDEST, is_untried, release_of, torch_version
+from ctrace.inspector.versions.differences import differences_of
+from ctrace.inspector.versions.installed import torch_version
+from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of
 
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
@@ -33,10 +35,19 @@ def examine() -> list[Finding]:
     return [_python(), _torch(), _triton(), _assembler(), _compiler(), *_probed()]
 
 
+def known_differences() -> list[Finding]:
+    """Return what the installed torch does differently from other releases, and what ctrace makes of it."""
+    version = torch_version()
+    if version is None:
+        return []
+    return [Finding(f"torch {each.range}", True, f"{each.what} {each.effect}") for each in differences_of(version)]
+
+
 def _python() -> Finding:
     version = platform.python_version()
-    ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return Finding("python", ok, f"{version} ({sys.executable})", "ctrace supports Python 3.11 to 3.13")
+    ok = "{}.{}".format(*sys.version_info) in PYTHONS
+    todo = f"ctrace supports Python {PYTHONS[0]} to {PYTHONS[-1]}"
+    return Finding("python", ok, f"{version} ({sys.executable})", todo)
 
 
 def _torch() -> Finding:

@@ -17,27 +17,28 @@ Examples:
 def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
     """Show what ctrace finds on this machine, and probe every hook into torch."""
     from ctrace.cli.console import write_report
-    from ctrace.inspector.doctor import examine
+    from ctrace.inspector.doctor import examine, known_differences
     from ctrace.reports.escape import json_document
 
-    findings = examine()
+    findings, differences = examine(), known_differences()
     if json:
-        write_report(json_document([_data(finding) for finding in findings]), output)
+        write_report(json_document([_data(finding) for finding in (*findings, *differences)]), output)
     else:
-        _print(findings)
+        _print(findings, differences)
 
 
 def _data(finding: "Finding") -> dict[str, object]:
     return {"name": finding.name, "ok": finding.ok, "found": finding.found, "todo": finding.todo}
 
 
-def _print(findings: "list[Finding]") -> None:
+def _print(findings: "list[Finding]", differences: "list[Finding]") -> None:
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
     from ctrace.cli.console import console
     from ctrace.reports.format import one
-    from ctrace.reports.terminal.widgets import render
+    from ctrace.reports.terminal.widgets import item, render, section
 
     table = Table.grid(padding=(0, 2))
     for finding in findings:
@@ -45,4 +46,8 @@ def _print(findings: "list[Finding]") -> None:
         table.add_row(mark, Text(finding.name, style="bold"), Text(one(finding.found)))
         if finding.todo and not finding.ok:
             table.add_row("", "", Text(f"→ {one(finding.todo)}", style="green"))
-    render([table], console())
+    lines: list[RenderableType] = [table]
+    if differences:
+        lines += [section("What differs in this torch")]
+        lines += [item(Text.assemble((each.name, "bold"), f": {one(each.found)}")) for each in differences]
+    render(lines, console())

@@ -9,7 +9,8 @@ from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.advice.unadvised import Lifetime, Unadvised, known_ids, lifetime, unadvised
 from ctrace.inspector.breaks.registry import Registered, registered, registered_ids
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.versions import release_of, torch_version
+from ctrace.inspector.versions.installed import torch_version
+from ctrace.inspector.versions.releases import release_of
 
 _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 

@@ -121,7 +121,23 @@ def _keep(guard: Guard, guards: list[Guard]) -> None:
 def _guard(kind: str, text: str, source: str) -> Guard:
     code, _, comment = text.partition("  # ")
     place, hint = read_comment(comment)
-    return Guard(kind, code.strip(), "" if source == "L" else source, place, hint)
+    return Guard(_purpose(kind, code), code.strip(), "" if source == "L" else source, place, hint)
+
+
+_PURPOSES = {
+    "___cow_tensor_matches(": "COW_TENSOR_MATCH",
+    "___get_current_stream(": "CURRENT_STREAM_MATCH",
+    "___list_reverseiterator_len(": "LIST_REVERSEITERATOR_LEN",
+    "___normalize_count_iter(": "COUNT_ITERATOR_MATCH",
+}
+"""Helpers of guards in Python, and torch's name for the guard (`GuardBuilder`, _dynamo/guards.py, 2.13 and 2.15)."""
+
+
+def _purpose(kind: str, code: str) -> str:
+    """Return torch's name for what a guard checks; torch prints only LAMBDA_GUARD for those that run Python."""
+    if kind != "LAMBDA_GUARD":
+        return kind
+    return next((name for helper, name in _PURPOSES.items() if helper in code), kind)
 
 
 def read_comment(comment: str) -> tuple[Frame | None, str]:

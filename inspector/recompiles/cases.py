@@ -12,6 +12,7 @@ from msgspec import Struct
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.recompiles.helper_checks import ITERATOR, LAZY_COPY, POSITION, STREAM
 
 _NUMBERS = frozenset(("int", "float", "bool"))
 
@@ -135,6 +136,8 @@ def _autocast(facts: Facts) -> str:
 
 
 def _global_state(facts: Facts) -> str:
+    if facts.subject.endswith(STREAM):
+        return "stream"
     return next((case for begin, case in _STATES.items() if facts.subject.startswith(begin)), "")
 
 
@@ -160,6 +163,8 @@ def _attribute(facts: Facts) -> str:
 
 
 def _argument(facts: Facts) -> str:
+    if facts.subject.startswith(POSITION):
+        return "iterator"
     case = _value(facts)
     return "fixed" if facts.is_fixed and case in ("int", "float") else case
 
@@ -171,6 +176,8 @@ def _value(facts: Facts) -> str:
 
 
 def _length(facts: Facts) -> str:
+    if ITERATOR.match(facts.guard):
+        return "iterator"
     inner = facts.subject.removeprefix("len(").removesuffix(")")
     if "._modules" in inner:
         return "module"
@@ -219,6 +226,8 @@ def _other(facts: Facts) -> str:
         return "backend"
     if "_dynamo_" in facts.guard and " on " in facts.subject:
         return "mark"
+    if facts.subject.endswith(LAZY_COPY):
+        return "lazy_copy"
     return "nan" if facts.guard.startswith("not math.isnan(") else ""
 
 

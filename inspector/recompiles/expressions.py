@@ -4,6 +4,7 @@ import re
 
 from ctrace.inspector.guards.failed_guard_text import WANTED_TENSOR, size_kind, type_name
 from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.recompiles.helper_checks import helper_check
 from ctrace.inspector.source.names import user_name
 
 _BOUNDS = re.compile(
@@ -14,7 +15,7 @@ _COMPARISON = re.compile(r"^(?P<subject>.+?) (?P<op>==|!=|is not|is|<=|>=|<|>) (
 
 def expression(text: str, now: str | None) -> Cause:
     """Classify an expression that is false; `now` is the current value, if known."""
-    readers = (_bounds, _container, _attribute, _check, _comparison)
+    readers = (helper_check, _bounds, _container, _attribute, _check, _comparison)
     return next((cause for read in readers if (cause := read(text, now))), None) or Cause(
         CauseKind.OTHER, user_name(text)
     )

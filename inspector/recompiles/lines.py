@@ -9,6 +9,7 @@ from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.model.shapes import ConditionKind
+from ctrace.inspector.recompiles.deferred import first_computed
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place
 from ctrace.inspector.source.names import user_name
@@ -70,5 +71,8 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, r
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
     by_use = None if cause.kind in _BY_FIRST_USE else user_frame(guard.stack, raw.prefixes)
+    if by_use is not None:
+        torch, text = str(raw.environment.get("torch", "")), raw.listings.get(by_use.file, "")
+        by_use = first_computed(cause, by_use, torch, text)
     frame = by_use or (fixed.frame if fixed else None)
     return cause if frame is None else replace(cause, line=frame.line, file=frame.file)

@@ -17,7 +17,7 @@ from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
-from ctrace.inspector.versions import check_torch, check_triton
+from ctrace.inspector.versions.installed import check_torch, check_triton
 
 if TYPE_CHECKING:
     from ctrace.inspector.log.events.core import Event

@@ -41,6 +41,12 @@ class Outcome(Struct, frozen=True):
     """Whether the whole log is on disk."""
 
 
+def _drop_torch_logs(environment: dict[str, str]) -> None:
+    """Keep a trial out of the log files that the user asked torch for: they are about the run itself."""
+    for name in ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"):
+        environment.pop(name, None)
+
+
 def launch(
     request: CaptureRequest,
     run: Run | None,
@@ -70,7 +76,10 @@ def launch(
     hidden = {} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
     with Channel(request, run) as channel:
         command = python("ctrace.inspector.capture.main", *channel.arguments)
-        with child.running(command, {**os.environ, **hidden}, stdout, stderr, channel.inherited):
+        environment = {**os.environ, **hidden}
+        if request.trial is not None:
+            _drop_torch_logs(environment)
+        with child.running(command, environment, stdout, stderr, channel.inherited):
             watch = _Watch(child, None if timeout is None else began + timeout, observe)
             with watch.catching_interrupts():
                 channel.started()

@@ -41,7 +41,7 @@ from ctrace.inspector.source.code_keys import Codes
 from ctrace.inspector.source.functions import place_of
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import owner_of
-from ctrace.inspector.versions import is_untried
+from ctrace.inspector.versions.releases import is_untried
 
 _DEFAULT_LIMIT = 8
 """torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""

@@ -117,7 +117,7 @@ def _is_number(expression: str) -> bool:
 def _policy(dim: Dim, always_static: str | None, seen: ShapesSeen) -> Policy:
     """Decide as torch does (2.13, _dynamo/variables/builder.py, `_automatic_dynamic`)."""
     if dim.policy == "unbacked":
-        return Policy.MARKED_UNBACKED
+        return Policy.DECLARED if seen.declared and "unbacked" not in dim.marks else Policy.MARKED_UNBACKED
     if dim.policy == "duck":
         return Policy.ALL_DYNAMIC
     if dim.policy == "dynamic":
@@ -128,6 +128,8 @@ def _policy(dim: Dim, always_static: str | None, seen: ShapesSeen) -> Policy:
         return Policy.PARAMETER if always_static == "parameter" else Policy.MODULE
     if "static" in dim.marks:
         return Policy.MARKED_STATIC
+    if seen.declared:
+        return Policy.DECLARED_STATIC
     return Policy.NOT_VARIED if seen.automatic else Policy.ALL_STATIC
 
 

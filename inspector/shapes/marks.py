@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from ctrace.inspector.model.shapes import DimKind, Policy
 from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor
+from ctrace.inspector.versions.differences import SOURCES_BY_DIMENSION
 
-_BY_DIMENSION = (2, 13)
-"""From this torch on, TORCH_COMPILE_DYNAMIC_SOURCES takes `L['x']:0`; before, a tensor as a whole."""
 _PASTABLE = re.compile(r"[\w.\[\]'()-]+")
 """Names without a comma or a space, which torch splits at, and without what a shell would expand."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
@@ -18,7 +17,7 @@ _NUMPY = "___from_numpy("
 _UNLISTED = "float"
 """A Python number of this type cannot be named in the setting."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
-_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.UNKNOWN)
+_DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
 
 
 class Mark(Struct, frozen=True):
@@ -48,7 +47,7 @@ def _varied(sized: Sized) -> bool:
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
     if dim.kind is DimKind.STATIC:
-        return dim.policy is not Policy.MARKED_STATIC
+        return dim.policy not in (Policy.MARKED_STATIC, Policy.DECLARED_STATIC)
     return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
@@ -95,7 +94,7 @@ _BOUND = re.compile(r"[\w.\[\]']+\.size\(\d+\) (?:<=?|>=?) \d+")
 
 
 def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[Mark]:
-    by_dimension = _version(torch) >= _BY_DIMENSION
+    by_dimension = SOURCES_BY_DIMENSION.holds(torch)
     entries: dict[str, None] = {}
     for function in functions:
         for each in function.tensors:
@@ -107,11 +106,6 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
         return []
     line = f'TORCH_COMPILE_DYNAMIC_SOURCES="{",".join(entries)}"'
     return [Mark(line, "in the environment, without a code change")]
-
-
-def _version(torch: str) -> tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", torch)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _checks(function: FunctionShapes) -> Iterator[Mark]:

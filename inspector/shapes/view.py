@@ -16,6 +16,7 @@ _STATIC_WHY = {
     Policy.MODULE: "torch keeps the sizes inside its modules static",
     Policy.ALL_STATIC: "dynamic=False",
     Policy.MARKED_STATIC: "marked with mark_static",
+    Policy.DECLARED_STATIC: "dynamic_shapes does not make it dynamic",
 }
 _DYNAMIC_WHY = {
     Policy.ALL_DYNAMIC: "dynamic=True",
@@ -23,6 +24,7 @@ _DYNAMIC_WHY = {
     Policy.MARKED_DYNAMIC: "marked with mark_dynamic",
     Policy.MAYBE_DYNAMIC: "marked with maybe_mark_dynamic",
     Policy.MARKED_UNBACKED: "marked with mark_unbacked",
+    Policy.DECLARED: "declared in dynamic_shapes",
     Policy.LISTED: "named in TORCH_COMPILE_DYNAMIC_SOURCES",
 }
 

@@ -1,5 +1,6 @@
 """Say why two configurations of the same model take different time: what differs first, and how much of the time."""
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from ctrace.inspector.timing.view import ranking
 from ctrace.inspector.words.counting import count
 
 _SHOWN_KERNELS = 3
+_LONG_NAME = 60
 _SMALL = 0.02
 """A difference below this share of the gap between two calls is not named."""
 
@@ -114,11 +116,24 @@ def _sum(kernels: list[KernelUsed]) -> float:
     return sum(each.seconds for each in kernels)
 
 
+def short_name(kernel: str) -> str:
+    """Shorten the name of a C++ kernel to its own: without its result, namespaces, parameters and template arguments.
+
+    A kernel of CUTLASS has its name in its first template argument.
+    """
+    text = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
+    head, _, rest = text.partition("<")
+    if head.endswith("::Kernel2") or head.endswith("::Kernel"):
+        head = re.split(r"[<>,(]", rest, maxsplit=1)[0]
+    name = head.partition("(")[0].rpartition("::")[2].strip() or kernel
+    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
+
+
 def _named(kernels: list[KernelUsed]) -> str:
     if not kernels:
         return "nothing"
     largest = sorted(kernels, key=lambda each: -each.seconds)
-    names = ", ".join(each.name for each in largest[:_SHOWN_KERNELS])
+    names = ", ".join(short_name(each.name) for each in largest[:_SHOWN_KERNELS])
     left = len(kernels) - _SHOWN_KERNELS
     return names if left <= 0 else f"{names} and {left} more"
 

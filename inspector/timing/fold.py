@@ -93,6 +93,8 @@ class Fold(Struct):
         clean = [each for each in rounds if each.clean]
         eager, compiled = [each.eager for each in clean], [each.compiled for each in clean]
         peaks = self.peaks.get((scenario, part))
+        # A replayed CUDA graph allocates nothing: its memory was reserved when it was recorded, and is not in the peak.
+        is_replayed = self.compiled is not None and self.compiled.recordings > 0
         return Part(
             scenario=scenario,
             part=part,
@@ -100,7 +102,7 @@ class Fold(Struct):
             compiled=interval_of(compiled) if compiled else None,
             speedup=compared(eager, compiled) if clean else None,
             eager_peak=None if peaks is None else peaks.eager,
-            compiled_peak=None if peaks is None else peaks.compiled,
+            compiled_peak=None if peaks is None or is_replayed else peaks.compiled,
             warm_ups=tuple(each for each in self.warm_ups if (each.scenario, each.part) == (scenario, part)),
             unclean=len(rounds) - len(clean),
             drifts=has_trend(eager),

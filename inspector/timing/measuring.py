@@ -22,7 +22,7 @@ from ctrace.inspector.timing.events import Event, Noted, Results
 from ctrace.inspector.timing.fold import Fold
 from ctrace.inspector.timing.model import Measured
 from ctrace.inspector.timing.request import Configuration, TimingRequest
-from ctrace.inspector.versions import check_torch
+from ctrace.inspector.versions.installed import check_torch
 
 _POLL_SECONDS = 0.1
 _MODULE = "ctrace.inspector.capture.timing.main"

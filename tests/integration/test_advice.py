@@ -15,7 +15,8 @@ import ctrace
 from ctrace.inspector.advice import Entry, entries
 from ctrace.inspector.breaks.registry import registered_ids
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.versions import release_of, torch_version
+from ctrace.inspector.versions.installed import torch_version
+from ctrace.inspector.versions.releases import release_of
 
 pytestmark = pytest.mark.integration
 

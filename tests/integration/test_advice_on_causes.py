@@ -7,7 +7,7 @@ import pytest
 import ctrace
 from ctrace.inspector.advice import entries
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.versions import NEWEST, release_of
+from ctrace.inspector.versions.releases import NEWEST, release_of
 from tests.integration.examples import recompiles_of, run
 
 pytestmark = pytest.mark.integration

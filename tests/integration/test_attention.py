@@ -13,7 +13,7 @@ from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
-from ctrace.inspector.versions import NEWEST, release_of
+from ctrace.inspector.versions.releases import NEWEST, release_of
 from tests.integration.attention import CALLS, SPELLINGS
 from tests.integration.conftest import ROOT
 

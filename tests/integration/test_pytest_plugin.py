@@ -100,7 +100,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
     )
     result.stdout.fnmatch_lines(["WORSE  test_numbers.py::test_sizes", "*", "1. *models.py::Good.forward*"])
     # In either order: pytest shows the last frame at length or in one line, as its version and the frames before it have it.
-    result.stdout.fnmatch_lines(["E       RuntimeError: mat1 and mat2*"])
+    result.stdout.fnmatch_lines(["E       RuntimeError: *mat1 and mat2*"])
     result.stdout.fnmatch_lines(["models.py:20: *"])
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
     result.stdout.fnmatch_lines(["the model is already compiled", "→ pass the original model*"])

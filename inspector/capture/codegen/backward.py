@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.versions.names import BACKWARD_COMPILER
 
 
 class _Compiler(Protocol):
@@ -47,8 +48,7 @@ class Backwards:
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 
         backwards = cls(recorder, emitting)
-        if hasattr(wrappers, "_AutogradBackwardCompiler"):
-            name = "_AutogradBackwardCompiler"
+        if name := BACKWARD_COMPILER.of(wrappers):
             hook = patched(wrappers, name, backwards._collecting(getattr(wrappers, name)))
         elif hasattr(wrappers.AOTDispatchAutograd, "post_compile"):
             older = wrappers.AOTDispatchAutograd

@@ -48,6 +48,7 @@ _TUNING = (
 """Switches of torch._inductor.config that enable timed choices, which need built kernels."""
 _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_max_autotune_gemm")
 """Switches that build and time candidates in separate processes during lowering."""
+_AHEAD = "a graph was compiled ahead of time, outside of torch.compile (torch.compiler.precompile): it is not shown"
 _SAID = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
@@ -117,7 +118,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
             emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
             # Last, so that an unbuilt graph never runs as if it were built.
-            _build_nothing(patches, codegen, recorder)
+            _build_nothing(patches, codegen, recorder, emitter.is_active)
 
         if gpu is not None:
             patches.enter_context(trainable(recorder, when))
@@ -179,8 +180,12 @@ class _Emitter:
         self._gpu = gpu
         self._own = threading.local()
 
+    def is_active(self) -> bool:
+        """Whether this thread is compiling a graph that will run eagerly."""
+        return bool(getattr(self._own, "active", False))
+
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(self._own, "active", False):  # compile_fx calls itself to apply settings
+        if self.is_active():  # compile_fx calls itself to apply settings
             return self._original(model, example_inputs, *args, **kwargs)
         eager = _copied(model)  # compile_fx takes over its argument and changes it
         self._own.active = True
@@ -228,14 +233,21 @@ def _paused_collector() -> Iterator[None]:
         gc.enable()
 
 
-def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder) -> None:
+def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder, is_active: Callable[[], bool]) -> None:
+    from torch._guards import CompileContext
     from torch._inductor.cpu_vec_isa import VecISA
     from torch._inductor.graph import GraphLowering
+
+    build = GraphLowering.compile_to_module
 
     # Torch compiles a probe to check whether the compiler supports the CPU's vector ISA; no compiler runs here.
     patches.enter_context(patched(VecISA, "check_build", lambda _self, _code: True))
 
     def compile_to_module(graph: Any) -> Any:
+        if CompileContext.current_compile_id() is None and not is_active():
+            # torch.compiler.precompile needs the module (2.14, _inductor/standalone_compile.py, `compile_to_python`).
+            recorder.problem(_AHEAD)
+            return build(graph)
         if recorder.keeps("codegen"):
             codegen.generate(graph)
         else:

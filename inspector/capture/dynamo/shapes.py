@@ -14,6 +14,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.versions.names import DECLARED_SHAPES
 
 _MARKS = {
     "_dynamo_dynamic_indices": "dynamic",
@@ -68,12 +69,19 @@ def _described(output_graph: Any) -> dict[str, Any]:
     return {
         "assume_static": bool(config.assume_static_by_default),
         "automatic": bool(config.automatic_dynamic_shapes),
+        "declared": _has_declared_shapes(config),
         "symbols": [_symbol(symbol, shape_env) for symbol in shape_env.var_to_range],
         "tensors": tensors,
         "static": [_short(tensor) for tensor in static],
         "numbers": numbers,
         "conditions": [str(guard.expr) for guard in shape_env.guards],
     }
+
+
+def _has_declared_shapes(config: Any) -> bool:
+    """Whether torch.compile got `dynamic_shapes`."""
+    name = DECLARED_SHAPES.of(config)
+    return name is not None and getattr(config, name) is not None
 
 
 def _symbol(symbol: Any, shape_env: Any) -> dict[str, Any]:

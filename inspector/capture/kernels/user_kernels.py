@@ -21,11 +21,8 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.user_kernel_facts import Analysis, TritonOpCall, described, emitted, side_table
+from ctrace.inspector.versions.names import KERNEL_ANALYSIS, KERNEL_EPILOGUE
 
-_ANALYSES = ("identify_accessed_tensors", "identify_mutated_tensors")
-"""Names in 2.13 and in 2.11; the first that exists is hooked."""
-_WRITERS = {"codegen": False, "codegen_with_epilogue_fusion": True}
-"""Methods that write a kernel's code, and whether they include the epilogue; 2.11 lacks the second."""
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""
 
@@ -65,7 +62,7 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
 
         def install_wrap(module: ModuleType) -> None:
             with recorder.watching("what user-written kernels write"):
-                name = next(name for name in _ANALYSES if hasattr(module, name))
+                name = KERNEL_ANALYSIS.needed_of(module)
                 patches.enter_context(patched(module, "log", _Log(module.log, current)))
                 patches.enter_context(patched(module, name, _analysing(getattr(module, name), current)))
             with recorder.watching("which kernel the user called"):
@@ -82,8 +79,8 @@ def userkernels(recorder: Recorder, when: When) -> Iterator[None]:
                 kernel = module.UserDefinedTritonKernel
                 lowered = _lowering(recorder, kernel.__init__, origins, current)
                 patches.enter_context(patched(kernel, "__init__", lowered))
-                for name, fused in _WRITERS.items():
-                    if hasattr(kernel, name):
+                for name, fused in (("codegen", False), (KERNEL_EPILOGUE.of(kernel), True)):
+                    if name is not None:
                         write = _writing(getattr(kernel, name), current, fused=fused)
                         patches.enter_context(patched(kernel, name, write))
 

@@ -7,6 +7,7 @@ convert_frame.py), `## Call CompiledFxGraph` (_inductor/output_code.py), read in
 
 import statistics
 import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -48,7 +49,8 @@ def shares_of(bench: Bench, side: int) -> SharesMeasured:
     if on_gpu:
         activities.append(ProfilerActivity.CUDA)
     calls, wait = bench.calls(count), synchronizer(bench.device)
-    with _marked_cpp_kernels():
+    with _marked_cpp_kernels(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch 2.11 warns of cycles, of which there is one
         with profile(activities=activities):  # the first profile of a process initializes the profiler
             bench.run(side, calls[:1])
             wait()

@@ -17,6 +17,7 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.virtual.device_questions import DeviceQuestions
 from ctrace.inspector.capture.virtual.torch_side.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.capture.virtual.torch_side.whereabouts import stays_on_cpu
+from ctrace.inspector.versions.names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
 _COMPARISONS = ("==", "!=", "in", "not in")
@@ -48,7 +49,7 @@ def _hooks(asked: DeviceQuestions) -> Iterator[_Hook]:
     from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
     from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
-    yield TensorVariable, "var_getattr", lambda original: _attribute(original, asked)
+    yield TensorVariable, TENSOR_ATTRIBUTE.needed_of(TensorVariable), lambda original: _attribute(original, asked)
     yield TensorVariable, "call_method", lambda original: _method(original, asked)
     yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, asked)
     yield ConstantVariable, "const_getattr", lambda original: _of_device(original, asked)
@@ -76,7 +77,7 @@ def _device(variable: Any) -> Any:
 def _attribute(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
     """`x.device`, `x.is_cuda`, `x.is_cpu`."""
 
-    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+    def attribute(self: Any, tx: Any, name: str) -> Any:
         found = original(self, tx, name)
         if name not in ("device", "is_cuda", "is_cpu") or not _is_on_cpu(self) or stays_on_cpu(self.proxy.node):
             return found
@@ -86,7 +87,7 @@ def _attribute(original: Callable[..., Any], asked: DeviceQuestions) -> Callable
         asked.traced(tx, f"Tensor.{name}", answer)
         return _constant(answer)
 
-    return var_getattr
+    return attribute
 
 
 def _is_on_cpu(tensor: Any) -> bool:

@@ -36,8 +36,9 @@ def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
 
         def install_dynamo(support: ModuleType) -> None:
             with recorder.watching("whether Dynamo takes Triton kernels"):
-                # Dynamo calls this for each kernel (2.11 to 2.13, _dynamo/variables/builder.py).
-                patches.enter_context(patched(support, "has_triton", functools.cache(support.has_triton_package)))
+                # Dynamo calls this for each kernel (_dynamo/variables/builder.py), from 2.15 on with `include_cpu`.
+                package = support.has_triton_package
+                patches.enter_context(patched(support, "has_triton", functools.cache(lambda **_: package())))
 
         def install(jit: ModuleType) -> None:
             with recorder.watching("kernels that run without a GPU"):

@@ -23,6 +23,7 @@ from ctrace.inspector.capture.virtual.torch_side.generators import one_generator
 from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 from ctrace.inspector.capture.virtual.torch_side.speed import as_fast_as
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.versions.names import ALLOCATOR_CHECK
 
 _CACHED = {
     "torch.utils._triton": (
@@ -47,7 +48,6 @@ _CACHED = {
     "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
 """Functions that cache answers about the device, by module."""
-_ALLOCATOR = "check_caching_allocator_for_cudagraphs"
 
 
 class VirtualGpu:
@@ -143,10 +143,8 @@ class VirtualGpu:
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None
-        # CUDA graphs need the caching allocator, the default (2.13, cudagraph_utils.py; 2.11 does not check).
-
-        if hasattr(cudagraph_utils, _ALLOCATOR):
-            yield cudagraph_utils, _ALLOCATOR, lambda: None
+        if check := ALLOCATOR_CHECK.of(cudagraph_utils):  # CUDA graphs need the caching allocator, the default
+            yield cudagraph_utils, check, lambda: None
 
     def _of_cuda(self) -> dict[str, Any]:
         return {

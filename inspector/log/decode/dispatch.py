@@ -37,6 +37,8 @@ def decode(entry: Entry) -> ev.Event:
     """
     if entry.kind == "chromium_event":
         return _span(entry)
+    if entry.compile_id is None and entry.kind in _OF_A_GRAPH:  # compiled ahead of time, outside of torch.compile
+        return ev.Ignored()
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
         return decoder(entry)
@@ -283,6 +285,13 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
     "artifact:ctrace_end": lambda entry: ev.Ended(),
 }
+
+_OF_A_GRAPH = frozenset(
+    (
+        "artifact:ctrace_pass", "artifact:ctrace_attention", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
+        "artifact:ctrace_generated", "artifact:ctrace_user_kernel", "artifact:ctrace_user_kernel_code",
+    )
+)  # fmt: skip
 
 # What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
 _IGNORED = frozenset(

@@ -60,6 +60,7 @@ def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
         tensors=full + still,
         numbers=tuple(map(_number, data.objects("numbers"))),
         conditions=frozenset(data.texts("conditions")),
+        declared=data.maybe_flag("declared"),
     )
 
 

@@ -116,6 +116,8 @@ class ShapesSeen(Struct, frozen=True):
     numbers: tuple[NumberSeen, ...]
     conditions: frozenset[str]
     """Conditions that became guards."""
+    declared: bool = False
+    """Whether torch.compile got `dynamic_shapes`: then sizes are declared or static, and none becomes dynamic."""
 
 
 ShapeEvent = SymbolEvent | ShapesSeen

@@ -132,7 +132,7 @@ def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterato
         name, inner = branch.name, branch
         while inner.times == 1 and len(inner.branches) == 1 and _total(inner.branches[0]) == inner.number:
             inner = inner.branches[0]
-            name += inner.name
+            name += inner.name if inner.name.startswith((".", "[")) else f": {inner.name}"  # `globals: torch`
         times = f"{inner.times} × " if inner.times > 1 else ""
         shown = fmt.one_line(name, 60)
         yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))

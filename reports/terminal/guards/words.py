@@ -1,4 +1,4 @@
-"""What torch's kinds of guards check, in a few words (torch/csrc/dynamo/guards.cpp, _dynamo/guards.py, 2.13)."""
+"""What torch's kinds of guards check (torch/csrc/dynamo/guards.cpp, _dynamo/guards.py, 2.13 and 2.15)."""
 
 _WORDS = {
     "TENSOR_MATCH": "class, dtype, device, grad, sizes, strides of a tensor",
@@ -29,6 +29,10 @@ _WORDS = {
     "MAPPING_KEYS_MATCH": "the keys of a mapping",
     "TUPLE_ITERATOR_LEN": "the position of an iterator",
     "RANGE_ITERATOR_MATCH": "the position of an iterator",
+    "LIST_REVERSEITERATOR_LEN": "the items left in a reversed list: slow, Python",
+    "COUNT_ITERATOR_MATCH": "the position of itertools.count: slow, Python",
+    "COW_TENSOR_MATCH": "whether a tensor is a lazy copy: slow, Python",
+    "CURRENT_STREAM_MATCH": "whether a stream is the current one: slow, Python",
     "DISPATCH_KEY_SET_MATCH": "the dispatch keys of a tensor",
     "EMPTY_NN_MODULE_HOOKS_DICT": "module hooks: compiled code ignores hooks added later",
 }

@@ -5,7 +5,8 @@ import pytest
 from ctrace.inspector.advice import entries
 from ctrace.inspector.advice.unadvised import Lifetime, known_ids, lifetime, unadvised, unadvised_ids
 from ctrace.inspector.breaks.registry import registered_ids
-from ctrace.inspector.versions import NEWEST, release_of, torch_version
+from ctrace.inspector.versions.installed import torch_version
+from ctrace.inspector.versions.releases import NEWEST, release_of
 
 ADVISED = {key[:6] for key in entries("breaks") if key.startswith("GB")}
 

@@ -41,6 +41,9 @@ TREE = """\
 """
 LINES = [{"filename": 0, "line": 8, "name": "forward", "loc": "x = x + 1"}]
 SPECIMENS: dict[str, Any] = {
+    "artifact:ctrace_cuda_graph": {
+        "stage": "inference", "what": "checked", "reasons": ["cpu"], "offenders": [{"text": "x", "stack": "model.py:3"}],
+    },
     "str": ["a.py", 7],
     "dynamo_start": {"stack": [{"filename": 0, "line": 8, "name": "forward"}]},
     "dynamo_output_graph": {"sizes": {"x": [4]}},

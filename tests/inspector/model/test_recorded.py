@@ -166,6 +166,43 @@ FACTS = {
         "compiled", ["0/0", "0/1"], recompiles=[("0/1", True, ["training_mode"])], cache=[("Sequential", 2, 8)]
     ),
     "trained": Facts("compiled", ["0/0", "1/0"], cache=[("forward", 1, 8), ("scaled", 1, 8)]),
+    "declared_shapes": Facts("compiled", ["0/0"], cache=[("f", 1, 8)]),
+    "deferred_constant": Facts(
+        "compiled",
+        ["0/0", "1/0", "0/1", "1/1", "0/2", "1/2"],
+        recompiles=[
+            ("0/1", False, ["global_value"]),
+            ("1/1", False, ["attribute_value"]),
+            ("0/2", False, ["global_value"]),
+            ("1/2", False, ["attribute_value"]),
+        ],
+        cache=[("count", 3, 8), ("forward", 3, 8)],
+    ),
+    "helper_guards": Facts(
+        "compiled",
+        ["0/0", "0/1", "1/0", "1/1", "2/0", "2/1"],
+        recompiles=[("0/1", False, ["length"]), ("1/1", False, ["other"]), ("2/1", False, ["aliasing"])],
+        cache=[("backwards", 2, 8), ("shares", 2, 8), ("twice", 2, 8)],
+    ),
+    "nested_break": Facts(
+        "partial",
+        ["2/0", "3/0", "4/0", "5/0"],
+        breaks=[("GB0025", "break", "inner", "torch._dynamo.graph_break()")],
+        cache=[
+            ("f", 1, 8),
+            ("middle", 1, 8),
+            ("inner", 1, 8),
+            ("inner (from line 8)", 1, 8),
+            ("middle (from line 13)", 1, 8),
+            ("f (from line 18)", 1, 8),
+        ],
+    ),
+    "nested_break_on": Facts(
+        "partial",
+        ["0/0", "1/0"],
+        breaks=[("GB0025", "break", "inner", "torch._dynamo.graph_break()")],
+        cache=[("f", 1, 8), ("f (from line 20)", 1, 8)],
+    ),
     "try_break": TRY,
     "try_break.torch": TRY,
 }

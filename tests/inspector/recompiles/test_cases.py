@@ -52,6 +52,7 @@ SEEN = {
     "global_state/default_dtype": Facts(CauseKind.GLOBAL_STATE, "default_dtype"),
     "global_state/matmul_precision": Facts(CauseKind.GLOBAL_STATE, "allow_tf32"),
     "global_state/function_mode": Facts(CauseKind.GLOBAL_STATE, "torch function modes"),
+    "global_state/stream": Facts(CauseKind.GLOBAL_STATE, "stream is the current stream", "True", "False"),
     "training_mode": Facts(CauseKind.TRAINING_MODE, "model.training", "True", "False"),
     "attribute_value": Facts(CauseKind.ATTRIBUTE_VALUE, "self.shape", "(2, 3)", "(3, 2)"),
     "attribute_value/int": Facts(CauseKind.ATTRIBUTE_VALUE, "self.step", "0", "1", "L['self'].step == 0", HINT),
@@ -69,6 +70,7 @@ SEEN = {
     "argument_value/float": Facts(CauseKind.ARGUMENT_VALUE, "n", "1e-05", "3.0"),
     "argument_value/bool": Facts(CauseKind.ARGUMENT_VALUE, "flag", "False", "True"),
     "argument_value/str": Facts(CauseKind.ARGUMENT_VALUE, "kind", '"it\'s"', "''"),
+    "argument_value/iterator": Facts(CauseKind.ARGUMENT_VALUE, "position of numbers", "(0, 1)", "(5, 1)"),
     "global_value": Facts(CauseKind.GLOBAL_VALUE, "FLAG", "True", "False"),
     "global_value/int": Facts(CauseKind.GLOBAL_VALUE, "STEP", "2", "3"),
     "global_value/float": Facts(CauseKind.GLOBAL_VALUE, "SCALE", "0.5", "1.5"),
@@ -86,6 +88,7 @@ SEEN = {
         "1",
         "len(L['self'].state[list(dict.keys(L['self'].state))[0]]) != 0",
     ),
+    "length/iterator": Facts(CauseKind.LENGTH, "items left in it", "3", "2", "___tuple_iterator_len(L['it']) == 3"),
     "key_order": Facts(CauseKind.KEY_ORDER, "d", "'a'", "'b'", "list(dict.keys(L['d']))[0] == 'a'"),
     "key_order/contains": Facts(CauseKind.KEY_ORDER, "'m' in cache", "False", "True"),
     "none": Facts(CauseKind.NONE, "mask", "None", "torch.Tensor", "L['mask'] is None"),
@@ -107,6 +110,7 @@ SEEN = {
     "other/mark": Facts(
         CauseKind.OTHER, "mark_dynamic on x", guard="hasattr(L['x'], '_dynamo_dynamic_indices') == False"
     ),
+    "other/lazy_copy": Facts(CauseKind.OTHER, "x is a lazy copy", "False", "True"),
     "other/nan": Facts(CauseKind.OTHER, "s", guard="not math.isnan(L['s'])"),
 }
 

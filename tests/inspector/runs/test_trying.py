@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.diagnosis import advise
+from ctrace.inspector.diagnosis import rules
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.session import Failure, FailurePhase, Session
@@ -44,7 +44,7 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
         for number, cause in enumerate(scene.causes):
             yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
 
-    monkeypatch.setattr(advise, "RULES", (rule,))
+    monkeypatch.setattr(rules, "RULES", (rule,))
     monkeypatch.setattr(advise, "_is_gone", lambda *_: False)
     stopping(monkeypatch, second)
     said: list[str] = []

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.timing.differences import differences
+from ctrace.inspector.timing.differences import differences, short_name
 from ctrace.inspector.timing.events import KernelUsed
 from ctrace.inspector.timing.model import Measured, Timings
 from ctrace.inspector.timing.ratios import Verdict
@@ -75,3 +75,22 @@ def test_timed_reasons_come_by_size():
     found = differences(timings.ALL_SLOWER)
     seconds = [abs(each.seconds) for each in found[0].reasons if each.seconds is not None]
     assert seconds == sorted(seconds, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "short"),
+    [
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        (
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64>(cutlass_80_simt_sgemm_64x64::Params)",
+            "cutlass_80_simt_sgemm_64x64",
+        ),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::Copy<float, float> >(int)",
+            "multi_tensor_apply_kernel",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_cpp_kernel_has_its_own_name(kernel: str, short: str):
+    assert short_name(kernel) == short

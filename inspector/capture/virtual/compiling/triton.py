@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.cache import Outcome
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.versions.names import LIBDEVICE_PATH
 
 _TENSOR_MEMORY = 512
 """Columns on every GPU with tensor memory (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
@@ -34,8 +35,9 @@ class TritonCompiler:
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         os.environ.pop("TRITON_INTERPRET", None)
-        for name in ("_set_triton_ptxas_path", "_set_triton_libdevice_path"):  # the second since 2.12
-            getattr(compile_tasks, name, _nothing)()
+        for name in ("_set_triton_ptxas_path", LIBDEVICE_PATH.of(compile_tasks)):
+            if name is not None:
+                getattr(compile_tasks, name, _nothing)()
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:

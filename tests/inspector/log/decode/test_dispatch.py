@@ -293,11 +293,15 @@ KINDS_IN_A_COMPILATION = (
     "recompile",
     "guards",
     "guard_cost",
-    "fusion",
-    "kernel",
     "codegen_started",
     "codegen",
 )
+
+
+@pytest.mark.parametrize("name", ["pass", "fusion", "kernel", "generated"])
+def test_what_was_compiled_ahead_of_time_belongs_to_no_compilation(name: str):
+    """torch.compiler.precompile lowers graphs that Dynamo did not make; a problem in the log says so."""
+    assert isinstance(event_of(Log().ctrace(name, {})), ev.Ignored)
 
 
 @pytest.mark.parametrize("name", KINDS_IN_A_COMPILATION)

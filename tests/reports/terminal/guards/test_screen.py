@@ -8,6 +8,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.guards.screen import guards_screen
 from tests.support import guarded, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.helpers import recorded
 
 VIEWS = ("summary", "line", "kind", "object", "tree", "cost")
 ANY = Choice()
@@ -45,6 +46,11 @@ def test_a_choice_lists_guards_one_by_one() -> None:
     assert "1 guard selected" in screen
     assert "images  Tensor float32[8, 3, 32, 32]" in screen
     assert "channels last" in screen
+
+
+def test_a_global_is_apart_from_the_heading_that_it_stands_under() -> None:
+    screen = _screen(recorded("helper_guards"), view="object", all_of_it=True)
+    assert "globals: torch  3" in screen
 
 
 def test_what_was_not_measured_is_said() -> None:

@@ -1,10 +1,7 @@
 """Check the installed versions of torch and Triton without importing them."""
 
 from ctrace.inspector.errors import SetupError
-
-OLDEST = (2, 11)
-NEWEST = (2, 15)
-"""The newest release that ctrace is tested with; newer ones run with a note that they are untested."""
+from ctrace.inspector.versions.releases import OLDEST, release_of
 
 
 def torch_version() -> str | None:
@@ -43,16 +40,3 @@ def check_triton() -> None:
 
     if find_spec("triton") is None:
         raise SetupError("--target needs Triton, which is not installed in this environment", "pip install triton")
-
-
-def is_untried(version: str) -> bool:
-    """Whether this torch is newer than the newest release that ctrace is tested with."""
-    release = release_of(version)
-    return release is not None and release > NEWEST
-
-
-def release_of(version: str) -> tuple[int, int] | None:
-    """Return the major and minor version, or None if this is not a release number."""
-    major, _, rest = version.partition(".")
-    minor = rest.partition(".")[0]
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None

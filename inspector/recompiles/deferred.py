@@ -1,0 +1,61 @@
+"""The line that first computes with a constant, where torch guards the constant later, at the use of the result.
+
+From torch 2.14 on, arithmetic on an int, float or bool is traced without a guard; the guard is made where the result
+meets a tensor or a branch (_dynamo/variables/lazy.py, `ComputedLazyConstantVariable`). Users look for the line that
+reads the value: of `STEP += 1` and `return x * STEP`, it is the first.
+"""
+
+import ast
+
+from ctrace.inspector.model.findings import Cause, CauseKind, Frame
+from ctrace.inspector.source.text import parsed
+from ctrace.inspector.versions.differences import DEFERRED_CONSTANTS
+
+_VALUES = frozenset(
+    (CauseKind.ARGUMENT_VALUE, CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
+)
+_CALLS = frozenset(("min", "max", "abs"))
+"""Builtins that torch defers, besides operators (_dynamo/variables/builtin.py, 2.15)."""
+
+
+def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Frame:
+    """Return the first line of the function that computes with the value; `guarded_at` if there is none before it."""
+    if cause.kind not in _VALUES or not DEFERRED_CONSTANTS.holds(torch):
+        return guarded_at
+    function = _function_at(text, guarded_at.line)
+    if function is None:
+        return guarded_at
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.expr | ast.stmt)]
+    lines = [node.lineno for node in nodes if cause.subject in _operands(node)]
+    first = min(lines, default=guarded_at.line)
+    if first >= guarded_at.line:
+        return guarded_at
+    return Frame(guarded_at.file, first, guarded_at.function, text.splitlines()[first - 1].strip())
+
+
+def _function_at(text: str, line: int) -> ast.AST | None:
+    """Return the innermost function around a line."""
+    tree = parsed(text)
+    found = [
+        node
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(found, key=lambda node: node.lineno, default=None)
+
+
+def _operands(node: ast.AST) -> list[str]:
+    """Return the names that an operation computes with."""
+    operands: list[ast.expr] = []
+    match node:
+        case ast.AugAssign(target=target, value=value):
+            operands = [target, value]
+        case ast.BinOp(left=left, right=right):
+            operands = [left, right]
+        case ast.UnaryOp(operand=operand):
+            operands = [operand]
+        case ast.Compare(left=left, comparators=others):
+            operands = [left, *others]
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _CALLS:
+            operands = args
+    return [ast.unparse(each) for each in operands if isinstance(each, ast.Name | ast.Attribute)]

@@ -1,0 +1,128 @@
+"""What torch does differently from release to release, where that changes what ctrace can show."""
+
+from msgspec import Struct
+
+from ctrace.inspector.versions.releases import release_of
+
+
+class Difference(Struct, frozen=True):
+    """One difference between releases of torch."""
+
+    name: str
+    since: tuple[int, int] | None
+    """The first release with it; None: all before `until`."""
+    until: tuple[int, int] | None
+    """The first release without it; None: no end yet."""
+    what: str
+    """What torch does, as a sentence."""
+    effect: str
+    """What follows for the user of ctrace, as a sentence."""
+    source: str
+    """File and name in torch."""
+
+    def holds(self, version: str) -> bool:
+        """Whether a torch has it; an unknown version counts as the newest."""
+        release = release_of(version)
+        if release is None:
+            return self.until is None
+        return (self.since is None or release >= self.since) and (self.until is None or release < self.until)
+
+    @property
+    def range(self) -> str:
+        """The releases that have it, in words."""
+        since = f"{self.since[0]}.{self.since[1]}" if self.since else ""
+        until = f"{self.until[0]}.{self.until[1]}" if self.until else ""
+        if since and until:
+            return f"{since} to before {until}"
+        return f"before {until}" if until else f"from {since}"
+
+
+BREAK_COLUMNS = Difference(
+    "no columns of breaks",
+    since=None,
+    until=(2, 13),
+    what="A graph break is logged with its line, but not with its columns.",
+    effect="Where a line has several calls, ctrace finds the one that broke by the function that torch names.",
+    source="_dynamo/symbolic_convert.py, log_graph_break",
+)
+OVERLAP_SCORE = Difference(
+    "no overlap in fusion scores",
+    since=None,
+    until=(2, 13),
+    what="Inductor does not count the bytes of a buffer that two nodes read in different ways.",
+    effect="`ctrace fusion` shows 0 for these bytes.",
+    source="_inductor/choices.py, FusionScore",
+)
+SOURCES_BY_DIMENSION = Difference(
+    "dynamic sources by dimension",
+    since=(2, 13),
+    until=None,
+    what="`TORCH_COMPILE_DYNAMIC_SOURCES` takes a dimension, `L['x']:0`; before, a tensor as a whole.",
+    effect="`ctrace shapes` offers the setting in the form that the torch of the run takes.",
+    source="_dynamo/variables/builder.py, is_dynamic_source",
+)
+DEFERRED_CONSTANTS = Difference(
+    "deferred constants",
+    since=(2, 14),
+    until=None,
+    what="Arithmetic on an int, float or bool is traced without a guard; the guard is made where the result is used.",
+    effect="ctrace shows the cause of a recompilation at the line that first computes with the value, as before.",
+    source="_dynamo/variables/lazy.py, ComputedLazyConstantVariable",
+)
+DECLARED_SHAPES = Difference(
+    "declared shapes",
+    since=(2, 14),
+    until=None,
+    what="`torch.compile(dynamic_shapes=...)` declares which sizes are dynamic; the others are static and stay so.",
+    effect="`ctrace shapes` says which sizes are declared, and offers no mark for them.",
+    source="__init__.py, compile",
+)
+PRECOMPILE = Difference(
+    "precompile",
+    since=(2, 14),
+    until=None,
+    what="`torch.compiler.precompile` compiles a function ahead of time, without Dynamo.",
+    effect="ctrace builds such a graph as torch does, does not show it, and lists that under Problems.",
+    source="_precompile.py",
+)
+LAZY_COPY_GUARDS = Difference(
+    "guards on lazy copies",
+    since=(2, 14),
+    until=None,
+    what="`COW_TENSOR_MATCH` is a new kind of guard: whether a tensor shares its memory until one is written.",
+    effect="`ctrace guards` names it, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what it checked.",
+    source="_dynamo/guards.py, GuardBuilder",
+)
+HELPER_GUARDS = Difference(
+    "guards on reversed lists and streams",
+    since=(2, 15),
+    until=None,
+    what="`LIST_REVERSEITERATOR_LEN` and `CURRENT_STREAM_MATCH` are new kinds of guards.",
+    effect="`ctrace guards` names them, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what they checked.",
+    source="_dynamo/guards.py, GuardBuilder",
+)
+CUDA_GRAPH_LIMIT = Difference(
+    "limit on recording CUDA graphs again",
+    since=(2, 15),
+    until=None,
+    what="`cudagraph_managed_input_rerecord_limit` limits how often a CUDA graph is recorded again for other inputs.",
+    effect="ctrace does not show CUDA graphs, nor this limit.",
+    source="_inductor/cudagraph_trees.py",
+)
+DIFFERENCES = (
+    BREAK_COLUMNS,
+    OVERLAP_SCORE,
+    SOURCES_BY_DIMENSION,
+    DEFERRED_CONSTANTS,
+    PRECOMPILE,
+    DECLARED_SHAPES,
+    LAZY_COPY_GUARDS,
+    HELPER_GUARDS,
+    CUDA_GRAPH_LIMIT,
+)
+"""In the order of the releases that made them."""
+
+
+def differences_of(version: str) -> tuple[Difference, ...]:
+    """Return the differences that a torch has."""
+    return tuple(each for each in DIFFERENCES if each.holds(version))

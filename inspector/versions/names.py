@@ -1,0 +1,87 @@
+"""Names in torch that differ between releases: one row each. Hooks look them up here.
+
+A hook takes the first name that the installed torch has, so a patch release or a nightly build that renames back or
+forth costs nothing. A test compares the rows with the torch at hand.
+"""
+
+from msgspec import Struct
+
+from ctrace.inspector.versions.releases import release_of
+
+
+class Name(Struct, frozen=True):
+    """What one thing in torch is called, by release."""
+
+    what: str
+    spelled: tuple[tuple[tuple[int, int], str], ...]
+    """The first release with each name, the newest first; an empty name: the release lacks it."""
+    source: str
+    """Where in torch."""
+
+    def of(self, owner: object) -> str | None:
+        """Return the name that an object has; None if it has none of them."""
+        return next((name for _, name in self.spelled if name and hasattr(owner, name)), None)
+
+    def needed_of(self, owner: object) -> str:
+        """Return the name that an object has.
+
+        Raises:
+            AttributeError: it has none of them.
+        """
+        name = self.of(owner)
+        if name is None:
+            known = " or ".join(name for _, name in self.spelled if name)
+            raise AttributeError(f"this torch has no {known}: {self.what} ({self.source})")
+        return name
+
+    def in_release(self, version: str) -> str:
+        """Return the name in a release by this table; empty: it lacks it. An unknown version counts as the newest."""
+        release = release_of(version)
+        rows = [name for since, name in self.spelled if release is None or since <= release]
+        return rows[0] if rows else ""
+
+
+TENSOR_ATTRIBUTE = Name(
+    "how Dynamo traces an attribute of a tensor",
+    (((2, 14), "tp_getattro_impl"), ((2, 11), "var_getattr")),
+    "_dynamo/variables/tensor.py, TensorVariable",
+)
+KERNEL_ANALYSIS = Name(
+    "which arguments a user's Triton kernel accesses",
+    (((2, 13), "identify_accessed_tensors"), ((2, 11), "identify_mutated_tensors")),
+    "_higher_order_ops/triton_kernel_wrap.py",
+)
+KERNEL_EPILOGUE = Name(
+    "the code of a user's Triton kernel with an epilogue",
+    (((2, 13), "codegen_with_epilogue_fusion"), ((2, 11), "")),
+    "_inductor/ir.py, UserDefinedTritonKernel",
+)
+BACKWARD_COMPILER = Name(
+    "what compiles a backward on its first call",
+    (((2, 13), "_AutogradBackwardCompiler"), ((2, 11), "")),
+    "_functorch/_aot_autograd/runtime_wrappers.py",
+)
+ALLOCATOR_CHECK = Name(
+    "whether the caching allocator serves CUDA graphs",
+    (((2, 13), "check_caching_allocator_for_cudagraphs"), ((2, 11), "")),
+    "_inductor/cudagraph_utils.py",
+)
+LIBDEVICE_PATH = Name(
+    "where Triton finds libdevice",
+    (((2, 12), "_set_triton_libdevice_path"), ((2, 11), "")),
+    "_inductor/runtime/compile_tasks.py",
+)
+DECLARED_SHAPES = Name(
+    "what torch.compile(dynamic_shapes=...) declares",
+    (((2, 14), "_dynamic_shapes_spec"), ((2, 11), "")),
+    "_dynamo/config.py",
+)
+NAMES = (
+    TENSOR_ATTRIBUTE,
+    KERNEL_ANALYSIS,
+    KERNEL_EPILOGUE,
+    BACKWARD_COMPILER,
+    ALLOCATOR_CHECK,
+    LIBDEVICE_PATH,
+    DECLARED_SHAPES,
+)

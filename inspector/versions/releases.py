@@ -1,0 +1,47 @@
+"""The releases of torch that ctrace supports: one row each, which doctor, the tests and `make matrix` read."""
+
+from msgspec import Struct
+
+
+class Release(Struct, frozen=True):
+    """A release of torch with what belongs to it."""
+
+    torch: str
+    """The newest patch release, which `make matrix` installs."""
+    triton: str
+    """The Triton that torch requires; another one imports but may generate other code."""
+    pythons: tuple[str, ...]
+    """Pythons with a wheel on PyPI, of those that ctrace supports."""
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor, *_ = self.torch.split(".")
+        return int(major), int(minor)
+
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+RELEASES = (
+    Release("2.11.0", "3.6.0", PYTHONS),
+    Release("2.12.1", "3.7.1", PYTHONS),
+    Release("2.13.0", "3.7.1", PYTHONS),
+    Release("2.14.1", "3.8.0", PYTHONS),
+    Release("2.15.0", "3.9.0", PYTHONS),
+)
+"""Oldest first."""
+OLDEST = RELEASES[0].minor
+NEWEST = RELEASES[-1].minor
+"""The newest release that ctrace is tested with; newer ones run with a note that they are untested."""
+
+
+def release_of(version: str) -> tuple[int, int] | None:
+    """Return the major and minor version, or None if this is not a release number."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+def is_untried(version: str) -> bool:
+    """Whether this torch is newer than the newest release that ctrace is tested with."""
+    release = release_of(version)
+    return release is not None and release > NEWEST

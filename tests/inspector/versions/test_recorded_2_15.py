@@ -1,0 +1,71 @@
+"""What torch 2.14 and 2.15 do differently is shown in plain words: logs recorded with torch 2.15."""
+
+import pytest
+
+from ctrace.inspector.gate.model import JobKey
+from ctrace.inspector.gate.state import state_of
+from ctrace.inspector.guards.view import guarded, heads
+from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.shapes import DimKind, Policy
+from tests.support.helpers import recorded
+from tests.support.places import ROOT
+
+LOGS = ("deferred_constant", "helper_guards", "declared_shapes", "nested_break", "nested_break_on")
+
+
+def causes(session: Session) -> list[tuple[str, str, str | None, str | None]]:
+    return [
+        (str(cause.kind), cause.subject, cause.was, cause.now) for each in session.recompiles for cause in each.causes
+    ]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_nothing_is_unknown_and_no_problem_is_left(name: str) -> None:
+    session = recorded(name)
+    assert session.environment.torch.startswith("2.15.")
+    assert (session.problems, session.unknown) == ((), {})
+
+
+def test_a_deferred_constant_is_shown_where_it_is_first_computed_with() -> None:
+    session = recorded("deferred_constant")
+    found = {(cause.subject, _line(session, cause)) for each in session.recompiles for cause in each.causes}
+    assert found == {("STEP", "STEP += 1"), ("self.calls", "scale = self.calls + 1")}
+
+
+def _line(session: Session, cause: Cause) -> str:
+    assert cause.file is not None
+    assert cause.line is not None
+    return session.listings[cause.file].splitlines()[cause.line - 1].strip()
+
+
+def test_helpers_are_named_for_what_they_check() -> None:
+    assert causes(recorded("helper_guards")) == [
+        ("length", "items left in items", "3", "2"),
+        ("other", "x is a lazy copy", "False", "True"),
+        ("aliasing", "x is y", "True", "False"),
+    ]
+
+
+def test_kinds_of_guards_have_torchs_names_also_if_they_run_python() -> None:
+    session = recorded("helper_guards")
+    kinds = {guard.kind for head in heads(session) for guard in guarded(session, head).guards}
+    assert {"COW_TENSOR_MATCH", "LIST_REVERSEITERATOR_LEN", "OBJECT_ALIASING"} <= kinds
+
+
+def test_declared_sizes_are_said_to_be() -> None:
+    (shaped,) = recorded("declared_shapes").shapes
+    dims = [(dim.kind, dim.policy) for dim in shaped.tensors[0].dims]
+    assert dims == [(DimKind.UNBACKED, Policy.DECLARED), (DimKind.STATIC, Policy.DECLARED_STATIC)]
+
+
+def test_nested_graph_breaks_move_counts_and_no_site() -> None:
+    """A lock made without the setting holds with it: the places stay, and there are fewer graphs."""
+    split, nested = recorded("nested_break"), recorded("nested_break_on")
+    assert (len(split.graphs), len(nested.graphs)) == (4, 2)
+    job = JobKey("model.py", "base", "cpu")
+    before, after = (state_of(each, job, ROOT) for each in (split, nested))
+    assert [(each.key.causes, each.key.text, each.key.place.rpartition("::")[2]) for each in before.sites] == [
+        (each.key.causes, each.key.text, each.key.place.rpartition("::")[2]) for each in after.sites
+    ]
+    assert len(before.sites) == 1
