@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.diagnosis import rules
+from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.session import Failure, FailurePhase, Session
