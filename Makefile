@@ -16,11 +16,13 @@ ifneq ($(if $(TORCH),set),$(if $(TRITON),set))
 $(error name both, as in: make test TORCH=2.11.0 TRITON=3.6.0)
 endif
 
-# Type checkers follow no import hooks, so they get the folders under their installed names.
+# Type checkers follow no import hooks, so they get the folders under their installed names, and scripts side by side.
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
+SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
+
 .DELETE_ON_ERROR:
-.PHONY: help demo check test lint format types bench schemas reference screens docs clean
+.PHONY: help demo check test lint format types editor bench schemas reference screens docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,11 +49,14 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(READY)  ## Type-check
+types: $(READY) editor  ## Type-check
+	$(BIN)/mypy -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+
+editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types
 	@mkdir -p build/types/ctrace
 	@ln -s $(addprefix ../../../,$(LINKED)) build/types/ctrace
-	$(BIN)/mypy
+	@ln -s $(addprefix ../../,tests $(SCRIPTS)) build/types
 
 bench: $(READY)  ## Run the benchmarks, one after the other
 	@set -e; for script in benchmarks/[a-z]*.py; do \

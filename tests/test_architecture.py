@@ -58,8 +58,8 @@ def imports(node: ast.AST, lazy: bool = False) -> Iterator[Import]:
     """Yield every import below a node, in the order of the source."""
     for name in named_imports(node):
         relative = isinstance(node, ast.ImportFrom) and node.level > 0
-        yield Import(name, node.lineno, relative, lazy)
-    guarded = node.body if is_type_checking(node) else []
+        yield Import(name, getattr(node, "lineno", 0), relative, lazy)
+    guarded = node.body if isinstance(node, ast.If) and is_type_checking(node) else []
     deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     for child in ast.iter_child_nodes(node):
         yield from imports(child, lazy or deferred or child in guarded)
@@ -215,7 +215,9 @@ def upwards(package: str, order: tuple[tuple[str, ...], ...]) -> list[str]:
     found = []
     for module, path in modules().items():
         here = rank(module, package, order)
-        for one in imports(ast.parse(path.read_text(encoding="utf-8"))) if here is not None else ():
+        if here is None:
+            continue
+        for one in imports(ast.parse(path.read_text(encoding="utf-8"))):
             there = rank(one.name, package, order)
             same = (
                 one.name.removeprefix(f"{package}.").split(".")[0] == module.removeprefix(f"{package}.").split(".")[0]

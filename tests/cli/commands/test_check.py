@@ -11,7 +11,7 @@ from ctrace.cli.gate.wanted import Wanted
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.request import Options
 from tests.cli.test_main import NO_TORCH, _ctrace
-from tests.support.helpers import DATA
+from tests.support.places import DATA
 
 
 @pytest.fixture

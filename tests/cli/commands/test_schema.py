@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tests.cli.test_main import NO_TORCH, ROOT, _ctrace
+from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.support.places import ROOT
 
 
 def test_alone_it_lists_the_commands(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import NO_TORCH, ROOT, _ctrace
+from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.support.places import ROOT
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Which breaks cost most, and what they look like in the source."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ class TestNeverCompiled:
     def names(self, session: Session) -> list[str]:
         return [each.name for each in never_compiled(session)]
 
-    def partial(self, *functions: Function, **parts: object) -> Session:
+    def partial(self, *functions: Function, **parts: Any) -> Session:
         """Other functions got a graph."""
         return dataclasses.replace(Session(graphs=(GRAPH,), functions=functions, skips=(skipped("g"),)), **parts)
 

@@ -8,11 +8,13 @@ import pytest
 
 from ctrace.inspector.gate.trust import untrusted
 from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
-from ctrace.inspector.model.session import Failure, FailurePhase, Outcome, Session, Target, Verdict
+from ctrace.inspector.model.scenarios import Outcome
+from ctrace.inspector.model.session import Failure, FailurePhase, Session, Target, Verdict
 from ctrace.inspector.runs.load import load, load_log
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.session.build import build
-from tests.support.helpers import DATA, Log, parsed, recorded, whole
+from tests.support.helpers import Log, parsed, recorded, whole
+from tests.support.places import DATA
 
 CRASH = Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed with SIGSEGV")
 

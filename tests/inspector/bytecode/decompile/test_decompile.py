@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import warnings
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,7 +51,7 @@ def test_the_proof_sees_another_name_and_another_constant(case):
     for at, name in enumerate(data.names):
         names = tuple("another" if each == name else each for each in data.names)
         assert form_or_none(dataclasses.replace(data, names=names)) != wanted, at
-    for at in used - {None}:
+    for at in (each for each in used if each is not None):
         if data.constants[at].code is None and case not in UNSEEN:
             changed = list(data.constants)
             changed[at] = Constant("int", "987654")
@@ -102,7 +103,8 @@ def test_own_lists_that_nobody_sees_are_not_written():
 def test_a_cell_is_taken_from_a_function_that_reads_the_variable():
     def outer(scale):
         def hands_on(a):
-            return a((lambda: scale).__closure__[0])
+            (cell,) = (lambda: scale).__closure__ or ()
+            return a(cell)
 
         return hands_on
 
@@ -189,7 +191,7 @@ def test_what_python_warns_of_when_the_text_is_compiled_is_not_printed(recwarn):
     source = "def f(x):\n    return 3(x)\n"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        namespace = {}
+        namespace: dict[str, Any] = {}
         exec(source, namespace)
     assert isinstance(reconstruct(disassembled(namespace["f"].__code__)), Source)
     assert not recwarn.list
