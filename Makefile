@@ -21,8 +21,11 @@ LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.
 
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
 
+FAST := -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py tests/cli tests/inspector \
+	tests/reports
+
 .DELETE_ON_ERROR:
-.PHONY: help demo check test lint format types editor bench schemas reference screens docs clean
+.PHONY: help demo check coverage test lint format types editor bench schemas reference screens docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -35,8 +38,10 @@ demo: $(READY)  ## Explain a small attention model
 	$(BIN)/ctrace explain sample_models/attention.py
 
 check: lint types  ## Lint, types, architecture and the fast tests: before each commit
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py \
-		tests/cli tests/inspector tests/reports $(ARGS)
+	$(BIN)/python -m pytest $(FAST) $(ARGS)
+
+coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under is an error
+	$(BIN)/python -m pytest --cov --cov-report=term $(FAST) $(ARGS)
 
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("triton")
 
 from ctrace.inspector.capture.virtual.compiling import compile_kernels
+from ctrace.inspector.capture.virtual.compiling.cache import CompileCache
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
 from ctrace.inspector.gpus.table import gpu_named
 
@@ -113,7 +114,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(
     def refuse(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compile_kernels.CompileCache, "put", refuse)
+    monkeypatch.setattr(CompileCache, "put", refuse)
     compiled(recorder, monkeypatch, records=[("built", {"blocks": {}, "warps": 4, "stages": 1})])
     assert recorder.problems == [
         "compiled kernels were not cached for the next run: [Errno 28] No space left on device"
