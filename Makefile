@@ -16,11 +16,16 @@ ifneq ($(if $(TORCH),set),$(if $(TRITON),set))
 $(error name both, as in: make test TORCH=2.11.0 TRITON=3.6.0)
 endif
 
-# Type checkers follow no import hooks, so they get the folders under their installed names.
+# Type checkers follow no import hooks, so they get the folders under their installed names, and scripts side by side.
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
+SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
+
+FAST := -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py tests/cli tests/inspector \
+	tests/reports
+
 .DELETE_ON_ERROR:
-.PHONY: help demo check test matrix lint format types bench schemas reference screens docs clean
+.PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,8 +38,10 @@ demo: $(READY)  ## Explain a small attention model
 	$(BIN)/ctrace explain sample_models/attention.py
 
 check: lint types  ## Lint, types, architecture and the fast tests: before each commit
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py \
-		tests/cli tests/inspector tests/reports $(ARGS)
+	$(BIN)/python -m pytest $(FAST) $(ARGS)
+
+coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under is an error
+	$(BIN)/python -m pytest --cov --cov-report=term $(FAST) $(ARGS)
 
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
@@ -50,11 +57,14 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(READY)  ## Type-check
+types: $(READY) editor  ## Type-check
+	$(BIN)/mypy -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+
+editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types
 	@mkdir -p build/types/ctrace
 	@ln -s $(addprefix ../../../,$(LINKED)) build/types/ctrace
-	$(BIN)/mypy
+	@ln -s $(addprefix ../../,tests $(SCRIPTS)) build/types
 
 bench: $(READY)  ## Run the benchmarks, one after the other
 	@set -e; for script in benchmarks/[a-z]*.py; do \

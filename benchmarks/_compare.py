@@ -132,8 +132,8 @@ class _Part:
         for name in names:
             if name in equal:
                 continue
-            sides = [name in theirs, name in ours]
-            what = {(True, True): "other source", (True, False): "only on the GPU"}.get(tuple(sides), "only emitted")
+            sides = (name in theirs, name in ours)
+            what = {(True, True): "other source", (True, False): "only on the GPU"}.get(sides, "only emitted")
             diff = _diff(theirs[name].splitlines(), ours[name].splitlines()) if all(sides) else ""
             why = "the part calls other functions of libraries" if libraries else self._undecided(virtual)
             yield self._named(name, what, why, diff)

@@ -28,7 +28,8 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         per_head = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
         attended = self.attend(*per_head.unbind(0))
-        return self.output(attended.transpose(1, 2).flatten(2))
+        result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        return result
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if self.sdpa:
@@ -63,7 +64,8 @@ class ConvNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = nn.functional.max_pool2d(torch.relu(self.norms[0](self.first(x))), 2)
         x = torch.relu(self.norms[1](self.second(x)))
-        return self.classes(x.mean((2, 3)))
+        result: Tensor = self.classes(x.mean((2, 3)))
+        return result
 
 
 class Classified(nn.Module):
@@ -83,14 +85,17 @@ class Classified(nn.Module):
 def _gpt2() -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    return GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=WIDTH, n_head=HEADS, n_positions=SEQUENCE, use_cache=False))
+    config = GPT2Config(n_layer=2, n_embd=WIDTH, n_head=HEADS, n_positions=SEQUENCE, use_cache=False)
+    model: nn.Module = GPT2LMHeadModel(config)
+    return model
 
 
 def _llama() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": WIDTH, "intermediate_size": 688, "num_attention_heads": HEADS, "num_key_value_heads": 2}
-    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, vocab_size=8000, use_cache=False, **sizes))
+    model: nn.Module = LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, vocab_size=8000, use_cache=False, **sizes))
+    return model
 
 
 def _t5() -> nn.Module:
@@ -98,21 +103,24 @@ def _t5() -> nn.Module:
 
     sizes = {"d_model": WIDTH, "d_kv": 64, "d_ff": 1024, "num_heads": HEADS}
     config = T5Config(num_layers=2, vocab_size=8064, use_cache=False, decoder_start_token_id=0, **sizes)
-    return T5ForConditionalGeneration(config)
+    model: nn.Module = T5ForConditionalGeneration(config)
+    return model
 
 
 def _bert() -> nn.Module:
     from transformers import BertConfig, BertForMaskedLM
 
     sizes = {"hidden_size": WIDTH, "intermediate_size": 1024, "num_attention_heads": HEADS}
-    return BertForMaskedLM(BertConfig(num_hidden_layers=2, vocab_size=8002, **sizes))
+    model: nn.Module = BertForMaskedLM(BertConfig(num_hidden_layers=2, vocab_size=8002, **sizes))
+    return model
 
 
 def _vit() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": WIDTH, "intermediate_size": 1024, "num_attention_heads": HEADS}
-    return ViTForImageClassification(ViTConfig(num_hidden_layers=2, image_size=64, num_labels=10, **sizes))
+    model: nn.Module = ViTForImageClassification(ViTConfig(num_hidden_layers=2, image_size=64, num_labels=10, **sizes))
+    return model
 
 
 def _vectors() -> tuple[Tensor, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.bytecode.decompile.reconstruct import Refused, reconstruct
+from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
 from ctrace.inspector.bytecode.rewrites.alignment import Added, apply
 from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
 from ctrace.inspector.bytecode.view import Explained, explained, function_codes
@@ -123,8 +123,8 @@ def _one(each: Explained) -> Share:
         applied=int(apply(each.edits, before) == after),
         inserted=len(added),
         other=len(other),
-        proven=int(not isinstance(source, Refused)),
-        refused=Counter([source.why] if isinstance(source, Refused) else []),
+        proven=int(not isinstance(source, NotReconstructed)),
+        refused=Counter([source.why] if isinstance(source, NotReconstructed) else []),
     )
 
 

@@ -108,7 +108,7 @@ def overhead() -> bool:
     """Alternate blocks with and without what `ctrace time` adds; return whether they take the same time."""
     fine = True
     for name, (model, inputs) in models().items():
-        compiled = torch.compile(model)
+        compiled: Any = torch.compile(model)
         for _ in range(5):
             compiled(*inputs)
         calls = max(int(0.002 / min(plain(compiled, inputs, 1) for _ in range(5))), 1)
@@ -138,7 +138,7 @@ def agreement(pairs: int) -> bool:
     """Time the same compiled call with both; return whether they agree."""
     fine = True
     for name, (model, inputs) in models().items():
-        compiled = torch.compile(model)
+        compiled: Any = torch.compile(model)
         for _ in range(5):
             compiled(*inputs)
 

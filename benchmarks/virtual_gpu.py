@@ -138,9 +138,10 @@ def _read(runs: Path) -> Session:
 
 def compare(model: str, mode: str, real: Session | Failed, virtual: Session | Failed, what: str = "") -> Row:
     """Compare two captures of a model, if both exist."""
-    for each in (real, virtual):
-        if isinstance(each, Failed):
-            return Row(model, mode, what, failure=str(each))
+    if isinstance(real, Failed):
+        return Row(model, mode, what, failure=str(real))
+    if isinstance(virtual, Failed):
+        return Row(model, mode, what, failure=str(virtual))
     return Row(model, mode, what, compared(real, virtual))
 
 
@@ -215,15 +216,17 @@ def main() -> int:
 def _compared(bench: Bench, asked: argparse.Namespace) -> int:
     jobs = [(model, mode) for model in asked.models for mode in asked.modes]
     target = asked.target[0]
-    virtual = dict(
-        zip(jobs, _each(asked.jobs, jobs, lambda *job: attempt(lambda: bench.emitted(*job, target))), strict=True)
-    )
+
+    def emitted(model: str, mode: str) -> Session | Failed:
+        return attempt(lambda: bench.emitted(model, mode, target))
+
+    virtual = dict(zip(jobs, _each(asked.jobs, jobs, emitted), strict=True))
     together = [job for job in jobs if not is_timed(virtual[job])]
     alone = [job for job in jobs if is_timed(virtual[job])]
     found: dict[tuple[str, ...], list[Row]] = {}
     for some, at_a_time in ((together, asked.jobs), (alone, 1)):
-        rows = _each(at_a_time, some, lambda *job: rows_of(bench, virtual[job], target, *job))
-        found |= dict(zip(some, rows, strict=True))
+        of_each = _each(at_a_time, some, lambda *job: rows_of(bench, virtual[job], target, *job))
+        found |= dict(zip(some, of_each, strict=True))
     rows = [row for job in jobs for row in found[job]]
     print(f"{_about()}, against --target {target} with the GPU hidden\n")
     print(table(rows))

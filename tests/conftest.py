@@ -3,6 +3,11 @@
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is a matter of the machine.
+settings.register_profile("ctrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ctrace")
 
 # A shell starts what it runs in the background with Ctrl-C switched off, and our children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

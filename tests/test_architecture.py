@@ -2,8 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def is_type_checking(node: ast.AST) -> bool:
 
 def dynamic_import(node: ast.Call) -> str | None:
     """Return what `import_module("x")` or `__import__("x")` imports."""
-    if ast.unparse(node.func) not in {"importlib.import_module", "import_module", "__import__"} or not node.args:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if called not in {"import_module", "__import__"} or not node.args:
         return None
     name = node.args[0]
     return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
@@ -58,8 +60,8 @@ def imports(node: ast.AST, lazy: bool = False) -> Iterator[Import]:
     """Yield every import below a node, in the order of the source."""
     for name in named_imports(node):
         relative = isinstance(node, ast.ImportFrom) and node.level > 0
-        yield Import(name, node.lineno, relative, lazy)
-    guarded = node.body if is_type_checking(node) else []
+        yield Import(name, getattr(node, "lineno", 0), relative, lazy)
+    guarded = node.body if isinstance(node, ast.If) and is_type_checking(node) else []
     deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     for child in ast.iter_child_nodes(node):
         yield from imports(child, lazy or deferred or child in guarded)
@@ -86,9 +88,20 @@ def complaint(module: str, found: Import) -> str | None:
     return None
 
 
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Read all imports of a file."""
+    return tuple(imports(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def complaints(source: str, module: str) -> list[str]:
     """Return `line: what is wrong` for every bad import in the source of a module."""
-    found = ((one, complaint(module, one)) for one in imports(ast.parse(source)))
+    return complained(imports(ast.parse(source)), module)
+
+
+def complained(found_imports: Iterable[Import], module: str) -> list[str]:
+    """Return `line: what is wrong` for every bad one of some imports of a module."""
+    found = ((one, complaint(module, one)) for one in found_imports)
     return [f"{one.line}: {text}: {one.name}" for one, text in found if text]
 
 
@@ -105,7 +118,7 @@ def modules() -> dict[str, Path]:
 
 @pytest.mark.parametrize(("module", "path"), [pytest.param(name, path, id=name) for name, path in modules().items()])
 def test_module_imports_downwards_only(module: str, path: Path):
-    assert complaints(path.read_text(encoding="utf-8"), module) == []
+    assert complained(imports_of(path), module) == []
 
 
 def test_every_layer_was_looked_at():
@@ -114,7 +127,7 @@ def test_every_layer_was_looked_at():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("*.py")), ids=lambda path: path.stem)
 def test_tests_use_the_installed_names(path: Path):
-    found = imports(ast.parse(path.read_text(encoding="utf-8")))
+    found = imports_of(path)
     assert [one for one in found if one.name.split(".")[0] in LAYERS] == []
 
 
@@ -215,7 +228,9 @@ def upwards(package: str, order: tuple[tuple[str, ...], ...]) -> list[str]:
     found = []
     for module, path in modules().items():
         here = rank(module, package, order)
-        for one in imports(ast.parse(path.read_text(encoding="utf-8"))) if here is not None else ():
+        if here is None:
+            continue
+        for one in imports_of(path):
             there = rank(one.name, package, order)
             same = (
                 one.name.removeprefix(f"{package}.").split(".")[0] == module.removeprefix(f"{package}.").split(".")[0]
@@ -246,7 +261,7 @@ def test_what_makes_a_session_asks_no_view():
         f"{module}:{one.line} imports {one.name}"
         for module, path in modules().items()
         if module.rpartition(".")[2] in ("fold", "build")
-        for one in imports(ast.parse(path.read_text(encoding="utf-8")))
+        for one in imports_of(path)
         if is_view(one.name) or is_view(one.name.rpartition(".")[0])
     ]
     assert bad == []

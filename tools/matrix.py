@@ -166,7 +166,18 @@ def install(pair: Pair, python: str, folder: Path) -> Path:
     subprocess.run([python, "-m", "venv", folder], check=True)
     listed = folder / "constraints.txt"
     listed.write_text(constraints, encoding="utf-8")
-    command = [inside, "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", listed, "-e", f"{ROOT}[dev]"]
+    command: list[str | Path] = [
+        inside,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-cache-dir",
+        "-c",
+        listed,
+        "-e",
+        f"{ROOT}[dev]",
+    ]
     subprocess.run(command, check=True)
     ready.write_text(constraints, encoding="utf-8")
     return inside

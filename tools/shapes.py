@@ -369,7 +369,7 @@ class Writers:
 def _subject(function: Callable[..., Any]) -> str:
     """Return what a writer writes: the docstring of the record that its first parameter is."""
     first = next(iter(_hints(function).values()), None)
-    if not _is_record(first) or first.__name__ == "Session":
+    if first is None or not _is_record(first) or first.__name__ == "Session":
         return ""
     return inspect.cleandoc(first.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
 

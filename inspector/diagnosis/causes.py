@@ -252,8 +252,36 @@ def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause,
     named = []
     for cause in causes:
         file = PurePath(cause.file).name if cause.file else ""
-        text = "\0".join((cause.kind, file, cause.function or "", " ".join((cause.source or cause.title).split())))
+        words = " ".join((cause.source or _first_wording(cause.title)).split())
+        text = "\0".join((cause.kind, file, cause.function or "", words))
         id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
         seen[id_] += 1
         named.append(replace(cause, id=id_ if seen[id_] == 1 else f"{id_}-{seen[id_]}"))
     return tuple(named)
+
+
+FIRST_WORDINGS = {
+    "Handwritten attention is not fused": "Attention written by hand is not fused",
+    "Handwritten attention was replaced by code that computes wrong results": (
+        "Attention written by hand was replaced by something else: the results are wrong"
+    ),
+    "Handwritten attention was replaced by scaled_dot_product_attention": (
+        "Attention written by hand was taken for scaled_dot_product_attention"
+    ),
+    "Call to scaled_dot_product_attention has": "A call of scaled_dot_product_attention has",
+    "A softmax between two matmuls, probably attention,": "A softmax between two products, as attention has it,",
+    "A Triton kernel that uses something torch.compile does not support": (
+        "Something of a Triton kernel that torch.compile does not take"
+    ),
+    "Arguments of triton.autotune that torch.compile does not support": (
+        "Arguments of triton.autotune that torch.compile does not take"
+    ),
+    "num_ctas passed in the call": "num_ctas given at the call",
+    "An argument that a Triton kernel cannot take in": "An argument that a Triton kernel cannot have in",
+    "A Triton kernel that torch does not recognize": "A Triton kernel that torch does not take for one",
+}
+"""What a title began with when ids were first derived from it, so that another wording keeps the id."""
+
+
+def _first_wording(title: str) -> str:
+    return next((title.replace(now, first, 1) for now, first in FIRST_WORDINGS.items() if title.startswith(now)), title)

@@ -1,5 +1,6 @@
 """virtual_gpu.py: what counts as equal, what is listed as different, and when its goals are met."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import _tables
@@ -7,7 +8,6 @@ import pytest
 import virtual_gpu
 from _compare import Share, compared, without_debugging
 from _tables import Emitted, Row, good_enough, table
-from msgspec.structs import replace
 
 from ctrace.inspector.model.built import Built, Ir
 from ctrace.inspector.model.kernels import Kernel, Stage

@@ -1,16 +1,20 @@
 """The command line, as far as it goes without torch."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from ctrace.inspector.model.session import Target
 from ctrace.inspector.runs.store import Store
-from tests.support.places import ROOT
+from tests.support import inprocess
+from tests.support.places import DATA, ROOT
 
 COMMANDS = (
     "explain",
@@ -34,6 +38,15 @@ NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = Non
 
 
 def _ctrace(*words: str, cwd: Path, code: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command in this process, which is 10 times as fast; in a process of its own if it needs `code` first."""
+    if not code:
+        with contextlib.chdir(cwd), patch.dict(os.environ, environment):
+            ran = inprocess.ctrace(*words)
+        return subprocess.CompletedProcess(words, ran.code, ran.out, ran.err)
+    return _process(*words, cwd=cwd, code=code, **environment)
+
+
+def _process(*words: str, cwd: Path, code: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     boot = (
         f"{code}import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
     )
@@ -68,38 +81,63 @@ def test_version(tmp_path: Path) -> None:
     assert _ctrace("--version", cwd=tmp_path).stdout.startswith("ctrace ")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--help",),
-        ("explain",),
-        ("explain", "--json"),
-        ("explain", "--markdown"),
-        ("breaks",),
-        ("breaks", "--all", "--owner", "user"),
-        ("breaks", "--json"),
-        ("breaks", "--explain", "GB0170"),
-        ("breaks", "--explain", "loop", "--json"),
-        ("recompiles",),
-        ("recompiles", "--all"),
-        ("recompiles", "--json"),
-        ("recompiles", "--explain", "size"),
-        ("recompiles", "--explain", "identity", "--json"),
-        ("shapes",),
-        ("shapes", "--json"),
-        ("bytecode",),
-        ("bytecode", "--json"),
-        ("fusion",),
-        ("fusion", "--rounds"),
-        ("fusion", "--json"),
-        ("runs",),
-    ],
+WITHOUT_TORCH = (
+    ("--help",),
+    ("explain",),
+    ("explain", "--json"),
+    ("explain", "--markdown"),
+    ("breaks",),
+    ("breaks", "--all", "--owner", "user"),
+    ("breaks", "--json"),
+    ("breaks", "--explain", "GB0170"),
+    ("breaks", "--explain", "loop", "--json"),
+    ("recompiles",),
+    ("recompiles", "--all"),
+    ("recompiles", "--json"),
+    ("recompiles", "--explain", "size"),
+    ("recompiles", "--explain", "identity", "--json"),
+    ("shapes",),
+    ("shapes", "--json"),
+    ("bytecode",),
+    ("bytecode", "--json"),
+    ("fusion",),
+    ("fusion", "--rounds"),
+    ("fusion", "--json"),
+    ("runs",),
+    ("kernels",),
+    ("runs", "--json"),
+    ("targets",),
+    ("targets", "--json"),
+    ("targets", "h100"),
+    ("schema",),
+    ("schema", "check"),
+    *((view, str(DATA / "fused.log")) for view in ("explain", "guards", "graphs", "fusion", "kernels", "shapes")),
+    *((view, str(DATA / "rewritten.log")) for view in ("breaks", "bytecode")),
 )
-def test_what_needs_no_torch_never_imports_it(words: tuple[str, ...], tmp_path: Path) -> None:
-    _saved(tmp_path)
-    done = _ctrace(*words, cwd=tmp_path, code=NO_TORCH)
+
+
+@pytest.fixture(scope="module")
+def without_torch(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], list[Any]]:
+    """Run all commands that need no torch in one new process that cannot import it: exit code, stdout and stderr."""
+    folder = tmp_path_factory.mktemp("without_torch")
+    _saved(folder)
+    script = (
+        f"{NO_TORCH}import json; sys.path.insert(0, {str(ROOT)!r}); from tests.support.inprocess import ctrace; "
+        f"found = [ctrace(*words) for words in {WITHOUT_TORCH!r}]; "
+        "print(json.dumps([(each.code, each.out, each.err) for each in found]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    return dict(zip(WITHOUT_TORCH, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("words", WITHOUT_TORCH, ids=lambda words: " ".join(Path(each).name for each in words))
+def test_what_needs_no_torch_never_imports_it(
+    words: tuple[str, ...], without_torch: dict[tuple[str, ...], list[Any]]
+) -> None:
+    code, out, err = without_torch[words]
+    assert (code, err) == (0, "")
+    assert out
 
 
 def test_a_wrong_command_gets_a_suggestion(tmp_path: Path) -> None:
@@ -165,20 +203,20 @@ class TestBreaks:
         ]
 
     def test_a_lesson_needs_no_run(self, tmp_path: Path) -> None:
-        done = _ctrace("breaks", "--explain", "gb170", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("breaks", "--explain", "gb170", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("GB0170  a branch on a tensor's value\n")
         assert "If it is an assert" in done.stdout
         assert list(tmp_path.iterdir()) == []
 
     def test_a_lesson_as_json(self, tmp_path: Path) -> None:
-        done = _ctrace("breaks", "--explain", "loop", "--json", "-o", "loop.json", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("breaks", "--explain", "loop", "--json", "-o", "loop.json", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, "")
         data = json.loads((tmp_path / "loop.json").read_text())
         assert (data["id"], data["torch"]) == ("loop", None)
 
     def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
-        done = _ctrace("breaks", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("breaks", "--explain", "nonsense", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         first, second = done.stderr.splitlines()
         assert first == "ctrace: nonsense: no such kind of graph break"
@@ -207,13 +245,13 @@ class TestRecompiles:
         assert (tmp_path / "report.txt").read_text() == shown
 
     def test_a_lesson_needs_no_run(self, tmp_path: Path) -> None:
-        done = _ctrace("recompiles", "--explain", "size", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("recompiles", "--explain", "size", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("size  ")
         assert list(tmp_path.iterdir()) == []
 
     def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
-        done = _ctrace("recompiles", "--explain", "nonsense", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("recompiles", "--explain", "nonsense", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("ctrace: nonsense: ")
 
@@ -270,7 +308,7 @@ def test_runs_lists_and_prunes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_pipe_gets_no_colours(environment: dict[str, str], tmp_path: Path) -> None:
     _saved(tmp_path)
-    assert "\x1b" not in _ctrace("explain", cwd=tmp_path, **environment).stdout
+    assert "\x1b" not in _process("explain", cwd=tmp_path, **environment).stdout
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 import io
 import sys
+import time
 
 import pytest
 
-from ctrace.cli import progress
 from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.gate.jobs.pool import ENDED, STARTED
 from ctrace.inspector.gate.model import Job, JobKey
@@ -62,7 +62,7 @@ def test_a_compilation_that_takes_long_is_named_once(
     is_program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     shown = Progress(is_program=is_program)
     shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
     for clock[0] in (10.0, 31.0, 90.0):
@@ -76,7 +76,7 @@ def test_a_long_call_is_not_called_compiling(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     shown = Progress()
     shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
     shown._enter("running")

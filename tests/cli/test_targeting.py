@@ -16,7 +16,7 @@ from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget
-from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.cli.test_main import _ctrace
 from tests.support.helpers import Log
 from tests.support.targeted import EMITTED, H100
 
@@ -99,7 +99,7 @@ def request(target: str | None, gpu: str | None, **options: Any) -> Request:
 )
 def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     made(tmp_path, None)
-    done = _ctrace(*words, cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
     assert first.startswith(f"ctrace: {what}")
@@ -113,10 +113,10 @@ def test_names_are_put_once_in_their_order() -> None:
 
 def test_the_last_run_is_shown_if_it_was_for_that_gpu(tmp_path: Path) -> None:
     made(tmp_path, "h100")
-    done = _ctrace("kernels", "--target", "h100", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("kernels", "--target", "h100", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "for h100" in done.stdout
-    listed = _ctrace("runs", cwd=tmp_path, code=NO_TORCH)
+    listed = _ctrace("runs", cwd=tmp_path)
     assert "for h100" in listed.stdout
     assert json.loads(_ctrace("runs", "--json", cwd=tmp_path).stdout)[0]["target_gpu"] == "h100"
 
@@ -124,11 +124,11 @@ def test_the_last_run_is_shown_if_it_was_for_that_gpu(tmp_path: Path) -> None:
 def test_a_named_run_of_another_gpu(tmp_path: Path) -> None:
     name = made(tmp_path, "a100")
     for named in (name, f".ctrace/{name}", f".ctrace/{name}/trace.log"):
-        done = _ctrace("kernels", named, "--target", "h100", cwd=tmp_path, code=NO_TORCH)
+        done = _ctrace("kernels", named, "--target", "h100", cwd=tmp_path)
         assert done.returncode == 2
         assert done.stderr.splitlines()[0].endswith(f"{named} has no code for h100")
-    assert _ctrace("kernels", name, "--target", "a100", cwd=tmp_path, code=NO_TORCH).returncode == 0
-    several = _ctrace("kernels", name, "--target", "a100,h100", cwd=tmp_path, code=NO_TORCH)
+    assert _ctrace("kernels", name, "--target", "a100", cwd=tmp_path).returncode == 0
+    several = _ctrace("kernels", name, "--target", "a100,h100", cwd=tmp_path)
     assert "is a saved run, which has code for one GPU only" in several.stderr
 
 

@@ -436,7 +436,7 @@ def _transformers(
     return made
 
 
-_SMALL = {
+_SMALL: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,

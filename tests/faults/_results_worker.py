@@ -12,11 +12,15 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from _results_models import FROM_TRANSFORMERS, MODELS, Made
 from torch._inductor import config
+
+if TYPE_CHECKING:
+    from tests.faults._results_models import FROM_TRANSFORMERS, MODELS, Made
+else:
+    from _results_models import FROM_TRANSFORMERS, MODELS, Made  # this runs as a script, beside it
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.inprocess import call_afresh

@@ -113,7 +113,7 @@ def _with(data: Any, at: tuple[Any, ...], value: Any) -> Any:
     return data
 
 
-def _whole(file: str, spoil: Callable[[Path], None]) -> Callable[[Path], None]:
+def _whole(file: str, spoil: Callable[[Path], object]) -> Callable[[Path], None]:
     def spoiled(folder: Path) -> None:
         (folder / file).unlink()
         spoil(folder / file)
@@ -121,28 +121,28 @@ def _whole(file: str, spoil: Callable[[Path], None]) -> Callable[[Path], None]:
     return spoiled
 
 
-_FILES: dict[str, Callable[[Path], None]] = {
+_FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda file: None,
-    "empty": lambda file: file.write_bytes(b"") and None,
+    "empty": lambda file: file.write_bytes(b""),
     "folder": lambda file: file.mkdir(),
     "pipe": lambda file: os.mkfifo(file),
     "endless": lambda file: file.symlink_to("/dev/zero"),
     "loop": lambda file: file.symlink_to(file.name),
-    "binary": lambda file: file.write_bytes(bytes(range(256))) and None,
-    "not utf-8": lambda file: file.write_bytes(b'{"schema": "\xff\xfe"}') and None,
-    "a mark first": lambda file: file.write_bytes(b"\xef\xbb\xbf{}") and None,
-    "twice": lambda file: file.write_text('{"schema": 1, "schema": 1}') and None,
-    "a list": lambda file: file.write_text("[]") and None,
-    "cut": lambda file: file.write_text(json.dumps(RUN)[:100]) and None,
-    "deep": lambda file: file.write_text('{"a":' * 100_000) and None,
-    "newer": lambda file: file.write_text(json.dumps({**RUN, "schema": 10**20})) and None,
-    "100 MB": lambda file: file.write_text(f'{{"a": "{"x" * 100_000_000}"}}') and None,
+    "binary": lambda file: file.write_bytes(bytes(range(256))),
+    "not utf-8": lambda file: file.write_bytes(b'{"schema": "\xff\xfe"}'),
+    "a mark first": lambda file: file.write_bytes(b"\xef\xbb\xbf{}"),
+    "twice": lambda file: file.write_text('{"schema": 1, "schema": 1}'),
+    "a list": lambda file: file.write_text("[]"),
+    "cut": lambda file: file.write_text(json.dumps(RUN)[:100]),
+    "deep": lambda file: file.write_text('{"a":' * 100_000),
+    "newer": lambda file: file.write_text(json.dumps({**RUN, "schema": 10**20})),
+    "100 MB": lambda file: file.write_text(f'{{"a": "{"x" * 100_000_000}"}}'),
 }
 
 
 def run(bench: Bench) -> Iterator[Try]:
     """Try `bench.tries` hostile runs."""
-    left = islice(faults(bench.seed), bench.tries)
+    left: Iterator[Fault] = islice(faults(bench.seed), bench.tries)
     if bench.tries < 1000:  # a few tries are of all kinds, not the first ones
         left = iter(random.Random(bench.seed).sample(list(islice(faults(bench.seed), 3_000)), bench.tries))
     number = 0

@@ -99,7 +99,7 @@ def judged(said: dict[str, Any]) -> Try | None:
 
 def _explained(said: dict[str, Any]) -> bool:
     rule, eager, compiled, _ = said["rule"] or ("", None, None, "")
-    return rule == "reference" and None not in (eager, compiled) and compiled < _TIMES * eager
+    return rule == "reference" and eager is not None and compiled is not None and compiled < _TIMES * eager
 
 
 def _detail(said: dict[str, Any]) -> str:

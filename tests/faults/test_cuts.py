@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.cuts import left_open, tried
 from tests.faults.study import Bench, Result
-from tests.support.helpers import DATA
+from tests.support.places import DATA
 
 LOGS = ("print_break.torch.log",)
 

@@ -48,7 +48,7 @@ def test_orders_name_models_and_faults_that_there_are():
     ],
 )
 def test_what_counts(said: dict[str, object], result: Result):
-    blank = {
+    blank: dict[str, object] = {
         "model": "m",
         "precision": "fp32",
         "fault": "",

@@ -43,7 +43,7 @@ class Spelling:
     wrong: bool = False
     """Whether torch's replacement computes something else."""
 
-    def inputs(self, device: str) -> list[Tensor]:
+    def inputs(self: "Spelling | Called", device: str) -> list[Tensor]:
         made = [torch.rand(shape, device=device, dtype=self.dtype, requires_grad=self.train) for shape in self.shapes]
         if self.mask:
             made.append(torch.rand(self.mask, device=device, dtype=self.dtype, requires_grad=self.learned_mask))

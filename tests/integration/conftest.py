@@ -30,7 +30,7 @@ class Result:
     err: str
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Any:
         """The JSON report on stdout."""
         data: dict[str, Any] = json.loads(self.out)
         return data

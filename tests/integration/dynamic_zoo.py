@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -221,11 +222,13 @@ def compared(name: str) -> dict[str, Any]:
     whole = captured(name)
     generated: list[str] = []
     original = GraphLowering.codegen
-    GraphLowering.codegen = lambda self: (generated.append(name), original(self))[1]
-    try:
+
+    def counted(lowering: GraphLowering) -> Any:
+        generated.append(name)
+        return original(lowering)
+
+    with patch.object(GraphLowering, "codegen", counted):
         checked = captured(name, trace_only=True)
-    finally:
-        GraphLowering.codegen = original
     left_out = captured(name, trace_only=True, inductor_guards=False)
     return {
         "whole": seen(whole),

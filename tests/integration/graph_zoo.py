@@ -16,9 +16,9 @@ import torch
 import torch.fx.graph_module as graph_module
 from torch import nn
 from torch.fx import GraphModule
-from torch.fx.graph import dtype_abbrs
 from torch.fx.node import _get_qualified_name
 from torch.nn import functional
+from torch.utils._dtype_abbrs import dtype_abbrs
 from torch.utils.checkpoint import checkpoint
 
 RECORDS: list[dict[str, Any]] = []
@@ -66,6 +66,8 @@ def target_of(node: Any) -> str:
 
 
 class Attention(nn.Module):
+    count: torch.Tensor
+
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.q, self.k, self.v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
@@ -179,15 +181,20 @@ def transformers() -> Iterator[tuple[str, Callable[..., Any], list[tuple[Any, ..
         from transformers import GPT2Config, GPT2Model, LlamaConfig, LlamaModel
     except ImportError:
         return
-    small = {"vocab_size": 20, "bos_token_id": 0, "eos_token_id": 0}
+    small: dict[str, Any] = {"vocab_size": 20, "bos_token_id": 0, "eos_token_id": 0}
     tokens = [(torch.randint(0, 20, (2, 6)),)]
     yield "gpt2", GPT2Model(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=16, **small)), tokens, True
-    sizes = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {
+        "num_hidden_layers": 1,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+    }
     yield "llama", LlamaModel(LlamaConfig(**sizes, num_key_value_heads=1, **small)).eval(), tokens, False
 
 
 def run() -> None:
-    graph_module._print_readable = noted
+    graph_module._print_readable = noted  # type: ignore[assignment]  # for good: the process ends with this
     warnings.simplefilter("ignore")
     for _, model, calls, train in models():
         compiled = torch.compile(model)
@@ -195,7 +202,7 @@ def run() -> None:
             with torch.set_grad_enabled(train):
                 result = compiled(*call)
             if train:
-                sum(each.float().sum() for each in tensors(result) if each.requires_grad).backward()
+                sum((each.float().sum() for each in tensors(result) if each.requires_grad), torch.zeros(())).backward()
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:

@@ -4,7 +4,6 @@ import atexit
 import builtins
 import faulthandler
 import gc
-import io
 import json
 import locale
 import logging
@@ -44,7 +43,7 @@ def _children() -> dict[str, Any]:
     return found
 
 
-def _stream(stream: io.TextIOWrapper | None) -> Any:
+def _stream(stream: Any) -> Any:
     if stream is None:
         return None
     return {

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 HEAD = f"""\
 import sys; sys.path.insert(0, {str(ROOT)!r})

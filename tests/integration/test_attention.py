@@ -15,7 +15,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
 from ctrace.inspector.versions.releases import NEWEST, release_of
 from tests.integration.attention import CALLS, SPELLINGS
-from tests.integration.conftest import ROOT
+from tests.support.places import ROOT
 
 NAMES = (*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS))
 QUICK = (

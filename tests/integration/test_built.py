@@ -12,7 +12,8 @@ from ctrace.inspector.kernels.built_view import codes
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 PROGRAM = """\
 import torch

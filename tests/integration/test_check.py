@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 INSTALLED = {**os.environ, "PYTHONPATH": str(ROOT)}
 

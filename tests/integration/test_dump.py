@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
 from tests.integration.dumping import dumped, run, run_all, wrappers
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.integration
 

@@ -16,16 +16,16 @@ def _reasons() -> Iterator[str]:
     for file in sorted((Path(spec.origin).parent / "_inductor").rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         if "WhyNoFuse" in source:
-            yield from (_text(call.args[0]) for call in ast.walk(ast.parse(source)) if _gives_a_reason(call))
+            yield from map(_text, filter(None, map(_reason, ast.walk(ast.parse(source)))))
 
 
-def _gives_a_reason(node: ast.AST) -> bool:
+def _reason(node: ast.AST) -> ast.expr | None:
     match node:
-        case ast.Call(func=ast.Name(id="why"), args=[_, *_]):
-            return True
-        case ast.Call(func=ast.Call(func=ast.Name(id="WhyNoFuse")), args=[_, *_]):
-            return True
-    return False
+        case ast.Call(func=ast.Name(id="why"), args=[reason, *_]):
+            return reason
+        case ast.Call(func=ast.Call(func=ast.Name(id="WhyNoFuse")), args=[reason, *_]):
+            return reason
+    return None
 
 
 def _text(node: ast.expr) -> str:

@@ -189,6 +189,7 @@ def _raw(log: Path) -> Raw:
 def test_all_unmet_guards_are_found(tmp_path: Path) -> None:
     import torch
 
+    function: Any
     function, arguments = _program()
     compiled = torch.compile(function, backend="eager", dynamic=False)
     by_hand: dict[str, dict[str, int]] = {}
@@ -197,7 +198,7 @@ def test_all_unmet_guards_are_found(tmp_path: Path) -> None:
             names = function.__code__.co_varnames
             f_locals = dict(zip(names, arguments(call), strict=False))
             if "net" in function.__code__.co_freevars:
-                f_locals["net"] = function.__closure__[0].cell_contents  # type: ignore[attr-defined]
+                f_locals["net"] = function.__closure__[0].cell_contents
             by_hand[f"0/{call}"] = {
                 id_: sum(_unmet_by_hand(entry, f_locals).values()) for id_, entry in _entries(function).items()
             }
@@ -222,7 +223,7 @@ def test_each_set_of_changes_gives_just_its_causes() -> None:
     for size in range(1, len(CHANGES) + 1):
         for changed in itertools.combinations(CHANGES, size):
             torch._dynamo.reset()
-            compiled = torch.compile(called, backend="eager", dynamic=False)
+            compiled: Any = torch.compile(called, backend="eager", dynamic=False)
             places = [CHANGES[name] for name in changed]
             with ctrace.trace() as traced:
                 compiled(*base)

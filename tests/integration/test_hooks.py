@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests.integration.conftest import ROOT
+from tests.support.places import ROOT
 
 _GRAD = """
 import os, torch

@@ -13,7 +13,8 @@ from ctrace.inspector.model.kernels import Kernel
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.integration
 

@@ -1,5 +1,7 @@
 """Every line that `ctrace shapes` suggests has the promised effect on the installed torch."""
 
+from typing import Any
+
 import pytest
 
 from ctrace.inspector.model.session import Session
@@ -126,7 +128,7 @@ def _together(cases: dict[str, str], lines: dict[str, tuple[str, ...]] | None = 
     return "".join(made)
 
 
-def _run(ctrace: Command, script: str, **environment: str) -> dict[str, tuple[int, tuple[str, ...]]]:
+def _run(ctrace: Command, script: str, **environment: Any) -> dict[str, tuple[int, tuple[str, ...]]]:
     """Run all cases, and return the compilations and suggested lines of each."""
     ctrace.write("script.py", script)
     result = ctrace("shapes", "script.py", "--json", **environment)

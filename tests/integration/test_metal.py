@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def sessions(folder: Path) -> list[Session]:
 @pytest.mark.parametrize(("target", "arch"), [("h100", "sm_90"), pytest.param("t4", "sm_75", marks=pytest.mark.slow)])
 def test_down_to_the_metal_and_quickly_the_second_time(ctrace: Command, target: str, arch: str) -> None:
     ctrace.write("model.py", SOFTMAX)
-    cache = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
+    cache: dict[str, Any] = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
     for _ in range(2):  # the wide call makes a graph of dynamic shapes, whose code is generated in line
         result = ctrace("explain", "model.py", "--target", target, "--json", **cache)
         assert result.code == 0, result.err
@@ -110,7 +111,7 @@ def test_a_crash_costs_one_kernel(ctrace: Command) -> None:
 def test_configurations_that_do_not_fit_are_left_out(ctrace: Command) -> None:
     ctrace.write("model.py", NARROW)
     ctrace.write("compile.py", REFUSED)
-    kept = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
+    kept: dict[str, Any] = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
     assert ctrace("explain", "model.py", "--target", "t4", "--json", **kept).code == 0
     (session,) = sessions(ctrace.folder)
     ((_, name, source),) = sources_of(session.code[0].text)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.log.reader import read
+from ctrace.inspector.log.reader import Entry, read
 from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.session.build import build
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 COUNTED = ROOT / "tests" / "scripts" / "counted.py"
 
@@ -179,7 +180,9 @@ with capturing_here(Path(sys.argv[2]), build=False):
 
 
 def code(log: Path) -> list[str]:
-    return sorted(entry.payload for entry in read(log) if getattr(entry, "kind", "") == "inductor_output_code")
+    return sorted(
+        entry.payload for entry in read(log) if isinstance(entry, Entry) and entry.kind == "inductor_output_code"
+    )
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 COMPILES = """\
 import os, sys, torch

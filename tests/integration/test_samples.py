@@ -7,8 +7,9 @@ import pytest
 
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.session.build import build
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
 from tests.support.fusionlog import assert_fused_as_logged
+from tests.support.places import ROOT
 
 SAMPLES = ROOT / "sample_models"
 COMPILED = {"verdict": "compiled", "breaks": [], "skipped": []}

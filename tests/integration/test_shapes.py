@@ -23,11 +23,15 @@ def _run(name: str) -> Session:
     return traced.session
 
 
+def _release(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_compiled(name: str) -> None:
     import torch
 
-    releases = tuple(".".join(version.split(".")[:2]) for version in (torch.__version__, platform.python_version()))
+    releases = _release(torch.__version__), _release(platform.python_version())
     assert shape_of(_run(name)) == ELSEWHERE.get(releases, {}).get(name, SHAPES[name])
 
 

@@ -1,6 +1,7 @@
 """Answers to torch's questions about the device during lowering, for a target GPU."""
 
 from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
+from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
 from ctrace.inspector.gpus.table import gpu_named
 
@@ -19,8 +21,8 @@ class Records:
     """Collects what hooks record."""
 
     def __init__(self) -> None:
-        self.undecided = []
-        self.problems = []
+        self.undecided: list[Any] = []
+        self.problems: list[str] = []
 
     def record(self, name, payload, _at=None):
         if name == "undecided":
@@ -37,7 +39,7 @@ class Records:
 @contextmanager
 def on(name):
     FakeTensorMode.cache_clear()  # it caches results from another target
-    with VirtualGpu(gpu_named(name), Records()).present(), FakeTensorMode(), enable_python_dispatcher():
+    with VirtualGpu(gpu_named(name), cast(Recorder, Records())).present(), FakeTensorMode(), enable_python_dispatcher():
         yield
 
 

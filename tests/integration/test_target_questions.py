@@ -11,7 +11,8 @@ import pytest
 from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
 from ctrace.inspector.model.session import Session, Verdict
 from ctrace.inspector.runs.load import load_log
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, and the program would use it")
@@ -137,7 +138,7 @@ def last(folder: Path) -> Session:
 
 def questions(session: Session) -> dict[str, tuple[str, bool]]:
     """Return each question with its answer, and whether the answer is the target's."""
-    return {each.asked: (each.answer, each.as_target) for each in session.asked}
+    return {each.asked: (each.answer, each.as_target) for each in session.device_questions}
 
 
 def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
         "x.get_device()": ("0", True),
         'x.device == torch.device("cpu")': ("False", True),
     }
-    assert [(each.line, each.answer) for each in session.asked if "available" in each.asked] == [
+    assert [(each.line, each.answer) for each in session.device_questions if "available" in each.asked] == [
         (3, "False"),
         (15, "True"),
     ]

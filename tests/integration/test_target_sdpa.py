@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -22,12 +23,12 @@ def ask(
 ) -> int:
     lengths = (queries, keys or queries, keys or queries)
     counts = (4, heads, heads)
-    tensors = [
+    query, key, value = (
         torch.empty(2, count, length, width, dtype=dtype, requires_grad=grad)
         for count, length in zip(counts, lengths, strict=True)
-    ]
-    options = {"dropout": 0.0, "causal": False, "gqa": False} | given
-    return chosen(Call(*tensors, mask, **options, capability=on))
+    )
+    options: dict[str, Any] = {"dropout": 0.0, "causal": False, "gqa": False} | given
+    return chosen(Call(query, key, value, mask, **options, capability=on))
 
 
 @pytest.mark.parametrize("line", TABLE)
@@ -109,14 +110,14 @@ def test_an_h100_chose_the_same_for_many_forms():
         dtype, grad = getattr(torch, asked["dtype"]), asked.get("grad", "")
         keys = asked.get("k", asked["q"])
         shapes = (asked["q"], keys, asked.get("v", keys))
-        tensors = [
+        query, key, value = (
             form(shape, dtype, asked.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
-        ]
+        )
         mask = None
         if "mask" in asked:
             mask = torch.empty(asked["mask"], dtype=torch.bool if "mdtype" in asked else dtype, device="meta")
             mask.requires_grad_("mgrad" in asked)
         with torch.set_grad_enabled("no_grad" not in asked):
-            call = Call(*tensors, mask, float(asked.get("p", 0)), "causal" in asked, "gqa" in asked, H100)
+            call = Call(query, key, value, mask, float(asked.get("p", 0)), "causal" in asked, "gqa" in asked, H100)
             wrong += [asked] if chosen(call) != choice else []
     assert not wrong

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import ROOT
+from tests.support.places import ROOT
 
 if sys.platform != "linux":
     pytest.skip("looks into /proc", allow_module_level=True)

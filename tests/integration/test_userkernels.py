@@ -19,7 +19,8 @@ import ctrace
 from ctrace.inspector.kernels.user_kernels_view import user_kernels_of
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.user_kernels import Epilogue, ParameterKind, UserKernel
-from tests.integration.conftest import ROOT, Command
+from tests.integration.conftest import Command
+from tests.support.places import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -80,7 +81,8 @@ def torchs_answer(kernel: Any, arguments: dict[str, Any], caplog: pytest.LogCapt
     """Ask torch which tensors a kernel writes, and whether it only assumes so."""
     from torch._higher_order_ops import triton_kernel_wrap as wrap
 
-    analyze = getattr(wrap, "identify_accessed_tensors", None) or wrap.identify_mutated_tensors
+    spellings = ("identify_accessed_tensors", "identify_mutated_tensors")  # of torch 2.13; of torch 2.11
+    analyze = next(getattr(wrap, name) for name in spellings if hasattr(wrap, name))
     logger = logging.getLogger("torch._dynamo")
     caplog.clear()
     logger.addHandler(caplog.handler)

@@ -145,7 +145,7 @@ def _ways(session: Session) -> list[tuple[object, ...]]:
 
 
 def _breaks(session: Session) -> list[tuple[object, ...]]:
-    return [(each.line, each.times) for each in (*session.breaks, *session.skips)]
+    return [*((each.line, each.times) for each in session.breaks), *((each.line, each.rule) for each in session.skips)]
 
 
 @compiler

@@ -67,7 +67,9 @@ def _forward_into_base(shape: Shape) -> str:
     """Move `forward` into a class that the own one derives from."""
     own, forward = shape.own, shape.forward
     own.body.remove(forward)
-    base = ast.ClassDef("Forward", own.bases, [], [forward], [], type_params=[])
+    (base,) = ast.parse("class Forward: ...").body
+    assert isinstance(base, ast.ClassDef)
+    base.bases, base.body = own.bases, [forward]
     own.bases = [ast.Name("Forward")]
     shape.tree.body.insert(shape.tree.body.index(own), base)
     return unparsed(shape.tree)
@@ -127,10 +129,9 @@ def passed(function):
 
 
 def _annotate(shape: Shape) -> str:
-    at = shape.forward.body.index(shape.spot)
-    shape.forward.body[at] = ast.AnnAssign(
-        shape.spot.targets[0], ast.parse("Tensor", mode="eval").body, shape.spot.value, 1
-    )
+    at, target = shape.forward.body.index(shape.spot), shape.spot.targets[0]
+    assert isinstance(target, ast.Name)
+    shape.forward.body[at] = ast.AnnAssign(target, ast.parse("Tensor", mode="eval").body, shape.spot.value, 1)
     return unparsed(shape.tree)
 
 

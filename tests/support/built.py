@@ -36,7 +36,7 @@ def built(name: str, hash_: str = "aa", **more: object) -> Built:
         "0/0", Stage.INFERENCE, name, hash_, warps=1, stages=1, blocks={"XBLOCK": 1}, registers=64, spills=0, shared=0,
         seconds=SECONDS, chosen=True, ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "sass": Ir("LDC R1, c[0x0][0x28] ;")},
     )  # fmt: skip
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 def timed(name: str, launch: int, seconds: float | None, why: str = "") -> LaunchTiming:

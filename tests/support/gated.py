@@ -75,7 +75,9 @@ def seen_of(given: State, limits: Limits | None = None, job: JobKey | None = Non
 
 def lock_of(given: State, job: JobKey | None = None) -> Lock:
     """Write down a state as it is."""
-    counts = {count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS)}
+    counts: dict[Count, int] = {
+        count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS)
+    }
     sites = tuple(Known(each.key, each.times) for each in given.sites)
     return Lock({given.torch: {job or given.job: Baseline(counts, sites)}}, "ctrace.lock")
 

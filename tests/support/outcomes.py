@@ -1,6 +1,7 @@
 """Hand-made outcomes of `ctrace check` that every report renders."""
 
 from datetime import date
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -72,13 +73,13 @@ def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 1
     return State(job, "2.13", counts, coverage, sites)
 
 
-def holding(name: str, **parts: object) -> Checked:
+def holding(name: str, **parts: Any) -> Checked:
     """Make a job that holds."""
     job = JobKey(name)
     return replace(Checked(job, state(job), graphs_before=1, seconds=1.25), **parts)
 
 
-def outcome(*checked: Checked, **parts: object) -> Outcome:
+def outcome(*checked: Checked, **parts: Any) -> Outcome:
     """Make an outcome with a policy and a lock."""
     return replace(Outcome(POLICY, LOCK, checked, torch="2.13", seconds=7.5), **parts)
 
@@ -89,7 +90,7 @@ def new_site(site: Site) -> Finding:
     return Finding(FindingKind.NEW_SITE, what, site=site)
 
 
-def only(*findings: Finding, name: str = "models/mask.py", **parts: object) -> Outcome:
+def only(*findings: Finding, name: str = "models/mask.py", **parts: Any) -> Outcome:
     """Make an outcome of one job with some findings and nothing else."""
     job = JobKey(name)
     return outcome(replace(Checked(job, None, findings, seconds=0.5), **parts))

@@ -31,7 +31,7 @@ class Net(torch.nn.Module):
 """
 
 NUMBER = Cause(
-    kind="attribute_value",
+    kind=CauseKind.ATTRIBUTE_VALUE,
     subject="self.number",
     line=10,
     file=MODEL,

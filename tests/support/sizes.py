@@ -79,7 +79,7 @@ def tensor(source: str, *dims: dict[str, Any], role: str = "input", always: str 
 def dim(became: str, policy: str = "static", **parts: Any) -> dict[str, Any]:
     """A dimension of such a tensor."""
     size = int(became) if became.isdecimal() else 8
-    plain = {"symbol": None, "size": size, "stride": 1, "strided": "1", "constraint": None, "marks": []}
+    plain: dict[str, Any] = {"symbol": None, "size": size, "stride": 1, "strided": "1", "constraint": None, "marks": []}
     return {"became": became, "policy": policy, **plain, **parts}
 
 
@@ -111,7 +111,7 @@ BRANCHED = Condition(
 )
 LOOPED = Condition(
     "x.size(0) == 8", "`for i in range(x.shape[0]):` uses x.size(0) as a plain number, so torch specialized on 8.",
-    "number", MODEL, 12, "for i in range(x.shape[0]):", "8",
+    ConditionKind.NUMBER, MODEL, 12, "for i in range(x.shape[0]):", "8",
 )  # fmt: skip
 
 

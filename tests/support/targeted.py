@@ -28,7 +28,7 @@ def built(name: str, hash_: str, stage: Stage = Stage.FORWARD, **more: object) -
         "0/0", stage, name, hash_, warps=4, stages=1, blocks={"XBLOCK": 1}, registers=32, spills=0, shared=16,
         seconds=SECONDS, ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "ttir": Ir("module {}\n")},
     )  # fmt: skip
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **more)
 
 
 BUILT = (

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.cli.test_main import _ctrace
 from tests.support.places import DATA
 
 LOG = str(DATA / "rewritten.log")
 
 
 def test_the_diffs_of_a_function(tmp_path: Path) -> None:
-    done = _ctrace("bytecode", LOG, "--function", "inner", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("bytecode", LOG, "--function", "inner", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "4/0 scaled.<locals>.inner" in done.stdout
     assert "5/0 inner" in done.stdout
@@ -20,7 +20,7 @@ def test_the_diffs_of_a_function(tmp_path: Path) -> None:
 
 
 def test_one_compilation_as_json(tmp_path: Path) -> None:
-    done = _ctrace("bytecode", LOG, "--graph", "3/0", "--json", "-o", "b.json", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("bytecode", LOG, "--graph", "3/0", "--json", "-o", "b.json", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote b.json\n")
     data = json.loads((tmp_path / "b.json").read_text())
     assert [each["compilation"] for each in data["compilations"]] == ["3/0"]

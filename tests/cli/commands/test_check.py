@@ -11,7 +11,7 @@ from ctrace.cli.gate.wanted import Wanted
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.request import Options
 from tests.cli.test_main import NO_TORCH, _ctrace
-from tests.support.helpers import DATA
+from tests.support.places import DATA
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def traces(tmp_path: Path) -> Path:
 
 
 def _check(folder: Path, *words: str) -> tuple[int, str, str]:
-    done = _ctrace("check", *words, cwd=folder, code=NO_TORCH)
+    done = _ctrace("check", *words, cwd=folder)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -48,6 +48,12 @@ def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
     shutil.copy(DATA / "dynamic_sizes.torch.log", traces / "dedicated_log_torch_trace_rank_1_y.log")
     code, out, _ = _check(tmp_path, "train", "--from-trace", "traces", "--update", "--only-improve")
     assert (tmp_path / "ctrace.lock").read_text() == before
+
+
+def test_traces_need_no_torch(tmp_path: Path, traces: Path) -> None:
+    done = _ctrace("check", "train", "--from-trace", "traces", cwd=tmp_path, code=NO_TORCH)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("WORSE  The model got worse.\n")
 
 
 def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:

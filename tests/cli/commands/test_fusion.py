@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.cli.test_main import _ctrace
 from tests.support.places import DATA
 
 LOG = str(DATA / "trained.log")
@@ -22,13 +22,13 @@ LOG = str(DATA / "trained.log")
     ],
 )
 def test_a_view(words: tuple[str, ...], shown: str, tmp_path: Path) -> None:
-    done = _ctrace("fusion", LOG, *words, cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("fusion", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert shown in done.stdout
 
 
 def test_json_into_a_file(tmp_path: Path) -> None:
-    done = _ctrace("fusion", LOG, "--stage", "forward", "--json", "-o", "f.json", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("fusion", LOG, "--stage", "forward", "--json", "-o", "f.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert {part["stage"] for part in json.loads((tmp_path / "f.json").read_text())["fusion"]} == {"forward"}
 

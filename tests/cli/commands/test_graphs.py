@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.cli.test_main import _ctrace
 from tests.support.places import DATA
 
 LOG = str(DATA / "trained.log")
@@ -26,13 +26,13 @@ ONE = ("--graph", "0/0")
     ],
 )
 def test_a_view(words: tuple[str, ...], shown: str, tmp_path: Path) -> None:
-    done = _ctrace("graphs", LOG, *words, cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("graphs", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert shown in done.stdout
 
 
 def test_a_picture(tmp_path: Path) -> None:
-    done = _ctrace("graphs", LOG, *ONE, "--svg", "-o", "g.svg", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("graphs", LOG, *ONE, "--svg", "-o", "g.svg", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("Drawn by ")
     assert (tmp_path / "g.svg").read_text().rstrip().endswith("</svg>")
@@ -43,7 +43,7 @@ def test_a_picture(tmp_path: Path) -> None:
     [((), "graphs"), (("--stage", "forward", *ONE), "graph"), (("--line", "17"), "stages"), (("--passes",), "passes")],
 )
 def test_json(words: tuple[str, ...], key: str, tmp_path: Path) -> None:
-    done = _ctrace("graphs", LOG, *words, "--json", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("graphs", LOG, *words, "--json", cwd=tmp_path)
     assert json.loads(done.stdout)[key]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ctrace.cli.kernel_views import KernelView
 from ctrace.inspector.errors import TargetError
-from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.cli.test_main import _ctrace
 from tests.support.places import DATA
 
 LOG = str(DATA / "trained.log")
@@ -24,13 +24,13 @@ LOG = str(DATA / "trained.log")
     ],
 )
 def test_a_view(words: tuple[str, ...], shown: str, tmp_path: Path) -> None:
-    done = _ctrace("kernels", LOG, *words, cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("kernels", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert shown in done.stdout
 
 
 def test_json_into_a_file(tmp_path: Path) -> None:
-    done = _ctrace("kernels", LOG, "--json", "-o", "k.json", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("kernels", LOG, "--json", "-o", "k.json", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Wrote k.json\n")
     assert json.loads((tmp_path / "k.json").read_text())["parts"]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_main import NO_TORCH, ROOT, _ctrace
+from tests.cli.test_main import NO_TORCH, _ctrace
+from tests.support.places import ROOT
 
 
 @pytest.fixture
@@ -16,33 +17,33 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_the_table(tmp_path: Path) -> None:
-    done = _ctrace("targets", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("targets", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "rtx-4090" in done.stdout
 
 
 def test_users_own_are_told_apart(project: Path) -> None:
-    done = _ctrace("targets", cwd=project, code=NO_TORCH)
+    done = _ctrace("targets", cwd=project)
     assert "h100: from your mine.yaml, replaces the built-in one" in done.stdout
     assert "mine: from your mine.yaml\n" in done.stdout
 
 
 def test_one(project: Path) -> None:
-    assert "NVIDIA GeForce RTX 4090" in _ctrace("targets", "RTX 4090", cwd=project, code=NO_TORCH).stdout
-    assert "99" in _ctrace("targets", "h100", cwd=project, code=NO_TORCH).stdout
-    assert "NVIDIA L4" in _ctrace("targets", "mine.yaml:mine", cwd=project, code=NO_TORCH).stdout
+    assert "NVIDIA GeForce RTX 4090" in _ctrace("targets", "RTX 4090", cwd=project).stdout
+    assert "99" in _ctrace("targets", "h100", cwd=project).stdout
+    assert "NVIDIA L4" in _ctrace("targets", "mine.yaml:mine", cwd=project).stdout
 
 
 def test_json(project: Path) -> None:
-    every = json.loads(_ctrace("targets", "--json", cwd=project, code=NO_TORCH).stdout)
-    one = json.loads(_ctrace("targets", "h100", "--json", cwd=project, code=NO_TORCH).stdout)
+    every = json.loads(_ctrace("targets", "--json", cwd=project).stdout)
+    one = json.loads(_ctrace("targets", "h100", "--json", cwd=project).stdout)
     assert one in every
     assert (one["capability"], one["processors"], one["replaces"]) == ("9.0", 99, True)
     assert one["sources"]["processors"] == "your mine.yaml"
 
 
 def test_into_a_file(tmp_path: Path) -> None:
-    done = _ctrace("targets", "t4", "-o", "t4.txt", cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("targets", "t4", "-o", "t4.txt", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert "Tesla T4" in (tmp_path / "t4.txt").read_text()
 
@@ -57,7 +58,7 @@ def test_into_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_line(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
-    done = _ctrace("targets", *words, cwd=tmp_path, code=NO_TORCH)
+    done = _ctrace("targets", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
     assert what in first
@@ -73,6 +74,6 @@ def test_reading_needs_torch(tmp_path: Path) -> None:
 
 def test_a_wrong_file_of_the_project(project: Path) -> None:
     (project / "mine.yaml").write_text("mine: {extends: l4, l22: 3}")
-    done = _ctrace("targets", cwd=project, code=NO_TORCH)
+    done = _ctrace("targets", cwd=project)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0].endswith("mine.yaml: mine: there is no fact l22")

@@ -93,7 +93,8 @@ def test_before_and_after_come_together_and_are_code():
         assert not entry.before or entry.before != entry.after, key
         assert entry.before == entry.before.lstrip(), key
         for code in filter(None, (entry.before, entry.after)):
-            assert ast.parse(f"def forward(x):\n{textwrap.indent(code, '    ')}"), key
+            (function,) = ast.parse(f"def forward(x):\n{textwrap.indent(code, '    ')}").body
+            assert isinstance(function, ast.FunctionDef), key
 
 
 def test_the_only_thing_to_fill_in_is_it():

@@ -1,5 +1,7 @@
 """Which breaks cost most, and what they look like in the source."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -82,7 +84,7 @@ class TestNeverCompiled:
     def names(self, session: Session) -> list[str]:
         return [each.name for each in never_compiled(session)]
 
-    def partial(self, *functions: Function, **parts: object) -> Session:
+    def partial(self, *functions: Function, **parts: Any) -> Session:
         """Other functions got a graph."""
         return structs.replace(Session(graphs=(GRAPH,), functions=functions, skips=(skipped("g"),)), **parts)
 

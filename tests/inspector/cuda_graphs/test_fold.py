@@ -31,7 +31,9 @@ def test_a_part_that_nothing_ran_is_unknown():
 
 
 def test_a_recorded_part_counts_its_recordings_and_sizes():
-    recorded = [{"what": "recorded", "sizes": sizes} for sizes in ("[8, 4]", "[16, 4]", "[8, 4]")]
+    recorded: list[dict[str, object]] = [
+        {"what": "recorded", "sizes": sizes} for sizes in ("[8, 4]", "[16, 4]", "[8, 4]")
+    ]
     (found,) = folded(checked(), {"what": "called"}, *recorded)
     assert (found.status, found.recordings, found.inputs) == (CudaGraphStatus.RECORDED, 3, ("[8, 4]", "[16, 4]"))
 

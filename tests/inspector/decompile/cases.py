@@ -1,4 +1,5 @@
 # ruff: noqa: F821, PLW0603, SIM, RET, E731, UP, C4, PERF, B, F841, PIE
+# mypy: disable-error-code="name-defined, attr-defined"
 """Functions to take apart and put together again; their names and arguments are recorders when they run."""
 
 

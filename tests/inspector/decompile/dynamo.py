@@ -10,6 +10,8 @@ import io
 import json
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +20,7 @@ from ctrace.inspector.bytecode.decompile import Source, reconstruct
 from ctrace.inspector.bytecode.decompile.reconstruct import compiled
 from ctrace.inspector.bytecode.disassembly import disassembled
 
-SITUATIONS = []
+SITUATIONS: list[Callable[[], object]] = []
 COUNTER = 0
 
 
@@ -281,9 +283,11 @@ def own_cells():
 @situation
 def side_effects():
     class Box:
-        pass
+        value: object
 
-    box, held, table = Box(), [], {}
+    box = Box()
+    held: list[object] = []
+    table: dict[str, object] = {}
 
     def f(x, box, held, table):
         box.value = x + 1
@@ -402,8 +406,10 @@ def in_place_of(seen):
 def _with_frame_of(new: types.CodeType, found: Source) -> types.CodeType:
     """Compile with the very free variables of the other code, which the frame brings along."""
     tree = ast.parse(found.text)
+    (function,) = tree.body
+    assert isinstance(function, ast.FunctionDef)
     for name in found.free:
-        tree.body[0].body.append(ast.parse(f"if 0: {name}").body[0])
+        function.body.append(ast.parse(f"if 0: {name}").body[0])
     made = compiled(ast.unparse(ast.fix_missing_locations(tree)), found.free, new.co_flags)
     return made.replace(co_name=new.co_name, co_filename=new.co_filename, co_firstlineno=new.co_firstlineno)
 
@@ -431,7 +437,8 @@ def same(left, right):
 def main():
     answers = {}
     for make in SITUATIONS:
-        plain, seen = observed(make), []
+        plain = observed(make)
+        seen: list[Any] = []
         handle = torch._dynamo.convert_frame.register_bytecode_hook(in_place_of(seen))
         try:
             replaced = observed(make)

@@ -102,7 +102,6 @@ class Recorder:
     def keys(self):
         return ["left", "right"]
 
-    __hash__ = None
     __getitem__ = _operator("item")
     __eq__, __lt__, __gt__ = _operator("eq"), _operator("lt"), _operator("gt")
     __add__, __sub__, __mul__, __neg__ = map(_operator, ("add", "sub", "mul", "neg"))
@@ -134,17 +133,18 @@ def outcome(code: CodeType, cells: dict, seed: int, fail_at: int, keep=()):
     """Run a code on new recorders: what it returns or raises, and all steps."""
     log = Log(seed, fail_at)
     names = {*code.co_names, "len", "Boom", "ValueError", "slice", "type", "zip"}
-    world = {name: Recorder(log, name) for name in names if name not in keep}
-    world["__builtins__"] = {"Boom": Boom, "ValueError": ValueError, "len": len, "type": type, "KeyError": KeyError}
-    for name in world["__builtins__"]:
+    world: dict[str, object] = {name: Recorder(log, name) for name in names if name not in keep}
+    builtins = {"Boom": Boom, "ValueError": ValueError, "len": len, "type": type, "KeyError": KeyError}
+    for name in builtins:
         world.pop(name, None)
+    world["__builtins__"] = builtins
     held = {name: CellType(Recorder(log, name) if value is None else value) for name, value in cells.items()}
     closure = tuple(held[name] for name in code.co_freevars)
     function = FunctionType(code, world, code.co_name, None, closure)
     count = code.co_argcount + code.co_kwonlyargcount
     arguments = [Recorder(log, f"arg{number}") for number in range(count)]
-    positional, names = arguments[: code.co_argcount], code.co_varnames[code.co_argcount : count]
-    keywords = dict(zip(names, arguments[code.co_argcount :], strict=True))
+    positional, keyword_names = arguments[: code.co_argcount], code.co_varnames[code.co_argcount : count]
+    keywords = dict(zip(keyword_names, arguments[code.co_argcount :], strict=True))
     if code.co_flags & 4:
         positional += [Recorder(log, "more0"), Recorder(log, "more1")]
     if code.co_flags & 8:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.advice import entries
+from ctrace.inspector.diagnosis.causes import FIRST_WORDINGS, root_causes
+from ctrace.inspector.graphs.attention import State, answer_of, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
 from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Recompile, Skip
+from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
@@ -69,6 +71,25 @@ def test_ids_stay_when_lines_move() -> None:
     session = load_log(DATA / "rewritten.log")
     moved = replace(session, breaks=tuple(replace(each, line=each.line + 7) for each in session.breaks))
     assert [each.id for each in root_causes(moved)] == [each.id for each in root_causes(session)]
+
+
+def test_another_wording_keeps_the_id() -> None:
+    """An attention has no line of source, so its id comes from its title, as it was first worded."""
+    (cause,) = (each for each in root_causes(load_log(DATA / "trained.log")) if each.kind is RootKind.ATTENTION)
+    assert cause.id == "attention-e6092d1d"
+
+
+@pytest.mark.parametrize("now", FIRST_WORDINGS)
+def test_titles_that_were_reworded_are_those_of_today(now: str) -> None:
+    """Reworded once more, a title needs its first wording under the new one."""
+    called, written = Attention("0/0", "joint", "sdpa"), Attention("0/0", "joint", None)
+    replaced = replace(written, matched="_sfdp_pattern_1")
+    attentions = (called, written, replaced, replace(replaced, trial="values"), replace(written, certain=False))
+    titles = [
+        *(answer_of(each).sentence for each in attentions),
+        *(entry.title for entry in entries("breaks").values()),
+    ]
+    assert any(f"{title[:1].upper()}{title[1:]}".startswith(now) or title.startswith(now) for title in titles)
 
 
 def test_different_statements_are_different_causes() -> None:

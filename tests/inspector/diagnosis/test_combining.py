@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.trial import LineEdit
-from ctrace.tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
+from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 TEXT = """\
 import torch

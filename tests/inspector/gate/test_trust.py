@@ -7,20 +7,20 @@ from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gate.model import Job, JobKey, Ran
 from ctrace.inspector.gate.trust import seen, untrusted
 from ctrace.inspector.gate.verdict import EXITS
+from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import (
     Environment,
     Failure,
     FailurePhase,
-    Outcome,
     Problem,
     Scenario,
-    ScenarioKind,
     Session,
 )
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.session.build import build
 from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
-from tests.support.helpers import DATA, parsed, recorded
+from tests.support.helpers import parsed, recorded
+from tests.support.places import DATA
 from tests.support.sessions import HEALTHY, NOTHING
 
 JOB = Job(JobKey("model.py"), "model.py", Options())

@@ -249,7 +249,7 @@ TEXTS = {
 }  # fmt: skip
 """Kinds that hold plain text."""
 
-ODD_VALUES = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
+ODD_VALUES: tuple[Any, ...] = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
 
 NO_JSON = {
     "nothing": "", "open": "{", "words": "no json", "not-a-number": "NaN", "infinity": "1e999", "long-number": "9" * 5000,
@@ -275,10 +275,10 @@ def seen(session: Session) -> None:
     built_data(session)
     for each in session.built:
         assert all(isinstance(text_of(code), str | None) for code in each.ir.values())
-    for each in (guarded(session, head) for head in heads(session)):
-        by_line(each.guards)
-        by_object(each.guards)
-        tensor_guards(each.guards)
+    for found in (guarded(session, head) for head in heads(session)):
+        by_line(found.guards)
+        by_object(found.guards)
+        tensor_guards(found.guards)
 
 
 def replaced(data: Any) -> Iterator[Any]:

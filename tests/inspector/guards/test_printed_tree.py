@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ctrace.inspector.guards.printed_tree import count, latency_of, parse, with_frames
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.guards import Guard, GuardText, GuardTree, Node
-from tests.support.helpers import DATA, MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
+from tests.support.helpers import MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
+from tests.support.places import DATA
 
 OWNERS = {**PREFIXES, **TORCH_PREFIXES}
 LIBRARY = Frame(f"{SITE}/einops/einops.py", 3, "rearrange")

@@ -62,7 +62,7 @@ def test_of_a_launch_the_last_time_counts() -> None:
 
 
 def test_an_op_has_the_name_that_its_kernel_has() -> None:
-    kernels = [
+    kernels: list[dict[str, Any]] = [
         {"stage": "forward", "name": name, "language": "external", "ops": [], "stacks": []}
         for name in ("aten.a.out", "torch.ops.aten.b")
     ]

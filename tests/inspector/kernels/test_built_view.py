@@ -59,7 +59,8 @@ def test_products_with_fewer_bits_have_a_lower_bound() -> None:
 def test_launches_of_the_same_sizes_are_one_row() -> None:
     session = replace(SESSION, timed=tuple(timed(SOFTMAX, launch, 1e-5) for launch in range(12)))
     (row,) = times(session)
-    assert (row.calls, row.total, row.share) == (12, pytest.approx(1.2e-4), pytest.approx(1))
+    assert row.calls == 12
+    assert (row.total, row.share) == pytest.approx((1.2e-4, 1))
 
 
 @pytest.mark.parametrize("parts", [{"gpu": None}, {"kernels": ()}, {"gpu": replace(H100, bandwidth=None, clock=None)}])

@@ -1,5 +1,7 @@
 """The code that Inductor wrote: sources of kernels, calls, and what they pass."""
 
+from typing import Any
+
 import pytest
 
 from ctrace.inspector.kernels.arguments import Names
@@ -45,8 +47,8 @@ LAYOUT = Layout("float32", (7, 4), (4, 1), 0, "cuda:0")
 PART = PartGenerated("0/0", Stage.FORWARD, 0, 3, dict.fromkeys(("arg1_1", "buf0", "buf1"), LAYOUT), {"s77": 7})
 
 
-def tensor(name: str, **other: object) -> Argument:
-    whole = {"dtype": "float32", "shape": (7, 4), "stride": (4, 1), "device": "cuda:0"}
+def tensor(name: str, **other: Any) -> Argument:
+    whole: dict[str, Any] = {"dtype": "float32", "shape": (7, 4), "stride": (4, 1), "device": "cuda:0"}
     return Argument(name, tensor=True, **{**whole, **other})
 
 

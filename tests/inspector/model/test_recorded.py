@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from ctrace.inspector.model.session import Coverage, Session
-from tests.support.helpers import DATA, PROJECT, recorded
-from tests.support.places import SCRIPTS
+from tests.support.helpers import PROJECT, recorded
+from tests.support.places import DATA, SCRIPTS
 from tests.support.shapes import RECOMPILES, SHAPES
 
 LOGS = sorted(path.stem for path in DATA.glob("*.log"))

@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.model.shapes import Dimension, DimKind, Policy, Shaped, Unbacked
 from tests.support import sizes
-from tests.support.helpers import PROJECT, Log, recorded
+from tests.support.helpers import MODEL, PROJECT, Log, recorded
 
 X = "L['x'].size()[0]"
 
@@ -94,7 +94,7 @@ class TestData:
         log = sizes.unbacked(Log().started().frame("0/0"), "0/0", "u0")
         sizes.shapes(log, "0/0", symbols=[sizes.known("u0", low=0, high=4, unbacked=True)])
         (shaped,) = log.graph("0/0").session().shapes
-        assert shaped.unbacked == (Unbacked("u0", 0, 4, sizes.MODEL, 10, "if x.shape[0] > 3:"),)
+        assert shaped.unbacked == (Unbacked("u0", 0, 4, MODEL, 10, "if x.shape[0] > 3:"),)
 
     def test_inputs_that_were_marked_are_none(self) -> None:
         log = sizes.unbacked(Log().started().frame("0/0"), "0/0", "u0")
@@ -107,7 +107,7 @@ class TestNeeded:
     FAILED = (
         "Could not guard on data-dependent expression u0 > 2 (unhinted: u0 > 2).  (Size-like symbols: u0)\n\n"
         "User Stack (most recent call last):\n  (snipped, see stack below for prefix)\n"
-        f'  File "{sizes.MODEL}", line 6, in f\n    if index.shape[0] > 2:\n       ^^^^^^^^^^^^^^^^^^\n\nFor C++ stack trace'
+        f'  File "{MODEL}", line 6, in f\n    if index.shape[0] > 2:\n       ^^^^^^^^^^^^^^^^^^\n\nFor C++ stack trace'
     )
 
     def _shaped(self, reason: str) -> Shaped:

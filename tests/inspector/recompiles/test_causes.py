@@ -53,7 +53,7 @@ NO_TENSOR = "expected type of 'L['m']' to be a tensor type, ' but found "
     ],
 )  # fmt: skip
 def test_tensors(guard: str, kind: str, subject: str, was: str, now: str):
-    assert cause_of(UnmetGuard(guard)) == Cause(kind, subject, was, now)
+    assert cause_of(UnmetGuard(guard)) == Cause(CauseKind(kind), subject, was, now)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_requires_grad(end: str, was: str, now: str):
 )  # fmt: skip
 def test_expressions(guard: str, now: str | None, kind: str, subject: str, was: str | None):
     shown = "False" if kind == "aliasing" else now
-    assert cause_of(UnmetGuard(guard, now)) == Cause(kind, subject, was, shown)
+    assert cause_of(UnmetGuard(guard, now)) == Cause(CauseKind(kind), subject, was, shown)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause
+from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.cases import Facts, case_of
 from ctrace.inspector.recompiles.causes import cause_of
 
@@ -59,7 +59,7 @@ def test_it_is_named_for_what_it_checks(
 ) -> None:
     unmet = UnmetGuard(guard, now)
     cause = cause_of(unmet)
-    assert cause == Cause(kind, subject, was, then)
+    assert cause == Cause(CauseKind(kind), subject, was, then)
     assert case_of(Facts.of(cause, unmet)) == case
     assert "___" not in advice_on_cause(kind, case).about(cause.subject).why
 

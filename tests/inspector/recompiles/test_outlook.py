@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.findings import CacheUse, Cause, Limit, Recompile
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Scenario, Session
 from ctrace.inspector.recompiles.outlook import Outlook, Prospect, prospect
 from tests.support.helpers import CAUSE_KINDS, MODEL
@@ -18,7 +18,7 @@ def members(*values: str | None, kind: str = "size", calls: tuple[tuple[str, int
     return [
         (
             Recompile(f"0/{number}", "forward", MODEL, 8, False, (), scenario=scenario, call=call),
-            Cause(kind, "x.size(0)", was, now, **more),
+            Cause(CauseKind(kind), "x.size(0)", was, now, **more),
         )
         for number, ((was, now), (scenario, call)) in enumerate(zip(changes, during, strict=True), 1)
     ]

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import SetupError
-from ctrace.inspector.processes import spawned
 from ctrace.inspector.processes.spawned import Grouped, Watched, started
 from ctrace.inspector.runs.child import ChildProcess
 from tests.support.places import ROOT
@@ -206,7 +205,7 @@ def test_few_descriptors_are_an_error_of_two_lines(tmp_path: Path) -> None:
 
 
 def test_elsewhere_a_group_is_killed(mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spawned.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with running("import subprocess\nsubprocess.Popen(['sleep', '60'])\n" + SLEEPS, mark, tmp_path) as child:
         assert isinstance(child._process, Grouped)
         until(lambda: b"up" in (tmp_path / "out").read_bytes())

@@ -18,7 +18,7 @@ def made(tmp_path: Path, **parts: object) -> tuple[Run, CaptureRequest]:
     model = tmp_path / "model.py"
     model.write_text("model = 1\n")
     request = CaptureRequest("model", str(model), None, "net", (), Options(train=True), str(tmp_path / "trace.log"))
-    request = replace(request, **parts)  # type: ignore[arg-type]
+    request = replace(request, **parts)
     run = Store(tmp_path / ".ctrace").create(Target(request.path, "net"))
     run.request.write_text(request.to_json())
     return run, request

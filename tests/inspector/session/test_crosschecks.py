@@ -1,5 +1,7 @@
 """Where two sources of a run disagree, it is said, once and with the numbers of both."""
 
+from typing import Any
+
 import pytest
 
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone
@@ -117,7 +119,7 @@ class TestGraphs:
         assert what == "compilation 0/0: its metrics count 3 ops in its graph, the trace has no graph"
 
     @pytest.mark.parametrize("values", [{"graph_op_count": 0}, {}, {"graph_op_count": 3, "fail_type": "Unsupported"}])
-    def test_no_ops_or_a_failure_need_no_graph(self, values: dict[str, object]):
+    def test_no_ops_or_a_failure_need_no_graph(self, values: dict[str, Any]):
         assert found(Log().frame("0/0").metrics("0/0", **values)) == []
 
 

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from ctrace.inspector.gate.trust import untrusted
 from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
-from ctrace.inspector.model.session import Failure, FailurePhase, Outcome, Session, Target, Verdict
+from ctrace.inspector.model.scenarios import Outcome
+from ctrace.inspector.model.session import Failure, FailurePhase, Session, Target, Verdict
 from ctrace.inspector.runs.load import load, load_log
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.session.build import build
-from tests.support.helpers import DATA, Log, parsed, recorded, whole
+from tests.support.helpers import Log, parsed, recorded, whole
+from tests.support.places import DATA
 
 CRASH = Failure(FailurePhase.CRASH, "SIGSEGV", "the program crashed with SIGSEGV")
 
@@ -148,7 +150,7 @@ class TestFiles:
     def run(self, tmp_path: Path, text: str, **changes: object) -> Run:
         run = Store(tmp_path).create(Target("model.py"))
         run.log.write_text(text)
-        return replace(run, **changes)  # type: ignore[arg-type]
+        return replace(run, **changes)
 
     def test_a_run_whose_process_is_gone_was_cut_off(self, tmp_path: Path) -> None:
         text = Log().started().compiled("0/0").text

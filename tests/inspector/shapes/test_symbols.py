@@ -7,7 +7,8 @@ from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from tests.support import sizes
-from tests.support.helpers import DATA, MODEL, PROJECT, SITE, Log
+from tests.support.helpers import MODEL, PROJECT, SITE, Log
+from tests.support.places import DATA
 
 X, Y = "L['x'].size()[0]", "L['y'].size()[0]"
 LOOP: sizes.Line = (MODEL, 12, "forward", "for i in range(x.shape[0]):")

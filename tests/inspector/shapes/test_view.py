@@ -1,11 +1,13 @@
 """Sizes by function, which sizes were taken, and why a mark cannot be kept."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.shapes import DimKind, Policy, Shaped
+from ctrace.inspector.model.shapes import Dimension, DimKind, Policy, Shaped
 from ctrace.inspector.shapes.marks import Mark, marks
 from ctrace.inspector.shapes.view import by_function, short, violations
 from tests.support import sizes
@@ -21,7 +23,7 @@ def _marks(*shapes: Shaped, torch: str = "2.13.0") -> tuple[Mark, ...]:
     return marks(by_function(Session(shapes=shapes)), torch)
 
 
-def _automatic(size: int, **parts: object) -> object:
+def _automatic(size: int, **parts: Any) -> Dimension:
     return structs.replace(sized(0, size, FREE, Policy.AUTOMATIC, low=2), **parts)
 
 
@@ -75,7 +77,7 @@ class TestGroups:
         (sized(None, 8, FREE), "dynamic"),
     ],
 )
-def test_words(dim: object, words: str) -> None:
+def test_words(dim: Dimension, words: str) -> None:
     assert short(dim) == words
 
 

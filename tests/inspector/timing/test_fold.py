@@ -7,7 +7,7 @@ import pytest
 from msgspec import to_builtins
 
 from ctrace.inspector.runs.request import CaptureRequest, Options
-from ctrace.inspector.timing.events import Done, Noted, Results, RoundDone, Setup, WarmedUp, line_of
+from ctrace.inspector.timing.events import Done, Event, Noted, Results, RoundDone, Setup, WarmedUp, line_of
 from ctrace.inspector.timing.fold import folded
 from ctrace.inspector.timing.ratios import Verdict
 from ctrace.inspector.timing.request import Configuration, TimingRequest
@@ -116,7 +116,10 @@ def test_an_order_with_an_unknown_field_is_refused(tmp_path: Path):
 
 
 def test_a_process_that_ended_early_keeps_its_rounds():
-    events = [Setup("2.13", "3.11", "cpu", 1, 1, ("base",), ("forward",)), RoundDone("base", "forward", 2.0, 1.0)]
+    events: list[Event] = [
+        Setup("2.13", "3.11", "cpu", 1, 1, ("base",), ("forward",)),
+        RoundDone("base", "forward", 2.0, 1.0),
+    ]
     found = folded(timings.DEFAULT, events).measured(stopped="interrupted")
     assert found.first is not None
     assert found.first.eager is not None

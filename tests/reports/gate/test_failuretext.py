@@ -1,6 +1,7 @@
 """What pytest shows of a check that does not hold."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from tests.support.golden import assert_golden
 JOB = JobKey("tests/test_mask.py::test_mask[float32]#2")
 
 
-def _one(*findings: Finding, lock: Lock = outcomes.LOCK, **parts: object) -> Outcome:
+def _one(*findings: Finding, lock: Lock = outcomes.LOCK, **parts: Any) -> Outcome:
     state = outcomes.state(JOB, outcomes.BRANCH, graphs=3, coverage=71.4)
     checked = replace(Checked(JOB, state, findings=findings, graphs_before=2, seconds=2.2), **parts)
     return Outcome(Policy(), lock, (checked,), torch="2.13")

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import JobKey, Lock
+from ctrace.inspector.gate.model import JobKey, Lock, Site
 from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot
@@ -37,7 +37,7 @@ def test_columns_count_from_the_beginning_of_the_line() -> None:
 @pytest.mark.parametrize(
     "site", [replace(BRANCH, source=""), replace(BRANCH, span=None), replace(BRANCH, span=(400, 410)), replace(BRANCH, span=(3, 3))]
 )  # fmt: skip
-def test_columns_that_are_not_known_are_not_told(site: object) -> None:
+def test_columns_that_are_not_known_are_not_told(site: Site) -> None:
     assert site_spot(site, HOLDS) == Spot("models/mask.py", 14)
 
 

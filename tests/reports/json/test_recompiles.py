@@ -9,7 +9,8 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.recompiles import render_recompiles_json
 from tests.support import recompiled, sessions
-from tests.support.helpers import DATA, recorded
+from tests.support.helpers import recorded
+from tests.support.places import DATA
 
 ALL = {**sessions.ALL, **recompiled.ALL}
 

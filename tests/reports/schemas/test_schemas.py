@@ -51,8 +51,8 @@ from tests.support import (
     targeted,
     userkernels,
 )
+from tests.support.places import DATA
 
-DATA = Path(__file__).resolve().parents[1] / "data"
 FILES = sorted(schemas.FOLDER.glob("*.json"))
 
 

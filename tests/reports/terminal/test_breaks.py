@@ -1,5 +1,7 @@
 """`ctrace breaks` on screen."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -14,7 +16,7 @@ def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, al
     return drawn(breaks_screen(session, width, owner, all_paths=all_paths), width)
 
 
-def _only(**parts: object) -> str:
+def _only(**parts: Any) -> str:
     """Show the print of `PARTIAL`, changed, and nothing else."""
     at = structs.replace(sessions.PARTIAL.breaks[0], **parts)
     return _screen(Session(breaks=(at,), graphs=sessions.PARTIAL.graphs, listings=sessions.PARTIAL.listings))

@@ -49,7 +49,7 @@ CAUSES = {
     "cause-lesson-size": CauseLesson("size", SIZE, (("size/gone", GONE), ("size/again", SIZE))),
     "cause-lesson-hostile": CauseLesson(HOSTILE_TEXT, HOSTILE_CAUSE, ((HOSTILE_TEXT, HOSTILE_CAUSE),)),
 }
-ALL = {**{f"lesson-{name}": lesson for name, lesson in LESSONS.items()}, **CAUSES}
+ALL: dict[str, Lesson | CauseLesson] = {**{f"lesson-{name}": lesson for name, lesson in LESSONS.items()}, **CAUSES}
 
 
 def _screen(lesson: Lesson | CauseLesson, width: int = 80) -> str:

@@ -28,7 +28,10 @@ def test_effect(name: str, arg: int, jumps: bool) -> None:
         pytest.skip("counted otherwise")
     taken, put = effect(Instruction(0, name, arg, ""), VERSION, jumps=jumps) or (0, 0)
     op = dis.opmap[name]
-    has_arg = op >= dis.HAVE_ARGUMENT if VERSION < (3, 12) else op in dis.hasarg
+    if sys.version_info >= (3, 12):
+        has_arg = op in dis.hasarg
+    else:
+        has_arg = op >= dis.HAVE_ARGUMENT
     assert put - taken == dis.stack_effect(op, arg if has_arg else None, jump=jumps)
 
 

@@ -50,7 +50,8 @@ def test_what_was_measured_before_is_not_denied(times: int, first: str) -> None:
 
 
 def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_of_the_model() -> None:
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
+    import torch
 
     class OnlyFloat32(torch.nn.Linear):
         def forward(self, x: Any) -> Any:

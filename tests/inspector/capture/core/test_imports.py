@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +11,11 @@ import pytest
 
 from ctrace.inspector.capture.core.imports import watch_imports
 
-Make = Callable[[str, str], str]
+Make = Callable[..., str]
+
+
+def _add(seen: list[str], text: str, _module: ModuleType) -> None:
+    seen.append(text)
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_actions_run_once_in_order(make: Make):
     name = make("ctrace_probe")
     with watch_imports() as when:
         for number in ("first", "second"):
-            when(name, lambda _module, number=number: seen.append(number))
+            when(name, partial(_add, seen, number))
         importlib.import_module(name)
         importlib.import_module(name)
     assert seen == ["first", "second"]

@@ -41,7 +41,7 @@ SWITCHES: dict[str, Callable[[logging.Logger], object]] = {
     "level": lambda logger: logger.setLevel(100),
     "cleared": lambda logger: logger.handlers.clear(),
     "replaced": lambda logger: setattr(logger, "handlers", []),
-    "removed": lambda logger: [logger.removeHandler(each) for each in list(logger.handlers)],
+    "removed": lambda logger: list(map(logger.removeHandler, list(logger.handlers))),
     "filtered": lambda logger: logger.addFilter(lambda _record: False),
     "torch": lambda logger: setattr(logger, "isEnabledFor", lambda _level: False),
     "configured": _configured,

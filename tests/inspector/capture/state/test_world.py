@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from ctrace.inspector.capture.comparing.suspects import culprits  # noqa: E402
-from ctrace.inspector.capture.state.reads import place_of  # noqa: E402
-from ctrace.inspector.capture.state.world import MISSING, Change, look  # noqa: E402
+import torch
+
+from ctrace.inspector.capture.comparing.suspects import culprits
+from ctrace.inspector.capture.state.reads import place_of
+from ctrace.inspector.capture.state.world import MISSING, Change, look
 
 SETTINGS = {"scale": 1, "unused": 1}
 HISTORY: list[int] = []
@@ -20,6 +22,7 @@ COUNT = 0
 
 class Net(torch.nn.Module):
     factor = 2
+    seen: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """NumPy on Python numbers, and integers in buffers: what is offered, and for what."""
 
 from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers
-from ctrace.tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
+from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
 
 NUMPY = """import numpy as np
 import torch

@@ -3,7 +3,7 @@
 from ctrace.inspector.diagnosis.rules import grad_mode, output, shapes, wrappers
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.session import Scenario
-from ctrace.tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
+from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
 EXPERTS = """import torch
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.diagnosis.rules import branches, values
-from ctrace.tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene, with_trial
+from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene, with_trial
 
 
 def written(*lines: str) -> str:

@@ -14,7 +14,7 @@ from ctrace.inspector.gate.policy.model import Count, Limits, Policy
 from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Outcome
 from tests.support.gated import ROOT, TODAY, kinds
-from tests.support.helpers import DATA
+from tests.support.places import DATA
 
 
 def folder_of(tmp_path: Path, **logs: str) -> Path:

@@ -106,7 +106,7 @@ def test_a_start_of_an_older_ctrace_says_not_where_it_is():
 
 
 def test_forward_metrics():
-    values = {
+    values: dict[str, Any] = {
         "co_name": "forward", "co_filename": MODEL, "co_firstlineno": 8, "guard_count": 9, "graph_op_count": 2,
         "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.7, "inductor_compile_time_s": 0.4,
         "fail_type": "Unsupported", "fail_reason": "no such thing", "is_forward": True,
@@ -128,7 +128,11 @@ def test_forward_metrics():
 
 
 def test_metrics_name_versions():
-    values = {"pytorch_version": "2.11.0+cu130", "triton_version": "", "python_version": "3.12.3 (main, Aug 31 2026)"}
+    values: dict[str, Any] = {
+        "pytorch_version": "2.11.0+cu130",
+        "triton_version": "",
+        "python_version": "3.12.3 (main, Aug 31 2026)",
+    }
     measured = event_of(Log().metrics("0/0", **values))
     assert isinstance(measured, ev.Measured)
     assert measured.versions == {"torch": "2.11.0+cu130", "python": "3.12.3"}

@@ -19,7 +19,7 @@ EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
 def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
     found = tuple(each for function in function_codes(session) for each in function.all)
     chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
-    asked = replace(Selection(chosen, whole=not ids), **more)  # type: ignore[arg-type]
+    asked = replace(Selection(chosen, whole=not ids), **more)
     return drawn(bytecode_screen(session, asked, width), width)
 
 

@@ -1,6 +1,7 @@
 """The cache of compiled kernels, without its keys, which need torch."""
 
 import os
+import random
 import zlib
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def test_what_was_not_used_for_the_longest_time_goes(
     cache: CompileCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for at, key in enumerate(KEYS):
-        cache.put(key, {"records": [], "refused": [], "error": os.urandom(500).hex()})
+        cache.put(key, {"records": [], "refused": [], "error": random.Random(7).randbytes(500).hex()})
         file = tmp_path / "triton" / key[:2] / key[2:]
         os.utime(file, (at, at))
     assert cache.get(KEYS[0])  # used last of all
