@@ -6,6 +6,7 @@ capture without code generation has imported by its end (compared for torch 2.13
 torch lacks is left out.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -16,7 +17,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
+from os import _exit
 from types import ModuleType
+from typing import Any
 
 from ctrace.inspector.capture import main as capture
 from ctrace.inspector.capture.calls.start import Start
@@ -39,6 +42,8 @@ _MODULES = (
 """What Dynamo imports when it compiles the first function, besides its backends."""
 _MOST_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 16
+_NOT_FLUSHED = 120
+"""Python's exit code where it cannot write its last output (Python/pylifecycle.c, 3.11)."""
 _HIGH = 200
 """The server's own descriptors are above those that a program expects to be free."""
 
@@ -78,7 +83,57 @@ def main(loaded: frozenset[str]) -> None:
     arguments = _serve(control)
     os.write(2, talk)  # a new process would have printed this while it imported torch
     _become_new(arguments)
-    capture.main(loaded, Start(names))
+    shared = _Shared()
+    try:
+        capture.main(loaded, Start(names))
+    except SystemExit as left:
+        if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
+            _exit(shared.end(left.code))
+        raise
+
+
+class _Shared:
+    """What a fork shares with the server; Python need not tear that down when the fork ends.
+
+    Tearing torch's modules down copies their pages, and takes as long as tracing a small model.
+    """
+
+    def __init__(self) -> None:
+        self._modules = frozenset(sys.modules)
+        self._libraries = _libraries()
+
+    def has_new_libraries(self) -> bool:
+        """Whether the program has loaded native code or opened a device, which may have work to do at the end."""
+        return not _libraries() <= self._libraries
+
+    def end(self, status: int) -> int:
+        """Do what Python does at the end of a program, in its order, for what the program added; return the status."""
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        flushed = [_flushed(each) for each in (sys.stdout, sys.stderr)]
+        for name in reversed([name for name in sys.modules if name not in self._modules]):
+            module = sys.modules[name]
+            for each in list(vars(module)) if isinstance(module, ModuleType) else ():
+                if each != "__builtins__":
+                    vars(module)[each] = None
+        return status if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]) else _NOT_FLUSHED
+
+
+def _flushed(stream: Any) -> bool:
+    """Flush a stream, which the program may have replaced; return whether that worked."""
+    try:
+        if stream is not None and not stream.closed:
+            stream.flush()
+    except Exception:
+        return False
+    return True
+
+
+def _libraries() -> set[str]:
+    """Return the files that this process has mapped."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        paths = (line.split(maxsplit=5)[5:] for line in file)
+        return {path[0] for path in paths if path and path[0].startswith("/")}
 
 
 def _high(number: int) -> socket.socket:
