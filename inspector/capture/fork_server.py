@@ -113,9 +113,9 @@ class _Shared:
         flushed = [_flushed(each) for each in (sys.stdout, sys.stderr)]
         for name in reversed([name for name in sys.modules if name not in self._modules]):
             module = sys.modules[name]
-            for each in list(vars(module)) if isinstance(module, ModuleType) else ():
-                if each != "__builtins__":
-                    vars(module)[each] = None
+            variables = getattr(module, "__dict__", {})
+            for each in [each for each in variables if each != "__builtins__"]:
+                variables[each] = None
         return status if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]) else _NOT_FLUSHED
 
 

@@ -62,6 +62,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             owned=request.owned,
             gpu=request.gpu,
             cores=request.cores,
+            files=request.records_files,
         ) as recorder,
         exits(recorder),
     ):

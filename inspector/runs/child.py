@@ -38,6 +38,8 @@ class ChildProcess(Struct):
     """How many cores the capture may use; None for all."""
     has_terminal: bool = False
     """Whether the program shares our terminal: it can read the keyboard, and Ctrl-C reaches it."""
+    records_files: bool = False
+    """Whether the capture records the files that the model was made of."""
     server: ForkServer | None = None
     """Forks a process for the capture where that is as good as a new one."""
     run: Run | None = None

@@ -165,7 +165,7 @@ class _Crew:
         self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
 
     def start(self, job: Job) -> None:
-        child = ChildProcess(self._environment, self._cores, server=self._server)
+        child = ChildProcess(self._environment, self._cores, records_files=True, server=self._server)
         thread = threading.Thread(target=self._work, args=(job, child), daemon=True)
         self.running.append(_Running(job, child, thread))
         try:
