@@ -230,8 +230,11 @@ def _renumbered(arguments: Sequence[str], before: Sequence[int], now: Sequence[i
 def _become_new(arguments: list[str]) -> None:
     """Make this fork what a new process would be: its own arguments and its own random numbers.
 
-    Python itself reseeds `random` after a fork.
+    Python itself reseeds `random` after a fork. torch seeds its generator for the CPU as it is imported, at random.
     """
+    import torch
+
+    torch.default_generator.seed()
     at = sys.orig_argv.index(__name__)
     sys.orig_argv[at:] = ["ctrace.inspector.capture.main", "main", *arguments]
     sys.argv[1:] = arguments
