@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
@@ -37,6 +38,7 @@ class Circumstances:
         Raises:
             SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
             OSError: the installation cannot be read.
+        ValueError: a file of settings is no regular file.
         """
         here = Path.cwd()
         settings = settings_at(here)
@@ -65,12 +67,15 @@ def environment_digest() -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file.
+    """Return the SHA-256 of a regular file; a pipe in its place may never end.
 
     Raises:
         OSError: it cannot be read.
+        ValueError: it is a pipe or a device.
     """
-    with path.open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is not a regular file")
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -45,7 +45,7 @@ class Reuse:
     def __init__(self, runs: Path, root: Path, owned: tuple[str, ...]) -> None:
         self._runs = runs
         self._circumstances: Circumstances | None = None
-        with suppress(SettingsError, OSError):  # a job reports wrong settings itself
+        with suppress(SettingsError, OSError, ValueError):  # a job reports wrong settings itself
             self._circumstances = Circumstances(root, owned)
 
     def find(self, job: Job) -> Seen | None:
@@ -54,9 +54,9 @@ class Reuse:
             return None
         try:
             result = self._read(job)
+            if result is None or result.state.job != job.key or not _is_current(result):
+                return None
         except (OSError, ValueError):
-            return None
-        if result is None or result.state.job != job.key or not _is_current(result):
             return None
         has_run = result.run is not None and (self._runs / result.run / "run.json").is_file()
         return Seen(job, result.state, run=result.run if has_run else None, is_reused=True)
@@ -121,6 +121,7 @@ def _is_current(result: _Result) -> bool:
 
     Raises:
         OSError: a file is gone.
+        ValueError: it is no regular file any more.
     """
     if result.environment and result.environment != environment_digest():
         return False

@@ -89,7 +89,7 @@ class _Reading:
                 return any(found)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 return False
-            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
+            case ast.FunctionDef(args=args, decorator_list=[]) if not _calls(args):
                 return False
             case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
                 return False
@@ -109,6 +109,11 @@ class _Reading:
             return True
         found = [self._file(path) for path in _files(name, self._folder)]
         return any(found)
+
+
+def _calls(node: ast.AST) -> bool:
+    """Whether evaluating a node, such as the defaults of a function, calls something."""
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def _is_constant(node: ast.expr) -> bool:
