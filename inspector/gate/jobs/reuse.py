@@ -21,6 +21,7 @@ from ctrace.inspector.gate.model import Job, JobKey, Ran, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Seen
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.words.counting import named
 
 FOLDER = ".checked"
 """In the folder of runs; a name with a dot is no run."""
@@ -142,9 +143,7 @@ def reuse_note(jobs: Mapping[JobKey, bool]) -> str:
     if not number:
         return ""
     are_models = len({key.model for key in jobs}) == len(jobs)
-    noun = "model" if are_models else "job"
-    plural = "" if len(jobs) == 1 else "s"
+    noun = named(len(jobs), "model" if are_models else "job")
     return (
-        f"{number} of {len(jobs)} {noun}{plural} unchanged since the last check: results reused; "
-        "--no-cache checks them again"
+        f"{number} of {len(jobs)} {noun} unchanged since the last check: results reused; --no-cache checks them again"
     )
