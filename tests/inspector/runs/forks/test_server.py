@@ -161,7 +161,11 @@ def test_other_systems_have_no_server(server: Callable[[str], ForkServer], monke
 
 @pytest.mark.parametrize(
     ("code", "restarts"),
-    [(f"os._exit({RESTART})", True), ("os._exit(0)", False), ("os.kill(os.getppid(), 9); time.sleep(9)", False)],
+    [
+        (f"os._exit({RESTART})", True),
+        ("os._exit(0)", False),
+        ("time.sleep(1); os.kill(os.getppid(), 9); time.sleep(9)", False),
+    ],
 )
 def test_only_a_fork_that_asks_for_it_is_done_again(
     code: str, restarts: bool, server: Callable[[str], ForkServer]
