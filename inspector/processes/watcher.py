@@ -30,7 +30,9 @@ _PAUSE = 0.01
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LONGEST_NAME = 60
 _TRACKER = "multiprocessing.resource_tracker"
-FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
+FAULTS = frozenset(
+    getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT") if hasattr(signal, name)
+)
 """Signals of a fault in this process; a watcher leaves their handlers as they are."""
 
 
