@@ -40,17 +40,19 @@ class Cost:
     cpu: float
 
 
-def run(command: Sequence[str], environment: dict[str, str]) -> Cost:
-    """Run a command until it ends.
+def run(command: Sequence[str], environment: dict[str, str], codes: Sequence[int] = (0,)) -> Cost:
+    """Run a command until it ends with one of the exit codes.
 
     Raises:
         subprocess.CalledProcessError: it failed.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    subprocess.run(
-        command, env={**os.environ, **environment}, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    if done.returncode not in codes:
+        raise subprocess.CalledProcessError(done.returncode, list(command))
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -213,6 +213,7 @@ CAPTURE_ORDER = (
     ("comparing",),
     ("capturing", "scenarios", "timing"),
     ("inprocess", "main", "probe"),
+    ("fork_server",),
 )
 """The same for inspector/capture/, which also imports what it needs of the rest of inspector/."""
 

@@ -58,6 +58,18 @@ NoInductorGuards = Annotated[
     ),
 ]
 
+NoCache = Annotated[
+    bool,
+    typer.Option("--no-cache", help="Check all models again, including those unchanged since the last check."),
+]
+FreshProcesses = Annotated[
+    bool,
+    typer.Option(
+        "--fresh-processes",
+        help="Start a new Python for each model instead of forking one that has imported torch: slower, same results.",
+    ),
+]
+
 
 def check(
     models: Models = None,
@@ -84,8 +96,12 @@ def check(
     gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
     no_inductor_guards: NoInductorGuards = False,
+    no_cache: NoCache = False,
+    fresh_processes: FreshProcesses = False,
 ) -> None:
     """Check that models compile as well as before; exit 1 if not."""
+    from msgspec.structs import replace
+
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
     from ctrace.cli.gate.wanted import Wanted
@@ -98,6 +114,7 @@ def check(
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
     wanted = Wanted(tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards)
+    wanted = replace(wanted, cache=not no_cache, forks=not fresh_processes)
     wanted.refuse(init=init)
     try:
         outcome = started(wanted) if init else checked(wanted, update=update, only_improve=only_improve)

@@ -15,6 +15,7 @@ from ctrace.inspector.files.writing import write_new
 from ctrace.inspector.gate.jobs.from_trace import traced
 from ctrace.inspector.gate.jobs.jobs import Jobs, jobs_of
 from ctrace.inspector.gate.jobs.pool import run_jobs
+from ctrace.inspector.gate.jobs.reuse import Reuse, reuse_note
 from ctrace.inspector.gate.lock.file import NAME as LOCK
 from ctrace.inspector.gate.lock.file import load_lock, write_lock, writing_lock
 from ctrace.inspector.gate.lock.ratchet import updated
@@ -167,7 +168,9 @@ class _Check:
             is_whole=self._is_whole(),
             seconds=self._seconds,
         )
-        return replace(outcome, command=self._wanted.command)
+        note = reuse_note({each.job.key: each.is_reused for each in self._seen})
+        notes = (note, *outcome.notes) if note else outcome.notes
+        return replace(outcome, command=self._wanted.command, notes=notes)
 
     def _is_whole(self) -> bool:
         """Whether the check covers everything in the policy, with the policy's options."""
@@ -177,17 +180,24 @@ class _Check:
     def _each(self) -> Iterator[Seen]:
         from ctrace.cli.progress import many
 
+        reuse = Reuse(self._store.root, self._root, self._policy.owned)
+        reused = {job.key: found for job in self._jobs.jobs if self._wanted.cache and (found := reuse.find(job))}
+        yield from reused.values()
+        jobs = [each for each in self._jobs.jobs if each.key not in reused]
         left: list[Ran] = []
-        with many(len(self._jobs.jobs)) as shown:
+        with many(len(jobs)) as shown:
             for ran in run_jobs(
-                self._jobs.jobs,
+                jobs,
                 store=self._store,
                 at_a_time=self._wanted.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
+                forks=self._wanted.forks,
             ):
                 left.append(ran)
-                yield seen(ran, self._root)
+                one = seen(ran, self._root)
+                reuse.keep(ran, one)
+                yield one
         for ran in left:  # only now that the status line is gone
             say_left(ran.left, str(ran.job.key))
 

@@ -28,6 +28,10 @@ class Wanted(Struct, frozen=True):
     jobs: int | None = None
     from_trace: Path | None = None
     inductor_guards: bool = True
+    cache: bool = True
+    """Whether the last check's results answer for unchanged models."""
+    forks: bool = True
+    """Whether models may be forks of one process that has imported torch."""
 
     @property
     def targets(self) -> tuple[str, ...]:

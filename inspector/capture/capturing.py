@@ -10,6 +10,7 @@ from ctrace.inspector.capture.attention.record import attention
 from ctrace.inspector.capture.built_kernels.record import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.environment import environment
+from ctrace.inspector.capture.core.files_read import files_read
 from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
@@ -50,6 +51,7 @@ def capturing(
     owned: Iterable[str] = (),
     gpu: TargetGpu | None = None,
     cores: int | None = None,
+    files: bool = False,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
@@ -63,6 +65,7 @@ def capturing(
         owned: paths of code that counts as the user's.
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
         cores: the most cores that forks may use to emit code.
+        files: record which files the program was made of.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -72,6 +75,8 @@ def capturing(
             recorder.record("mode", {"build": build, "fast": fast})
             for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores):
                 active.enter_context(source(recorder, when))
+            if files:
+                active.enter_context(files_read(owned)(recorder, when))
             yield recorder
             if getpid() != process:
                 recorder.log.close()  # this is a fork that has ended; its parent goes on

@@ -18,6 +18,7 @@ from ctrace.inspector.capture.calls.failure_places import Place, place_of_failur
 from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.models import Loaded, load
 from ctrace.inspector.capture.calls.program import run_program
+from ctrace.inspector.capture.calls.start import NEW, Start
 from ctrace.inspector.capture.calls.trial import edited_sources, prepare, settings_of, tried_ways
 from ctrace.inspector.capture.calls.ways import Call, plan
 from ctrace.inspector.capture.capturing import capturing
@@ -39,11 +40,11 @@ _TODO = {
 }
 
 
-def main(loaded: frozenset[str]) -> None:
+def main(loaded: frozenset[str], start: Start = NEW) -> None:
     """Carry out the request in the file named by the first argument, and exit as the program exits.
 
     The optional second argument is the descriptor of a pipe for log records that the disk does not accept. `loaded` are
-    the modules that Python itself imported at startup.
+    the modules that Python itself imported at startup; `start` says how this process came to be.
     """
     preloaded = Preloaded(loaded)
     request = CaptureRequest.from_file(Path(sys.argv[1]))
@@ -61,22 +62,23 @@ def main(loaded: frozenset[str]) -> None:
             owned=request.owned,
             gpu=request.gpu,
             cores=request.cores,
+            files=request.records_files,
         ) as recorder,
         exits(recorder),
     ):
-        status = _run(request, recorder, ops, preloaded)
+        status = _run(request, recorder, ops, preloaded, start)
     with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
     sys.exit(status)
 
 
-def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded) -> Any:
+def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded, start: Start) -> Any:
     if ops is None:
         status = _status(lambda: run_program(request, preloaded), _Reporting(recorder, "run"))
         return _status(_end_as_python_does, _Reporting(recorder, "run")) or status
     try:
         with in_this_process(recorder):
-            _run_model(request, recorder, ops, preloaded)
+            _run_model(request, recorder, ops, preloaded, start)
     except _Reported as reported:
         return reported.status
     return 0
@@ -99,14 +101,15 @@ def _end_as_python_does() -> None:
     atexit._run_exitfuncs()
 
 
-def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, preloaded: Preloaded) -> None:
+def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, preloaded: Preloaded, start: Start) -> None:
     loading: Around = nullcontext
     eagerly: Around = nullcontext
     if request.gpu is not None:
         pretence = Pretence(recorder, request.gpu.name)
         loading, eagerly = pretence.loading, pretence.running
     trial = request.trial or Trial()
-    with _Reporting(recorder, "load", request.path), loading(), edited_sources(trial.edits):
+    reporting = _Reporting(recorder, "load", request.path)
+    with start.loading(request), reporting, loading(), edited_sources(trial.edits):
         loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
         end_if_forked()
         prepare(loaded.model, trial)

@@ -82,7 +82,9 @@ class Judge(Struct, frozen=True):
 
     def checked(self, seen: Seen) -> Checked:
         """Judge one job."""
-        ran = Checked(seen.job.key, seconds=seen.seconds, run=seen.run, known_as=seen.job.known_as)
+        ran = Checked(
+            seen.job.key, seconds=seen.seconds, run=seen.run, known_as=seen.job.known_as, is_reused=seen.is_reused
+        )
         if seen.state is None:
             return replace(ran, findings=seen.doubts)
         baseline = self.baseline(seen.job, seen.state.torch)

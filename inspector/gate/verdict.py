@@ -91,6 +91,8 @@ class Seen(Struct, frozen=True):
     """Whether the program ran to its end, so that the results are complete."""
     seconds: float = 0.0
     run: str | None = None
+    is_reused: bool = False
+    """Whether the result is from an earlier check."""
 
 
 class Checked(Struct, frozen=True):
@@ -112,6 +114,8 @@ class Checked(Struct, frozen=True):
     """The saved run, for `ctrace breaks RUN`."""
     known_as: JobKey | None = None
     """Its key in the lock, if different; see `Job`."""
+    is_reused: bool = False
+    """Whether the result is from an earlier check."""
 
     @property
     def exit(self) -> Exit:

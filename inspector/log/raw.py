@@ -104,6 +104,8 @@ class Raw(Struct):
     """Code that could not be generated beside the program, where a real compile would have raised."""
     ended: bool = False
     exited: ev.ProgramExited | None = None
+    made_of: dict[str, str] = field(default_factory=dict)
+    """The files that the model was made of, with their digests."""
     """How a program ended its own process, so that its log has no end."""
     planned: dict[str, Scenario] = field(default_factory=dict)
     """Scenarios that were promised, by name."""
@@ -262,6 +264,8 @@ class Raw(Struct):
                 self.ended, self.exited = True, None
             case ev.ProgramExited():
                 self.exited = event
+            case ev.FilesFound():
+                self.made_of = event.files
             case ev.Planned():
                 self.planned = {each.name: each for each in event.scenarios}
             case ev.SpanMarked():

@@ -221,6 +221,8 @@ class Session(Struct, frozen=True):
     """Whether the log has no end mark, as torch writes none: it cannot say whether the job finished."""
     exited: str = ""
     """How a program ended its own process, such as `os._exit(0)`; empty: it did not."""
+    made_of: Mapping[str, str] = field(default_factory=dict)
+    """The files that the model was made of, if they were recorded: the SHA-256 of each, empty if it was not taken."""
     trials: tuple[Tried, ...] = ()
     """What was tried to check advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()

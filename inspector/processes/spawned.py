@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import IO, Protocol
 
 from ctrace.inspector.processes import watcher
+from ctrace.inspector.processes.forking import RESTART
 from ctrace.inspector.processes.orphans import Orphans
 
 Stream = int | IO[bytes] | None
@@ -71,43 +72,22 @@ def started(
     return kind(list(command), dict(environment), streams, has_terminal=has_terminal, inherited=inherited)
 
 
-class Watched:
-    """A program below a watcher."""
+class Forked:
+    """A program whose watcher is no child of this process and reports through a socket; see `forking.py`."""
 
-    def __init__(
-        self,
-        command: list[str],
-        environment: dict[str, str],
-        streams: Streams,
-        *,
-        has_terminal: bool,
-        inherited: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, line: socket.socket) -> None:
         self.pid = 0
+        self._line = line
         self._buffer = b""
         self._status: int | None = None
         self._failed: int | None = None
         self._killed: list[str] = []
         self._is_closed = False
-        group = os.getpgrp() if has_terminal else 0
-        ours, theirs = _line()
-        try:
-            self._watcher = subprocess.Popen(
-                [sys.executable, "-I", "-S", watcher.__file__, str(theirs.fileno()), str(group), *command],
-                stdin=streams[0],
-                stdout=streams[1],
-                stderr=streams[2],
-                env=environment,
-                pass_fds=(theirs.fileno(), *inherited),
-                process_group=0,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self._line = ours
-        self._orphans = Orphans(self._watcher.pid)
+
+    @property
+    def wants_restart(self) -> bool:
+        """Whether a new process has to do the work: this one never started, or asked for that."""
+        return self._status == RESTART or (self._status is not None and not self.pid)
 
     def poll(self, seconds: float = 0.0) -> int | None:
         """Wait at most so long for the end; see `Process`."""
@@ -168,27 +148,66 @@ class Watched:
                 self._killed.append(f"{name} ({pid}{', which could not be killed' if word == 'survived' else ''})")
 
     def _end_watching(self) -> None:
-        """Reap the watcher; if it was killed, kill the processes that it watched."""
+        """Close the socket; a program of unknown status counts as killed."""
         if self._is_closed:
             return
         self._is_closed = True
         self._line.close()
+        if self._status is None:
+            self._status = KILLED
+
+
+class Watched(Forked):
+    """A program below a watcher that this process starts."""
+
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        streams: Streams,
+        *,
+        has_terminal: bool,
+        inherited: Sequence[int] = (),
+    ) -> None:
+        group = os.getpgrp() if has_terminal else 0
+        ours, theirs = socket_pair()
+        try:
+            self._watcher = subprocess.Popen(
+                [sys.executable, "-I", "-S", watcher.__file__, str(theirs.fileno()), str(group), *command],
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                env=environment,
+                pass_fds=(theirs.fileno(), *inherited),
+                process_group=0,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        super().__init__(ours)
+        self._orphans = Orphans(self._watcher.pid)
+
+    def _end_watching(self) -> None:
+        """Reap the watcher; if it was killed, kill the processes that it watched."""
+        if self._is_closed:
+            return
+        super()._end_watching()
         with suppress(subprocess.TimeoutExpired):
             self._watcher.wait(0.5)  # it has closed its end or hangs
         self._watcher.kill()
         self._watcher.wait()
-        if self._status is None:
-            self._status = KILLED
         if self._watcher.returncode != 0:
             self._orphans.kill()
         self._orphans.close()
 
 
-def _line() -> tuple[socket.socket, socket.socket]:
+def socket_pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
     """Create the socket between command line and watcher, with descriptors above stderr in case those are closed."""
     import fcntl
 
-    ends = socket.socketpair()
+    ends = socket.socketpair(socket.AF_UNIX, kind)
     moved: list[socket.socket] = []
     try:
         for end in ends:

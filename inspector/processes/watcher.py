@@ -30,6 +30,10 @@ _PAUSE = 0.01
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LONGEST_NAME = 60
 _TRACKER = "multiprocessing.resource_tracker"
+FAULTS = frozenset(
+    getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT") if hasattr(signal, name)
+)
+"""Signals of a fault in this process; a watcher leaves their handlers as they are."""
 
 
 def descendants(root: int) -> list[int]:
@@ -114,7 +118,7 @@ def kill(pid: int) -> None:
         return
 
 
-class _Watcher:
+class Watcher:
     """Starts the program, waits until it or the command line ends, and kills what is left."""
 
     def __init__(self, line: int, group: int, command: list[str]) -> None:
@@ -123,10 +127,10 @@ class _Watcher:
         self._command = command
         self._environment = _environment()
         self._libc = ctypes.CDLL(None)
-        self._woken, wake = os.pipe()
-        os.set_blocking(wake, False)
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
         os.set_blocking(self._woken, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._signals = _take_over_signals()
         self._own = os.getpid()
         self._program = 0
@@ -149,6 +153,7 @@ class _Watcher:
             self._tell(f"failed {error.errno}")
             return False
         if self._program == 0:
+            os.close(reading)
             self._become_program(writing)
         os.close(writing)
         failed = os.read(reading, 32)  # ends when the program's image is loaded
@@ -248,7 +253,7 @@ def _take_over_signals() -> dict[int, signal.Handlers]:
         found[number] = signal.SIG_IGN if is_ignored else signal.SIG_DFL
         try:
             # Faults of this process must not be caught: Python would return to the faulting instruction forever.
-            if number not in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
+            if number not in FAULTS:
                 signal.signal(number, lambda _number, _frame: None)
         except (OSError, ValueError):  # a signal that the C library reserves for threads
             found.pop(number)
@@ -259,7 +264,7 @@ def main() -> None:
     """Run and watch the command in the arguments."""
     line, group, *command = sys.argv[1:]
     os.set_inheritable(int(line), False)
-    _Watcher(int(line), int(group), command).run()
+    Watcher(int(line), int(group), command).run()
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def capture(
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
         outcome = launch(
-            saving.request(replace(request, cores=child.cores, trial=trial)),
+            saving.request(replace(request, cores=child.cores, trial=trial, records_files=child.records_files)),
             saving.run,
             timeout=timeout,
             stdout=stdout,

@@ -16,7 +16,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import SetupError
-from ctrace.inspector.processes.spawned import KILLED, Process, Stream, started
+from ctrace.inspector.processes.spawned import KILLED, Forked, Process, Stream, started
+from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run
 
 _LIMITS = {
@@ -36,6 +38,10 @@ class ChildProcess(Struct):
     """How many cores the capture may use; None for all."""
     has_terminal: bool = False
     """Whether the program shares our terminal: it can read the keyboard, and Ctrl-C reaches it."""
+    records_files: bool = False
+    """Whether the capture records the files that the model was made of."""
+    server: ForkServer | None = None
+    """Forks a process for the capture where that is as good as a new one."""
     run: Run | None = None
     """The saved run, after the capture began."""
     peak: int = 0
@@ -59,6 +65,45 @@ class ChildProcess(Struct):
         return not self._end.is_set()
 
     @contextmanager
+    def forked(
+        self,
+        request: CaptureRequest,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        outputs: tuple[Stream, Stream],
+        inherited: Sequence[int] = (),
+    ) -> Iterator[bool]:
+        """Run a capture in a fork of the server during the block, as `running` does; yield False if it needs `running`.
+
+        Raises:
+            SetupError: the system cannot start it.
+        """
+        if self.server is None or self.has_terminal:
+            yield False
+            return
+        try:
+            self._process = self.server.fork(
+                request,
+                arguments,
+                {**environment, **self.environment},
+                outputs,
+                inherited,
+                lambda: self.is_wanted,
+            )
+        except (OSError, RuntimeError) as error:
+            raise cannot_start(error) from None
+        try:
+            yield self._process is not None
+        finally:
+            if self._process is not None:
+                self._process.kill()
+
+    @property
+    def wants_restart(self) -> bool:
+        """Whether the process was a fork that asked for a new process instead."""
+        return isinstance(self._process, Forked) and self._process.wants_restart and self.is_wanted
+
+    @contextmanager
     def running(
         self,
         command: Sequence[str],
@@ -66,8 +111,8 @@ class ChildProcess(Struct):
         stdout: Stream = None,
         stderr: Stream = None,
         inherited: Sequence[int] = (),
-    ) -> Iterator[None]:
-        """Run a command during the block, and kill it and all its descendants afterwards.
+    ) -> Iterator[bool]:
+        """Run a command during the block, and kill it and all its descendants afterwards; yield True.
 
         The command also gets the descriptors in `inherited`.
 
@@ -87,7 +132,7 @@ class ChildProcess(Struct):
         except (OSError, RuntimeError) as error:
             raise cannot_start(error) from None
         try:
-            yield
+            yield True
         finally:
             self._process.kill()
 

@@ -5,11 +5,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
+from ctrace.inspector.errors import SetupError
+from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.channel import Channel
@@ -73,27 +75,62 @@ def launch(
     child.began(run)
     began = time.monotonic()
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
-    hidden = {} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""}
-    with Channel(request, run) as channel:
-        command = python("ctrace.inspector.capture.main", *channel.arguments)
-        environment = {**os.environ, **hidden}
-        if request.trial is not None:
-            _drop_torch_logs(environment)
-        with child.running(command, environment, stdout, stderr, channel.inherited):
-            watch = _Watch(child, None if timeout is None else began + timeout, observe)
-            with watch.catching_interrupts():
-                channel.started()
-                meanwhile()
-                from ctrace.inspector.log.raw import Raw
-                from ctrace.inspector.log.reader import follow_bytes
+    environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
+    if request.trial is not None:
+        _drop_torch_logs(environment)
+    watch = _Watch(child, None if timeout is None else began + timeout, observe)
 
-                raw = Raw()
-                for item in follow_bytes(channel.read, watch.has_ended):
-                    observe(raw.add(item))
-        is_saved = channel.is_saved
+    def fork(channel: Channel) -> AbstractContextManager[bool]:
+        return child.forked(request, channel.arguments, environment, (stdout, stderr), channel.inherited)
+
+    def new_process(channel: Channel) -> AbstractContextManager[bool]:
+        command = python("ctrace.inspector.capture.main", *channel.arguments)
+        return child.running(command, environment, stdout, stderr, channel.inherited)
+
+    for start in (fork, new_process) if child.server is not None else (new_process,):
+        with Channel(request, run) as channel, start(channel) as has_started:
+            raw = _followed(channel, watch, observe, meanwhile) if has_started else None
+            is_saved = channel.is_saved
+        if raw is not None and not child.wants_restart:
+            break
+        _empty(run)
+    assert raw is not None
     seconds = time.monotonic() - began
     failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=request.kind == "model")
     return Outcome(raw, seconds, failure, is_saved)
+
+
+def _followed(
+    channel: Channel,
+    watch: "_Watch",
+    observe: "Callable[[Event | None], None]",
+    meanwhile: Callable[[], None],
+) -> "Raw":
+    """Read the log while the child writes it, to its end."""
+    with watch.catching_interrupts():
+        channel.started()
+        meanwhile()
+        from ctrace.inspector.log.raw import Raw
+        from ctrace.inspector.log.reader import follow_bytes
+
+        raw = Raw()
+        for item in follow_bytes(channel.read, watch.has_ended):
+            observe(raw.add(item))
+        return raw
+
+
+def _empty(run: Run | None) -> None:
+    """Drop what a fork has logged before it asked for a new process.
+
+    Raises:
+        SetupError: the log cannot be emptied.
+    """
+    if run is None or not run.log.exists():
+        return
+    try:
+        os.truncate(run.log, 0)
+    except OSError as error:
+        raise SetupError(f"{run.log} cannot be written: {reason(error)}", remedy(error)) from None
 
 
 class _Watch:

@@ -45,6 +45,26 @@ def doubt(run: Run) -> str:
     return ""
 
 
+def proof_of(text: str) -> str:
+    """Return the proof that this user's ctrace wrote a text; empty if there is no key.
+
+    Raises:
+        OSError: the key cannot be made.
+    """
+    key = _key(make=True)
+    return _proof(text, key) if isinstance(key, bytes) else ""
+
+
+def is_ours(text: str, proof: str) -> bool:
+    """Whether a proof shows that this user's ctrace wrote a text."""
+    key = _key(make=False)
+    return isinstance(key, bytes) and hmac.compare_digest(proof.encode(), _proof(text, key).encode())
+
+
+def _proof(text: str, key: bytes) -> str:
+    return hmac.new(key, b"text:" + text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+
+
 def project(folder: Path) -> Path:
     """Return the project folder of a folder: the top of its git repository, else the folder itself."""
     real = folder.resolve()

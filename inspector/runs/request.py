@@ -59,6 +59,8 @@ class CaptureRequest(Struct, frozen=True):
     """How many cores the capture may use if several run at once; None for all."""
     trial: Trial | None = None
     """What to change about the model, to check a piece of advice."""
+    records_files: bool = False
+    """Whether to record the files that the model was made of."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

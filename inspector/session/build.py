@@ -115,6 +115,7 @@ def assemble(
         failure=failure,
         cut_off=cuts,
         exited=exited(raw, failure, unfinished),
+        made_of=dict(raw.made_of),
         trials=tuple(raw.trials),
         problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),

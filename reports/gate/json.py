@@ -3,7 +3,7 @@
     {"schema": 1, "verdict": "worse", "exit": 1, "inductor_guards": true, "torch": "2.13",
      "policy": "ctrace.yaml", "lock": "ctrace.lock",
      "jobs": [{"model": "models/mask.py", "scenario": "base", "target": "cpu", "verdict": "worse", "exit": 1,
-               "new": false, "not_lowered": 0, "graphs_before": 2, "coverage": 71.4, "seconds": 1.2,
+               "new": false, "not_lowered": 0, "graphs_before": 2, "coverage": 71.4, "seconds": 1.2, "reused": false,
                "run": "20260101-120000-mask",
                "counts": {"breaks": 1, "graphs": 3, "kernels": null},
                "sites": [SITE],
@@ -22,7 +22,8 @@
 that Inductor adds to graphs with symbolic sizes; `not_lowered` counts such graphs of a job. `null` means not known or
 not measured; `counts`, `coverage` and `sites` are null for a job without a result. `counts` has every name of
 `gate.policy.Count`, `kind` those of `SiteKind` and `FindingKind`. `columns` start at 1; the second is one past the end.
-Files below the working directory are relative to it. `policy` and `lock` are null if there is no such file.
+`reused` is true for a job that was answered from the last check's result. Files below the working directory are
+relative to it. `policy` and `lock` are null if there is no such file.
 """
 
 from typing import Any
@@ -77,6 +78,7 @@ def _job(one: Checked, outcome: Outcome) -> dict[str, Any]:
         "allowed": [_allowed(site, allow, outcome) for site, allow in one.allowed],
         "better": list(one.better),
         "seconds": one.seconds,
+        "reused": one.is_reused,
         "run": one.run,
     }
 

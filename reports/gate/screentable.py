@@ -65,7 +65,7 @@ def cells(one: Checked) -> tuple[str, str, str, str, str]:
         str(sum(breaks)) if breaks else UNKNOWN,
         UNKNOWN if recompiles is None else str(recompiles),
         UNKNOWN if coverage is None else f"{int(coverage)}%",
-        fmt.seconds(one.seconds),
+        "reused" if one.is_reused else fmt.seconds(one.seconds),
     )
 
 

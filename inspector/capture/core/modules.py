@@ -18,11 +18,11 @@ class Preloaded:
     def uncover(self, folder: str) -> dict[str, ModuleType]:
         """Drop the modules that a file of `folder` shadows from `sys.modules`; ctrace keeps using its references."""
         ours = {name for name in sys.modules if "." not in name} - self._before
-        shadowed = {name for name in ours if _is_in(folder, name)}
+        shadowed = {name for name in ours if is_in(folder, name)}
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in shadowed}
 
 
-def _is_in(folder: str, name: str) -> bool:
+def is_in(folder: str, name: str) -> bool:
     """Whether importing `name` finds a file in the folder: before the standard library, but after builtin modules."""
     if name in ("ctrace", "__main__") or BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
         return False

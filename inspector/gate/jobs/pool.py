@@ -17,6 +17,7 @@ from ctrace.inspector.gate.jobs.output_tail import OutputTail
 from ctrace.inspector.gate.model import Job, Ran
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess, cannot_start
+from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.request import CORES
 from ctrace.inspector.runs.store import KEEP, Store
@@ -84,11 +85,15 @@ def run_jobs(
     owned: tuple[str, ...] = (),
     observe: Callable[[Job, str], None] = lambda _job, _what: None,
     captures: Captures = capture,
+    forks: bool = True,
 ) -> Iterator[Ran]:
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
     Parallel jobs must fit into `memory` bytes by estimate, by default most of the free memory; one job always runs.
     `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
+
+    With `forks`, jobs that only capture graphs are forks of one process that has imported torch; the others, and all of
+    them without `forks`, are new processes.
     """
     waiting = deque(jobs)
     cores = machine.cores()
@@ -96,7 +101,9 @@ def run_jobs(
     room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
     roomy = store.keeping(KEEP + len(waiting))  # a check must not prune its own runs
     share = cores // most
-    crew = _Crew(roomy, owned, _threads(share, cores), _cores(share, cores), captures)
+    environment = _threads(share, cores)
+    server = ForkServer({**os.environ, **environment}) if forks and len(waiting) > 1 else None
+    crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, server)
     try:
         while waiting or crew.running:
             while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.taken())) is not None:
@@ -146,8 +153,10 @@ class _Crew:
         environment: dict[str, str],
         cores: int | None,
         captures: Captures,
+        server: ForkServer | None,
     ) -> None:
         self.running: list[_Running] = []
+        self._server = server
         self._store = store
         self._owned = owned
         self._environment = environment
@@ -156,7 +165,7 @@ class _Crew:
         self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
 
     def start(self, job: Job) -> None:
-        child = ChildProcess(self._environment, self._cores)
+        child = ChildProcess(self._environment, self._cores, records_files=True, server=self._server)
         thread = threading.Thread(target=self._work, args=(job, child), daemon=True)
         self.running.append(_Running(job, child, thread))
         try:
@@ -186,6 +195,8 @@ class _Crew:
         for each in self.running:
             if each.thread.is_alive():
                 each.thread.join(max(deadline - time.monotonic(), 0.0))
+        if self._server is not None:
+            self._server.close()
 
     def _work(self, job: Job, child: ChildProcess) -> None:
         try:

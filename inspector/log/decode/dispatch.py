@@ -281,6 +281,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_counters": _counted,
     "artifact:ctrace_plan": lambda entry: decode_scenarios.planned(_payload(entry)),
     "artifact:ctrace_exited": _exited,
+    "artifact:ctrace_files": lambda entry: ev.FilesFound(_payload(entry).table("files")),
     "artifact:ctrace_failure": _failed,
     "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
     "artifact:ctrace_end": lambda entry: ev.Ended(),

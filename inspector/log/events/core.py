@@ -149,6 +149,12 @@ class ProgramExited(Struct, frozen=True):
     line: int | None = None
 
 
+class FilesFound(Struct, frozen=True):
+    """The files that a model was made of, with the digest of each; empty for one whose content cannot stand for it."""
+
+    files: dict[str, str]
+
+
 class SpanMarked(Struct, frozen=True):
     """Torch began a phase of compiling in a thread, or ended it."""
 
@@ -313,5 +319,5 @@ Event = (
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent
     | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
-    | Planned | ProgramExited | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -73,6 +73,7 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},
+    "artifact:ctrace_files": {"files": {MODEL: "0" * 64, "size.txt": ""}},
     "artifact:ctrace_exited": {"how": "os._exit(0)", "file": MODEL, "line": 3},
     "artifact:ctrace_scenario": {
         "name": "base", "calls": 2, "kind": "provoked", "outcome": "not_taken", "message": "ValueError", "compared": 1,

@@ -30,10 +30,10 @@ class FakeChild(ChildProcess):
     kills: int = 0
 
     @contextmanager
-    def running(self, *_arguments: Any) -> Iterator[None]:
+    def running(self, *_arguments: Any) -> Iterator[bool]:
         assert self.run is not None
         self.run.log.write_text(self.text)
-        yield
+        yield True
 
     def status(self) -> int | None:
         return self.ended_with

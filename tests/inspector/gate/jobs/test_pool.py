@@ -130,6 +130,22 @@ def test_who_looks_is_told_of_each_start_and_end(store: Store, jobs: Callable[[s
     assert found == [("a", "started"), ("a", "ended"), ("b", "started"), ("b", "ended")]
 
 
+@pytest.mark.parametrize(("names", "forks", "serves"), [("ab", True, True), ("ab", False, False), ("a", True, False)])
+def test_several_jobs_share_a_server_and_one_needs_none(
+    names: str, forks: bool, serves: bool, store: Store, jobs: Callable[[str], list[Job]]
+) -> None:
+    servers = []
+
+    def captured(resolved: Any, _options: Options, *, child: ChildProcess, **_rest: Any) -> Session:
+        servers.append(child.server)
+        return Session(target=Target(str(resolved.path)))
+
+    list(run_jobs(jobs(names), store=store, captures=captured, forks=forks))
+    assert len(servers) == len(names)
+    assert len({id(each) for each in servers}) == 1
+    assert (servers[0] is not None) == serves
+
+
 def test_cores_are_shared_but_not_those_that_the_user_gave(
     store: Store, jobs: Callable[[str], list[Job]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,87 @@
+"""How this process came to capture: as a new process, or as a fork of one that had already imported torch.
+
+A fork that finds out that a new process would behave differently ends, and asks for one.
+"""
+
+import builtins
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import _exit, getpid
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.core.modules import is_in
+from ctrace.inspector.processes.forking import RESTART
+from ctrace.inspector.runs.request import CaptureRequest
+
+
+class Start:
+    """The start of the capturing process; `imported` are the top-level modules that a fork's parent looked for."""
+
+    def __init__(self, imported: Sequence[str] = ()) -> None:
+        self._imported = imported
+
+    @contextmanager
+    def loading(self, request: CaptureRequest) -> Iterator[None]:
+        """Load the model in this block. If a new process would load it differently, ask for one and end.
+
+        That is so if the load changes environment variables, which torch reads while it is imported, or how modules are
+        found: a new process imports half of torch after the load. It is also so if a folder of the import path has a
+        module that hides one that torch imports.
+        """
+        if not self._imported:
+            yield
+            return
+        process = getpid()
+        before = _ImportState.now()
+        folder = Path.cwd() if request.path is None else Path(request.path).resolve().parent
+        self._restart_if(self._hides(str(folder)))
+        try:
+            yield
+        finally:
+            if getpid() == process:
+                added = [each for each in sys.path if each not in before.path and each != str(folder)]
+                self._restart_if(not before.still_holds() or any(map(self._hides, added)))
+
+    def _hides(self, folder: str) -> bool:
+        return any(is_in(folder, name) for name in self._imported)
+
+    @staticmethod
+    def _restart_if(is_different: bool) -> None:
+        if is_different:
+            _exit(RESTART)
+
+
+class _ImportState(Struct, frozen=True):
+    """What decides how torch is imported."""
+
+    variables: dict[str, str]
+    path: tuple[str, ...]
+    modules: dict[str, Any]
+    finders: tuple[Any, ...]
+    function: Any
+    strict: int
+    """How many filters turn warnings into errors."""
+
+    @classmethod
+    def now(cls) -> "_ImportState":
+        """Return the present state."""
+        strict = sum(each[0] == "error" for each in warnings.filters)
+        finders = tuple(sys.meta_path)
+        return cls(dict(os.environ), tuple(sys.path), dict(sys.modules), finders, builtins.__import__, strict)
+
+    def still_holds(self) -> bool:
+        """Whether what was there is still there; new entries of the path and new modules do no harm."""
+        now = self.now()
+        kept = all(now.modules.get(name, self) is module for name, module in self.modules.items())
+        same = (now.variables, now.finders, now.function) == (self.variables, self.finders, self.function)
+        return kept and same and set(self.path) <= set(now.path) and now.strict <= self.strict
+
+
+NEW = Start()
+"""The start of a new process."""

@@ -1,0 +1,243 @@
+"""Import what every capture imports, once, and fork a process for each capture.
+
+The server runs no op, starts no thread and initializes no GPU: a fork of it is like a new process that has imported the
+same modules. It proves that with a first fork, and refuses to serve if the proof fails. The modules are those that a
+capture without code generation has imported by its end (compared for torch 2.13, CPU); a module that another version of
+torch lacks is left out.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from os import _exit
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture import main as capture
+from ctrace.inspector.capture.calls.start import Start
+from ctrace.inspector.processes.forking import fork_and_watch
+
+_MODULES = (
+    "torch._dynamo",
+    "torch._dynamo.dce_extra_outputs",
+    "torch._export.db.logging",
+    "torch._export.passes._node_metadata_hook",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph",
+    "torch._inductor.compiler_bisector",
+    "torch._inductor.sizevars",
+    "torch._subclasses.schema_check_mode",
+    "torch.distributed.tensor.experimental._attention",
+    "torch.export._trace",
+    "torch.fx.experimental.validator",
+    "torch.nn.attention.flex_attention",
+)
+"""What Dynamo imports when it compiles the first function, besides its backends."""
+_MOST_BYTES = 1 << 16
+_MOST_DESCRIPTORS = 16
+_NOT_FLUSHED = 120
+"""Python's exit code where it cannot write its last output (Python/pylifecycle.c, 3.11)."""
+_HIGH = 200
+"""The server's own descriptors are above those that a program expects to be free."""
+
+
+class _NotFound:
+    """The last finder of the import system: records the top-level modules that nothing has found."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def find_spec(self, name: str, _path: object = None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find nothing."""
+        if "." not in name:
+            self.names.add(name)
+        return None
+
+
+def main(loaded: frozenset[str]) -> None:
+    """Serve captures through the socket whose descriptor is the first argument, until it closes.
+
+    The second argument is a pipe that holds what this process prints. `loaded` are the modules that Python itself
+    imported at startup.
+    """
+    control = _high(int(sys.argv[1]))
+    printed = int(sys.argv[2])
+    not_found = _imported()
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page
+    if why := _unfit():
+        control.sendall(json.dumps({"refused": why}).encode())
+        os._exit(0)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    talk = _read(printed)
+    names = sorted({name.partition(".")[0] for name in sys.modules} - loaded | not_found)
+    control.sendall(json.dumps({"modules": names}).encode())
+    arguments = _serve(control)
+    os.write(2, talk)  # a new process would have printed this while it imported torch
+    _become_new(arguments)
+    shared = _Shared()
+    try:
+        capture.main(loaded, Start(names))
+    except SystemExit as left:
+        if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
+            _exit(shared.end(left.code))
+        raise
+
+
+class _Shared:
+    """What a fork shares with the server; Python need not tear that down when the fork ends.
+
+    Tearing torch's modules down copies their pages, and takes as long as tracing a small model.
+    """
+
+    def __init__(self) -> None:
+        self._modules = frozenset(sys.modules)
+        self._libraries = _libraries()
+
+    def has_new_libraries(self) -> bool:
+        """Whether the program has loaded native code or opened a device, which may have work to do at the end."""
+        return not _libraries() <= self._libraries
+
+    def end(self, status: int) -> int:
+        """Do what Python does at the end of a program, in its order, for what the program added; return the status."""
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        flushed = [_flushed(each) for each in (sys.stdout, sys.stderr)]
+        for name in reversed([name for name in sys.modules if name not in self._modules]):
+            module = sys.modules[name]
+            variables = getattr(module, "__dict__", {})
+            for each in [each for each in variables if each != "__builtins__"]:
+                variables[each] = None
+        return status if all([*flushed, _flushed(sys.stdout), _flushed(sys.stderr)]) else _NOT_FLUSHED
+
+
+def _flushed(stream: Any) -> bool:
+    """Flush a stream, which the program may have replaced; return whether that worked."""
+    try:
+        if stream is not None and not stream.closed:
+            stream.flush()
+    except Exception:
+        return False
+    return True
+
+
+def _libraries() -> set[str]:
+    """Return the files that this process has mapped."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        paths = (line.split(maxsplit=5)[5:] for line in file)
+        return {path[0] for path in paths if path and path[0].startswith("/")}
+
+
+def _high(number: int) -> socket.socket:
+    """Move a descriptor out of the way of the programs'."""
+    import fcntl
+
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(number)
+    return socket.socket(fileno=moved)
+
+
+def _imported() -> set[str]:
+    """Import torch; return the top-level modules that it looked for in vain."""
+    finder = _NotFound()
+    sys.meta_path.append(finder)
+    try:
+        torch = importlib.import_module("torch")
+        for name in _MODULES:
+            with suppress(ModuleNotFoundError):
+                importlib.import_module(name)
+        torch._dynamo.list_backends()  # imports every module of torch._dynamo.backends
+    finally:
+        sys.meta_path.remove(finder)
+    return finder.names
+
+
+def _unfit() -> str:
+    """Return why a fork of this process would differ from a new process; empty if it would not.
+
+    Libraries that handle forks end their threads before one (OpenBLAS does), so count threads after a fork.
+    """
+    if not (pid := os.fork()):
+        os._exit(_is_bad_fork())
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+        return "importing torch initialized a GPU"
+    number = len(os.listdir("/proc/self/task"))  # noqa: PTH208
+    if number > 1 or threading.active_count() > 1:
+        return f"importing torch started {number - 1} threads"
+    return ""
+
+
+def _is_bad_fork() -> bool:
+    """Whether torch refuses to use a GPU in this fork."""
+    import torch
+
+    names = ("_cuda_isInBadFork", "_xpu_isInBadFork", "_accelerator_isInBadFork")
+    return any(getattr(torch._C, name, lambda: False)() for name in names)
+
+
+def _read(pipe: int) -> bytes:
+    """Return what this process has printed so far, and close the pipe."""
+    os.set_blocking(pipe, False)
+    with open(pipe, "rb", buffering=0) as source:
+        return source.read() or b""
+
+
+def _serve(control: socket.socket) -> list[str]:
+    """Fork for each request; return the arguments in the fork, and never in the server."""
+    while True:
+        data, descriptors, _flags, _address = socket.recv_fds(control, _MOST_BYTES, _MOST_DESCRIPTORS)
+        _reap()
+        if not data:
+            os._exit(0)
+        request = json.loads(data)
+        line, stdout, stderr, *inherited = descriptors
+        try:
+            is_program = fork_and_watch(line, stdout, stderr, [control])
+        except OSError as error:
+            os.write(line, f"failed {error.errno}\n".encode())
+            is_program = False
+        if is_program:
+            return _renumbered(request["arguments"], request["inherited"], inherited)
+        for number in descriptors:
+            os.close(number)
+
+
+def _reap() -> None:
+    """Collect the watchers that have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _renumbered(arguments: Sequence[str], before: Sequence[int], now: Sequence[int]) -> list[str]:
+    """Replace the numbers of descriptors in the arguments by their numbers in this process."""
+    changed = {
+        form.format(old): form.format(new)
+        for form in ("{}", "/dev/fd/{}")
+        for old, new in zip(before, now, strict=True)
+    }
+    return [changed.get(each, each) for each in arguments]
+
+
+def _become_new(arguments: list[str]) -> None:
+    """Make this fork what a new process would be: its own arguments and its own random numbers.
+
+    Python itself reseeds `random` after a fork. torch seeds its generator for the CPU as it is imported, at random.
+    """
+    import torch
+
+    torch.default_generator.seed()
+    at = sys.orig_argv.index(__name__)
+    sys.orig_argv[at:] = ["ctrace.inspector.capture.main", "main", *arguments]
+    sys.argv[1:] = arguments
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()

@@ -1,0 +1,123 @@
+"""What the result of a job depends on besides the model's files, as one digest that takes little time to compute.
+
+Libraries count by the versions that are installed, ctrace and torch also by their files. The working directory and the
+machine count too: a saved result is for the check that repeats it, not for others.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from ctrace import __version__
+from ctrace.inspector.gate.model import Job
+from ctrace.inspector.install_folders import PACKAGES
+from ctrace.inspector.processes.boot import options
+from ctrace.inspector.runs.settings import settings_at
+
+_PREFIXES = ("TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL")
+_WHERE_RUNS_GO = "CTRACE_DIR"
+_CHANGING = ("_", "SHLVL", "OLDPWD", _WHERE_RUNS_GO)
+"""Variables that a shell changes from command to command, and the one that says where the cache itself is."""
+
+
+class Circumstances:
+    """Computes the digests of the jobs of one check."""
+
+    def __init__(self, root: Path, owned: Iterable[str]) -> None:
+        """Look at this process and its installation; `root` is the policy's folder, `owned` its setting.
+
+        Raises:
+            SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
+            OSError: the installation cannot be read.
+        ValueError: a file of settings is no regular file.
+        """
+        here = Path.cwd()
+        settings = settings_at(here)
+        self._shared = {
+            "cwd": str(here),
+            "root": str(root),
+            "owned": [*settings.owned, *owned],
+            "gpus": [file_digest(Path(each)) for each in settings.gpus],
+            "python": [sys.version, sys.executable, *options(sys.orig_argv)],
+            "machine": [platform.node(), platform.machine(), platform.release()],
+            "ctrace": [__version__, _digest_of(_stamps(PACKAGES))],
+            "torch": _torch(),
+            "installed": _installed(),
+            "variables": _variables(lambda name: name.startswith(_PREFIXES)),
+        }
+
+    def digest(self, job: Job) -> str:
+        """Return the digest of what a job depends on, and of which job it is."""
+        of_job = {"key": str(to_builtins(job.key)), "target": job.target, "options": to_builtins(job.options)}
+        return _digest_of({**self._shared, **of_job})
+
+
+def environment_digest() -> str:
+    """Return a digest of all environment variables, for a model that reads some."""
+    return _digest_of(_variables(lambda _name: True))
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a regular file; a pipe in its place may never end.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is a pipe or a device.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is not a regular file")
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _variables(wanted: Any) -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _CHANGING and wanted(name)}
+
+
+def _torch() -> list[str]:
+    """Return the digest of torch's version file, which also names the commit it was built from."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return []
+    version = Path(spec.origin).with_name("version.py")
+    return [spec.origin, file_digest(version) if version.is_file() else ""]
+
+
+def _installed() -> list[str]:
+    """Return the names and versions of what is installed, as its metadata folders have them."""
+    found = set()
+    for folder in filter(os.path.isdir, sys.path):
+        found |= {name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))}  # noqa: PTH208
+    return sorted(found)
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int]]:
+    """Return size and time of change of each of ctrace's files, so that a checkout that was edited counts as new."""
+    rooms = ("cli", "inspector", "reports", "ctrace")
+    return sorted(each for room in rooms for each in _below(str(folder / room)))
+
+
+def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+    if not os.path.isdir(folder):  # noqa: PTH112 - an installed ctrace has no folder of that name in itself
+        return
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                if each.name != "__pycache__":
+                    yield from _below(each.path)
+            else:
+                found = each.stat()
+                yield each.path, found.st_size, found.st_mtime_ns

@@ -1,0 +1,149 @@
+"""Answer jobs of a check from the results of the last one, if nothing that they depend on has changed.
+
+A result is one JSON file in the folder of runs. Whoever can write there must not be able to decide a check: a result
+counts only with a keyed digest that proves that this user's ctrace wrote it; see `runs/provenance.py`. Only complete
+results are saved: none of a job that failed, ran out of time, left processes or raised doubts.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import SettingsError
+from ctrace.inspector.files.typed_json import read_object, typed
+from ctrace.inspector.files.writing import write_json
+from ctrace.inspector.gate.jobs.circumstances import Circumstances, environment_digest, file_digest
+from ctrace.inspector.gate.model import Job, JobKey, Ran, State
+from ctrace.inspector.gate.policy.model import Count
+from ctrace.inspector.gate.verdict import Seen
+from ctrace.inspector.runs import provenance
+from ctrace.inspector.words.counting import named
+
+FOLDER = ".checked"
+"""In the folder of runs; a name with a dot is no run."""
+_MOST_SAVED = 1000
+_READS_VARIABLES = (b"environ", b"getenv")
+
+
+class _Result(Struct, frozen=True):
+    """One saved result."""
+
+    environment: str
+    """The digest of all environment variables; empty if the model reads none."""
+    files: Mapping[str, str]
+    """Digests of the files that the model was made of."""
+    state: State
+    run: str | None = None
+
+
+class Reuse:
+    """The saved results of the jobs of one check."""
+
+    def __init__(self, runs: Path, root: Path, owned: tuple[str, ...]) -> None:
+        self._runs = runs
+        self._circumstances: Circumstances | None = None
+        with suppress(SettingsError, OSError, ValueError):  # a job reports wrong settings itself
+            self._circumstances = Circumstances(root, owned)
+
+    def find(self, job: Job) -> Seen | None:
+        """Return the saved result of a job whose files and circumstances are the same as then; None without one."""
+        if self._circumstances is None:
+            return None
+        try:
+            result = self._read(job)
+            if result is None or result.state.job != job.key or not _is_current(result):
+                return None
+        except (OSError, ValueError):
+            return None
+        has_run = result.run is not None and (self._runs / result.run / "run.json").is_file()
+        return Seen(job, result.state, run=result.run if has_run else None, is_reused=True)
+
+    def keep(self, ran: Ran, seen: Seen) -> None:
+        """Save the result of a job that ended well; a result that cannot be saved is computed again."""
+        session = ran.session
+        if self._circumstances is None or session is None or seen.state is None:
+            return
+        is_complete = seen.has_ended and not seen.doubts and not ran.left and ran.error is None
+        files = session.made_of
+        with suppress(OSError, ValueError):
+            if not is_complete or not files or not all(files.values()):
+                self._path(ran.job).unlink()
+                return
+            variables = environment_digest() if any(map(_reads_variables, files)) else ""
+            result = _Result(variables, dict(files), seen.state, ran.run)
+            if _is_current(result):
+                self._write(ran.job, result)
+
+    def _path(self, job: Job) -> Path:
+        """Return the file of a job's result: its name is the digest of what the job depends on."""
+        assert self._circumstances is not None
+        return self._runs / FOLDER / f"{self._circumstances.digest(job)}.json"
+
+    def _read(self, job: Job) -> _Result | None:
+        """Read a saved result; None if nothing proves its origin.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+            ValueError: it does not have the form that `_write` writes.
+        """
+        path = self._path(job)
+        data = read_object(path)
+        proof = typed(str, data.pop("proof", None), "proof")
+        if not provenance.is_ours(_text(path, data), proof):
+            return None
+        result = typed(_Result, data, "the result")
+        counts = {Count(name): number for name, number in result.state.counts.items()}
+        return replace(result, state=replace(result.state, counts=counts))
+
+    def _write(self, job: Job, result: _Result) -> None:
+        path = self._path(job)
+        data = to_builtins(result)
+        proof = provenance.proof_of(_text(path, data))
+        if not proof:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        saved = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+        for each in saved[: max(len(saved) - _MOST_SAVED, 0)]:
+            each.unlink(missing_ok=True)
+        write_json(path, {**data, "proof": proof})
+
+
+def _text(path: Path, data: object) -> str:
+    """Return what the proof is for: a result under this name in this folder."""
+    return json.dumps([str(path.resolve()), data], sort_keys=True)
+
+
+def _is_current(result: _Result) -> bool:
+    """Whether the files and the variables are as they were.
+
+    Raises:
+        OSError: a file is gone.
+        ValueError: it is no regular file any more.
+    """
+    if result.environment and result.environment != environment_digest():
+        return False
+    return all(file_digest(Path(path)) == digest for path, digest in result.files.items())
+
+
+def _reads_variables(path: str) -> bool:
+    """Whether a Python file may read environment variables."""
+    if not path.endswith(".py"):
+        return False
+    text = Path(path).read_bytes()
+    return any(each in text for each in _READS_VARIABLES)
+
+
+def reuse_note(jobs: Mapping[JobKey, bool]) -> str:
+    """Say how many jobs were answered from saved results; `jobs` says it of each."""
+    number = sum(jobs.values())
+    if not number:
+        return ""
+    are_models = len({key.model for key in jobs}) == len(jobs)
+    noun = named(len(jobs), "model" if are_models else "job")
+    return (
+        f"{number} of {len(jobs)} {noun} unchanged since the last check: results reused; --no-cache checks them again"
+    )
