@@ -68,19 +68,35 @@ _add(schema.schema, schema.EXAMPLES)
 _add(doctor.doctor, doctor.EXAMPLES)
 
 
-def _print_version(value: bool) -> None:
-    if value:
-        print(f"ctrace {__version__}")
-        raise typer.Exit
-
-
-@_app.callback()
+@_app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="With --version, also print what a bug report needs.")
     ] = False,
 ) -> None:
-    del version
+    if version:
+        print(f"ctrace {__version__}")
+        if verbose:
+            _print_surroundings()
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
+
+
+def _print_surroundings() -> None:
+    """Print the versions of what ctrace depends on, without importing it."""
+    import platform
+    from importlib import metadata
+
+    print(f"python {platform.python_version()} ({platform.python_implementation()}), {platform.platform()}")
+    for name in ("torch", "triton", "msgspec", "typer", "rich", "pyyaml"):
+        try:
+            print(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            print(f"{name} is not installed")
+    print(f"{os.cpu_count()} cores; CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}")
 
 
 def app(prog_name: str | None = None) -> None:

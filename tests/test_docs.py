@@ -74,6 +74,7 @@ def test_the_readme_is_short() -> None:
 def test_the_reference_is_generated_from_the_code() -> None:
     path = pages.REFERENCE / "commands.md"
     assert path.read_text() == pages.commands_page(), "run `make reference`, and commit what it writes"
+    assert pages.MANUAL.read_text() == pages.manual(), "run `make reference`, and commit what it writes"
     assert set(re.findall(r"^## (\w+)$", pages.schemas_page(), re.MULTILINE)) == set(schemas.COMMANDS)
 
 

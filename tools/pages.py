@@ -1,7 +1,7 @@
 """Write the parts of README and docs/ that the code knows: `make reference`, `make screens`.
 
-`reference` writes docs/reference/commands.md from the command line, docs/reference/schemas.md from the schemas, and
-docs/reference/breaks/ from the advice.
+`reference` writes docs/reference/commands.md and man/ctrace.1 from the command line, docs/reference/schemas.md from the
+schemas, and docs/reference/breaks/ from the advice.
 `screens` runs the command in each `<!-- screen: ctrace breaks | 8 lines from REGEX -->`, and puts those lines of what
 it prints into the block that follows. It compiles for real, which takes minutes; look at the changes before a commit.
 """
@@ -19,12 +19,15 @@ from typing import Any
 
 import typer.main
 from break_pages import break_pages
+from man_page import man_page
 
+from ctrace import __version__
 from ctrace.cli.main import _app
 from ctrace.reports.schemas import schema_names
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+MANUAL = ROOT / "man" / "ctrace.1"
 SCREEN = re.compile(
     r"<!-- screen: (?P<command>[^|\n]+?)(?: \| (?P<count>\d+) lines from (?P<first>[^\n]+))? -->\n```text\n.*?```\n",
     re.DOTALL,
@@ -191,6 +194,11 @@ def _or_null(schema: dict[str, Any]) -> str:
     return " or null" if isinstance(schema["type"], list) else ""
 
 
+def manual() -> str:
+    """Return the manual page."""
+    return man_page(typer.main.get_command(_app), __version__)
+
+
 def generated() -> dict[Path, str]:
     """Return the text of each page that is generated."""
     pages = {REFERENCE / "commands.md": commands_page(), REFERENCE / "schemas.md": schemas_page()}
@@ -232,6 +240,7 @@ def main() -> None:
     """Write what the command line asks for."""
     match sys.argv[1:]:
         case ["reference"]:
+            MANUAL.write_text(manual(), encoding="utf-8")
             for path, text in generated().items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")

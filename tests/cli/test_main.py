@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,9 @@ def test_help_of_a_command_has_examples(command: str, tmp_path: Path) -> None:
 
 def test_version(tmp_path: Path) -> None:
     assert _ctrace("--version", cwd=tmp_path).stdout.startswith("ctrace ")
+    words = _ctrace("--version", "--verbose", cwd=tmp_path).stdout
+    assert re.findall(r"^(\w+) ", words, re.MULTILINE)[:4] == ["ctrace", "python", "torch", "triton"]
+    assert "Missing command" in _ctrace("--verbose", cwd=tmp_path).stderr
 
 
 WITHOUT_TORCH = (
