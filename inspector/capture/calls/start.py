@@ -79,8 +79,29 @@ class _ImportState(Struct, frozen=True):
         """Whether what was there is still there; new entries of the path and new modules do no harm."""
         now = self.now()
         kept = all(now.modules.get(name, self) is module for name, module in self.modules.items())
-        same = (now.variables, now.finders, now.function) == (self.variables, self.finders, self.function)
-        return kept and same and set(self.path) <= set(now.path) and now.strict <= self.strict
+        same = (now.variables, now.function) == (self.variables, self.function)
+        old = tuple(each for each in now.finders if each in self.finders)
+        added = [each for each in now.finders if each not in self.finders]
+        return (
+            kept
+            and same
+            and set(self.path) <= set(now.path)
+            and now.strict <= self.strict
+            and old == self.finders
+            and not any(_finds(each, self.modules) for each in added)
+        )
+
+
+def _finds(finder: Any, modules: dict[str, Any]) -> bool:
+    """Whether a new finder, as a library installs for its own modules, might find one of these modules instead."""
+    try:
+        for name in modules:
+            parent = modules.get(name.rpartition(".")[0])
+            if finder.find_spec(name, getattr(parent, "__path__", None), None) is not None:
+                return True
+    except Exception:  # it is the program's code
+        return True
+    return False
 
 
 NEW = Start()
