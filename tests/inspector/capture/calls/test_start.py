@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,18 @@ class Finder:
         return SimpleNamespace(name=name) if name in self.names else None
 
 
+def _any(value: object) -> Any:
+    """Return a value as one of any type."""
+    return value
+
+
 def raises() -> None:
     raise ValueError
+
+
+def _changes_and_raises() -> None:
+    os.environ.pop("STAYS")
+    raises()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +73,7 @@ def raises() -> None:
         lambda: None,
         lambda: sys.path.insert(0, "/nowhere"),
         lambda: sys.modules.update(mine=ModuleType("mine")),
-        lambda: sys.meta_path.insert(0, Finder("mine")),
+        lambda: sys.meta_path.insert(0, _any(Finder("mine"))),
         lambda: warnings.simplefilter("ignore"),
         lambda: os.environ.get("A"),
     ],
@@ -77,12 +88,12 @@ def test_an_ordinary_load_goes_on(action: Callable[[], object], folder: Path) ->
         lambda: os.environ.update(TORCH_LOGS="x"),
         lambda: os.environ.pop("STAYS"),
         lambda: sys.path.clear(),
-        lambda: sys.modules.update(json=None),
+        lambda: sys.modules.update(json=_any(None)),
         lambda: sys.modules.pop("json"),
         lambda: sys.meta_path.clear(),
         lambda: sys.meta_path.reverse(),
-        lambda: sys.meta_path.insert(0, Finder("json")),
-        lambda: sys.meta_path.append(object()),
+        lambda: sys.meta_path.insert(0, _any(Finder("json"))),
+        lambda: sys.meta_path.append(_any(object())),
         lambda: warnings.simplefilter("error"),
     ],
 )
@@ -104,10 +115,10 @@ def test_so_does_a_module_that_hides_one_of_torchs(folder: Path) -> None:
 
 def test_a_load_that_fails_because_of_a_change_starts_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAYS", "1")
-    assert loaded(folder, lambda: (os.environ.pop("STAYS"), raises()))
+    assert loaded(folder, _changes_and_raises)
     with pytest.raises(ValueError):  # noqa: PT011
         loaded(folder, raises)
 
 
 def test_a_new_process_never_starts_over(folder: Path) -> None:
-    assert not loaded(folder, lambda: sys.modules.update(json=None), NEW)
+    assert not loaded(folder, lambda: sys.modules.update(json=_any(None)), NEW)
