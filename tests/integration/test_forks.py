@@ -75,7 +75,6 @@ def same_both_ways(ctrace: Command, names: tuple[str, ...]) -> None:
     assert (plain["exit"], plain["counts"]["graphs"], plain["coverage"]) == (0, 2, 100.0)
 
 
-@pytest.mark.slow  # failed once beside other work, for a reason that is not known yet
 def test_what_a_model_does_to_its_process_ends_with_it(ctrace: Command) -> None:
     same_both_ways(ctrace, FEW)
 
@@ -111,7 +110,6 @@ inputs = (torch.rand(2, 4),)
 """.replace("dict(os.environ.items()) if False else ", "")
 
 
-@pytest.mark.slow  # failed once beside other work, for a reason that is not known yet
 def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> None:
     ctrace.write("one.py", WORLD)
     ctrace.write("two.py", WORLD)
@@ -127,7 +125,6 @@ def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> 
     assert forked == fresh
 
 
-@pytest.mark.slow  # failed once beside other work, for a reason that is not known yet
 def test_unchanged_models_are_answered_from_the_last_check(ctrace: Command) -> None:
     models = written(ctrace, ("exit", "seed"))
     ctrace.write("a_seed.py", PLAIN.format(code="from pathlib import Path\nPath('size').read_text()"))

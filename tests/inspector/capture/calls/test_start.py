@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         raise RestartedError
 
     monkeypatch.setattr(module, "_exit", ended)
+    monkeypatch.setenv("TORCH_LOGS", "")  # some tests set it: put back what was there
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
