@@ -4,10 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ctrace.inspector.errors import Exit
+
 _EXITS = (
-    ("0", "Done, or all checks hold."),
-    ("1", "A check found something worse."),
-    ("2", "Wrong input, or a model that cannot be run."),
+    (Exit.DONE, "Done; for check: everything holds."),
+    (Exit.WORSE, "check: something got worse."),
+    (Exit.USAGE, "The command line, the target, the policy or a run file is wrong."),
+    (Exit.PROGRAM, "The program raised, crashed, was cut off or timed out."),
+    (Exit.UNTRUSTED, "check: nothing compiled, the log was cut off, or sources disagree."),
+    (Exit.BUG, "A bug of ctrace itself."),
 )
 
 
@@ -31,8 +36,8 @@ def man_page(app: Any, version: str) -> str:
         lines += _examples(command.epilog or "")
     lines += [".SH EXIT STATUS"]
     for code, meaning in _EXITS:
-        lines += [".TP", code, _text(meaning)]
-    lines += ["More codes are described in the documentation.", ".SH SEE ALSO", r"ctrace \fIcommand\fR \-\-help"]
+        lines += [".TP", str(int(code)), _text(meaning)]
+    lines += [".SH SEE ALSO", r"ctrace \fIcommand\fR \-\-help"]
     return "\n".join(lines) + "\n"
 
 

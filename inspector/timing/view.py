@@ -128,9 +128,9 @@ class Ranking(Struct, frozen=True):
     """The best configuration, if there is one."""
 
     best: str | None
-    """`eager` if nothing is faster than it; None: two or more cannot be told apart, or nothing was measured."""
+    """`eager` if nothing is faster than it; None: two or more cannot be distinguished, or nothing was measured."""
     tied: tuple[str, ...]
-    """The names of those that cannot be told apart from the best."""
+    """The names of those that cannot be distinguished from the best."""
     lead: Measured | None
     """The one with the largest speed-up, against which the others are ranked."""
     ranks: tuple[Rank, ...]

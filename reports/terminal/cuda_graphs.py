@@ -38,8 +38,8 @@ def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[Renderable
     yield item(Text.assemble((name, "bold"), "  ", (_status(each), _STYLES[each.status]), number))
     for reason in each.reasons:
         yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
-    if told := outlook(each):
-        yield hanging(told)
+    if answer := outlook(each):
+        yield hanging(answer)
     if each.found:
         yield hanging("A CUDA graph cannot hold:")
         for reason in each.found[:most]:

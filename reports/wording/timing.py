@@ -165,7 +165,7 @@ def conditions(measured: Measured) -> str:
 
 def warming(part: Part) -> str:
     """Say how many calls came before the first round."""
-    told = []
+    shown = []
     for each in part.warm_ups:
         text = f"{each.side} {fmt.count(len(each.seconds), 'call')}"
         if each.side == "compiled":
@@ -173,8 +173,8 @@ def warming(part: Part) -> str:
             text += f", {fmt.count(each.recorded, 'CUDA graph')} recorded" if each.recorded else ""
         if not each.settled:
             text += ", times not settled"
-        told.append(text)
-    return "; ".join(told)
+        shown.append(text)
+    return "; ".join(shown)
 
 
 def cuda_graphs(state: str) -> str:

@@ -75,8 +75,8 @@ def test_configurations_are_rows_and_one_that_fails_costs_only_its_row(ctrace: C
     words = ("--backends", "aot_eager,crashing", "--rounds", "2", "--threads", "1")
     result = ctrace("time", "model.py", *words)
     assert result.code == 0, result.err
-    for told in ("backend aot_eager", "What each compiled", "! backend crashing: crashed with SIGSEGV"):
-        assert told in result.out
+    for sentence in ("backend aot_eager", "What each compiled", "! backend crashing: crashed with SIGSEGV"):
+        assert sentence in result.out
 
 
 @pytest.mark.parametrize(
@@ -98,17 +98,17 @@ def test_unknown_names_are_refused_before_anything_is_measured(
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "told"),
+    ("name", "code", "sentence"),
     [
         ("broken", 3, "without torch.compile: ValueError: no such luck"),
         ("dies", 3, "the model file ended the process, with exit code 7"),
     ],
 )
-def test_a_model_that_fails_is_reported(ctrace: Command, name: str, code: int, told: str) -> None:
+def test_a_model_that_fails_is_reported(ctrace: Command, name: str, code: int, sentence: str) -> None:
     ctrace.write("model.py", STATEFUL)
     result = ctrace("time", f"model.py:{name}", *FAST, "--rounds", "6")
     assert result.code == code
-    assert told in " ".join(result.out.split())
+    assert sentence in " ".join(result.out.split())
 
 
 def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:

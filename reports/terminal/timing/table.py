@@ -48,15 +48,17 @@ def _headline(timings: Timings, found: Ranking) -> Text:
     if found.lead is None:
         return Text.assemble(("NOT MEASURED", "bold red"), "  ", name, "\nNo configuration was measured.")
     part = found.lead.first
-    told = "" if part is None else words.answer(part, found.lead.configuration.name)
+    sentence = "" if part is None else words.answer(part, found.lead.configuration.name)
     if found.best == EAGER:
         return Text.assemble(
-            ("BEST eager", "bold red"), "  ", name, f"\nEvery configuration is slower than eager. {told}"
+            ("BEST eager", "bold red"), "  ", name, f"\nEvery configuration is slower than eager. {sentence}"
         )
     if found.best is not None:
-        return Text.assemble((f"BEST {fmt.one_line(found.best, 60)}", "bold green"), "  ", name, f"\n{told}")
+        return Text.assemble((f"BEST {fmt.one_line(found.best, 60)}", "bold green"), "  ", name, f"\n{sentence}")
     tied = fmt.listed((fmt.one_line(each, 60) for each in found.tied), 8)
-    return Text.assemble(("NO SINGLE BEST", "bold yellow"), "  ", name, f"\nCannot be told apart: {tied}. {told}")
+    return Text.assemble(
+        ("NO SINGLE BEST", "bold yellow"), "  ", name, f"\nCannot be distinguished: {tied}. {sentence}"
+    )
 
 
 def _tables(timings: Timings, width: int) -> Iterator[RenderableType]:

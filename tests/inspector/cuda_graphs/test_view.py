@@ -12,7 +12,7 @@ SKIPPED = CudaGraph("1/0", Stage.INFERENCE, CudaGraphStatus.SKIPPED)
 
 
 @pytest.mark.parametrize(
-    ("graphs", "told"),
+    ("graphs", "answer"),
     [
         ((), ""),
         ((RECORDED,), "1 graph part: 1 recorded"),
@@ -23,12 +23,12 @@ SKIPPED = CudaGraph("1/0", Stage.INFERENCE, CudaGraphStatus.SKIPPED)
         ),
     ],
 )
-def test_sentence(graphs: tuple[CudaGraph, ...], told: str):
-    assert sentence(Session(cuda_graphs=graphs)) == told
+def test_sentence(graphs: tuple[CudaGraph, ...], answer: str):
+    assert sentence(Session(cuda_graphs=graphs)) == answer
 
 
 @pytest.mark.parametrize(
-    ("recordings", "sizes", "told"),
+    ("recordings", "sizes", "answer"),
     [
         (1, 1, ""),
         (2, 2, "recorded once for each of 2 sets of input sizes; torch warns from 9 on"),
@@ -37,7 +37,7 @@ def test_sentence(graphs: tuple[CudaGraph, ...], told: str):
         (3, 2, "recorded 3 times for 2 sets of input sizes"),
     ],
 )
-def test_outlook(recordings: int, sizes: int, told: str):
+def test_outlook(recordings: int, sizes: int, answer: str):
     inputs = tuple(f"[{size}]" for size in range(sizes))
     each = CudaGraph("0/0", Stage.INFERENCE, CudaGraphStatus.RECORDED, recordings=recordings, inputs=inputs)
-    assert outlook(each) == told
+    assert outlook(each) == answer

@@ -109,7 +109,7 @@ def test_other_options_are_another_result(job: Job) -> None:
     assert reuse().find(replace(job, options=Options(trace_only=True, train=True))) is None
     assert reuse().find(replace(job, key=JobKey("net.py", "train"))) is None
     assert reuse(("lib",)).find(job) is None
-    assert reuse().find(replace(job, timeout=5.0)) is not None, "limits are judged anew"
+    assert reuse().find(replace(job, timeout=5.0)) is not None, "limits are judged again"
 
 
 def test_any_variable_counts_for_a_model_that_reads_some(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
