@@ -36,7 +36,7 @@ def capturing_here(
             raise
         finally:
             if not build:
-                with recorder.watching("dropping what was only emitted"):
+                with recorder.watching("the removal of cache entries without built kernels"):
                     _drop_entries(codes)
 
 

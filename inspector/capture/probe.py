@@ -21,7 +21,7 @@ _WANTED = {
     "where guards come from": "artifact:ctrace_guards",
     "symbols of sizes": "create_symbol",
     "graphs and backends": "artifact:ctrace_graph",
-    "sizes and what they became": "artifact:ctrace_shapes",
+    "static and dynamic sizes": "artifact:ctrace_shapes",
     "graph passes": "artifact:ctrace_pass",
     "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
@@ -63,9 +63,9 @@ def _target() -> dict[str, Any]:
             given = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
             torch.autograd.grad((given @ given).sum(), [given])
     return {
-        "name": "code for a GPU that is not there",
+        "name": "code for a target GPU",
         "ok": not refused,
-        "found": refused or "of the forward and the backward",
+        "found": refused or "for the forward and the backward",
         "todo": "--target emits no code for the backward pass here; please report it with your torch version",
     }
 

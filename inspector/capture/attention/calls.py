@@ -26,7 +26,7 @@ class Calls(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: Any, modules: Container[str]) -> "Calls":
-        """Find the nodes of each call; in the calls named `modules`, nodes have a module's class as function."""
+        """Find the nodes of each call; the nodes of calls in `modules` name a module's class as their function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
             name, function = _source(node)
@@ -36,7 +36,7 @@ class Calls(Struct, frozen=True):
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
 
     def without(self, names: Container[str]) -> "Calls":
-        """Return the calls without `names`."""
+        """Return the calls except those in `names`."""
         nodes = {name: own for name, own in self.nodes.items() if name not in names}
         return Calls(nodes, {node: name for node, name in self.names.items() if name in nodes})
 

@@ -22,7 +22,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
 
 _TIMES = 3
-"""How often a tensor's memory is needed: for itself, its gradient, and what is computed from it."""
+"""How many times a tensor's memory is needed: for the tensor, its gradient, and what is computed from it."""
 _NOT_COMPARED = "coverage was not measured, and results were not compared with eager"
 Around = Callable[[], AbstractContextManager[Any]]
 

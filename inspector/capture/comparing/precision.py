@@ -1,4 +1,4 @@
-"""The precision of each dtype, and how far two calls in it may differ without meaning anything."""
+"""The precision of each dtype, and how far two correct calls in it may differ."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -142,7 +142,7 @@ def _writes(node: Any, placeholder: Any) -> bool:
 
 
 def _attributed(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what happens while a graph part runs be recorded for that part."""
+    """Assign what is recorded while a graph part runs to that part."""
 
     def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
         run, part = original(model, *args, **kwargs), _part(kwargs)

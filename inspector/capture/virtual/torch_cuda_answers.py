@@ -28,7 +28,7 @@ def facts(gpu: TargetGpu) -> Source:
         with ExitStack() as patches:
 
             def install(cuda: ModuleType) -> None:
-                with recorder.watching("what the program asks of torch.cuda"):
+                with recorder.watching("calls of torch.cuda"):
                     facts = Facts.current = Facts(gpu, DeviceQuestions.of(recorder))
                     for name in facts.answers:
                         facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))

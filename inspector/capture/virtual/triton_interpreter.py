@@ -115,7 +115,7 @@ def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorde
     except Exception as error:
         _not_run[name] = _reason(error)
         recorder.problem(
-            f"what {name} computes is not known: there is no GPU, and Triton's interpreter {_not_run[name]};"
+            f"the output of {name} is unknown: there is no GPU, and Triton's interpreter {_not_run[name]};"
             " results were not compared with eager"
         )
 

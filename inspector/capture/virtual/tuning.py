@@ -93,7 +93,7 @@ def _replaced() -> Iterator[tuple[Any, str, Callable[[Any, Recorder], Any]]]:
 
 
 class _DeviceNeeded(BaseException):
-    """Ends a decision before timing; not an `Exception`, because torch ignores those there."""
+    """Ends a decision before timing; not an `Exception`, because torch catches those there."""
 
 
 def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
@@ -131,7 +131,7 @@ def _described(name: str, choices: list[Any]) -> dict[str, Any]:
 
 
 def _ranked(original: Any, _recorder: Recorder) -> Any:
-    """Rank the candidates as if they had been timed, with the taken one first."""
+    """Rank the candidates as if they had been timed, with the chosen one first."""
     given = inspect.signature(original)
 
     def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:

@@ -1,4 +1,4 @@
-"""Sizes by function, which sizes were taken, and why a mark cannot be kept."""
+"""Sizes by function, which sizes each dimension had, and why a mark is violated."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Down to the metal: compile every Triton kernel emitted for a GPU, on all free cores.
+"""Compile every Triton kernel that was emitted for a GPU, on all free cores.
 
 Kernels compiled before come from a cache, by source and target (`cache.py`).
 """
