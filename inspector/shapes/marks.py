@@ -121,7 +121,7 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
         dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
         name = f"{sized.name} of {function.latest.function}"
         if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
-            place = f"until line {line} changes" if line is not None else "as it is"
+            place = f"until line {line} changes" if line is not None else "until the code changes"
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"

@@ -223,7 +223,7 @@ def _violations(shaped: Shaped) -> Iterator[str]:
             elif dim.became:
                 yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"
             elif dim.ranged and telling(dim):
-                yield f"{name} is marked with a range, but not all of it is possible. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked with a range, but some sizes in it are impossible. {_because(dim, tensor, shaped)}"
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
@@ -235,7 +235,7 @@ def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
         for one in other.dims
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
-    also = f" Static and {dim.size} too: {', '.join(held[:3])}." if held else ""
+    also = f" Also static at {dim.size}: {', '.join(held[:3])}." if held else ""
     return f"{reasons}{also}"
 
 
