@@ -11,7 +11,7 @@ from ctrace.inspector.capture.capturing import capturing
 from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 from ctrace.inspector.log.reader import Entry, read
 
-_WANTED = {
+_RECORDS = {
     "torch's structured trace": "dynamo_output_graph",
     "bytecode hook": "artifact:ctrace_bytecode",
     "graph breaks": "artifact:dynamo_graph_break_reason",
@@ -60,8 +60,8 @@ def _target() -> dict[str, Any]:
     refused = hooks.refused()
     if not refused:
         with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
-            given = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
-            torch.autograd.grad((given @ given).sum(), [given])
+            tensor = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
+            torch.autograd.grad((tensor @ tensor).sum(), [tensor])
     return {
         "name": "code for a target GPU",
         "ok": not refused,
@@ -78,7 +78,7 @@ def _probe() -> list[dict[str, Any]]:
         entries = [entry for entry in read(log) if isinstance(entry, Entry)]
     kinds = [entry.kind for entry in entries]
     problems = [json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem"]
-    findings = [_finding(name, kinds.count(kind)) for name, kind in _WANTED.items()]
+    findings = [_finding(name, kinds.count(kind)) for name, kind in _RECORDS.items()]
     return [*findings, *({"name": "problem", "ok": False, "found": problem} for problem in problems)]
 
 

@@ -167,8 +167,8 @@ class Symbols:
 
     def _kept(self) -> list[ConditionMet]:
         """Return the conditions that became guards; without ctrace's record, all that torch evaluated."""
-        met = [each for each in self._events if isinstance(each, ConditionMet)]
-        return [each for each in met if self._seen is None or each.expression in self._seen.conditions]
+        conditions = [each for each in self._events if isinstance(each, ConditionMet)]
+        return [each for each in conditions if self._seen is None or each.expression in self._seen.conditions]
 
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
@@ -182,13 +182,13 @@ class Symbols:
         if event is not None:
             return self._constant(event, source)
         passed |= {symbol}
-        for met in self._kept():
-            others = set(symbols_in(met.expression)) - passed
-            if not others or symbol not in symbols_in(met.expression) or not met.expression.startswith("Eq("):
+        for equality in self._kept():
+            others = set(symbols_in(equality.expression)) - passed
+            if not others or symbol not in symbols_in(equality.expression) or not equality.expression.startswith("Eq("):
                 continue
             found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
             if found is not None:
-                equal = self._condition(met, source)
+                equal = self._condition(equality, source)
                 where = f" (line {equal.frame.line})" if equal.frame else ""
                 return replace(found, why=f"{equal.condition} must hold{where}. {found.why}")
         return None
@@ -200,22 +200,22 @@ class Symbols:
 
     def _constant(self, event: SymbolFixed, source: str) -> Fixed:
         before = self._events[: self._events.index(event)]
-        met = [
+        conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        kind = _kind((met[-1] if met else event).asked)
+        kind = _kind((conditions[-1] if conditions else event).asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
         why = _sentence(kind, frame, subject, condition, event.value)
         return Fixed(source, condition, event.value, frame, kind, event.reason, why)
 
-    def _condition(self, met: ConditionMet, source: str) -> Fixed:
-        kind, frame, words = _kind(met.asked), self._frame(met.stack), self.words(met.expression)
-        subject = next((self.names.get(each, each) for each in symbols_in(met.expression)), words)
-        _, low, high = bounds_of(met.expression) or ("", None, None)
+    def _condition(self, event: ConditionMet, source: str) -> Fixed:
+        kind, frame, words = _kind(event.asked), self._frame(event.stack), self.words(event.expression)
+        subject = next((self.names.get(each, each) for each in symbols_in(event.expression)), words)
+        _, low, high = bounds_of(event.expression) or ("", None, None)
         why = _sentence(kind, frame, subject, words, None)
-        return Fixed(source, words, None, frame, kind, met.expression, why, low, high)
+        return Fixed(source, words, None, frame, kind, event.expression, why, low, high)
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files

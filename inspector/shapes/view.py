@@ -223,19 +223,19 @@ def _violations(shaped: Shaped) -> Iterator[str]:
             elif dim.became:
                 yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"
             elif dim.ranged and telling(dim):
-                yield f"{name} is marked with a range, but some sizes in it are impossible. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked with a range, but parts of it are impossible. {_because(dim, tensor, shaped)}"
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     causes = (dim.fixed,) if dim.fixed else telling(dim)
     reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
-    held = [
+    equal = [
         f"{dim_name(other, one)} ({other.role})"
         for other in shaped.tensors
         for one in other.dims
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
-    also = f" Also static at {dim.size}: {', '.join(held[:3])}." if held else ""
+    also = f" Also static at {dim.size}: {', '.join(equal[:3])}." if equal else ""
     return f"{reasons}{also}"
 
 

@@ -95,16 +95,16 @@ _BATCHING = ("aten.view", "aten.expand")
 
 def _of_edit(edit: Edit, place: Place) -> Answer:
     """Describe a difference in ops."""
-    wanted = pattern_op(edit.pattern)
-    if wanted == "aten.sub" and edit.kind == "missing" and place.maximum is None:
+    expected = pattern_op(edit.pattern)
+    if expected == "aten.sub" and edit.kind == "missing" and place.maximum is None:
         return _answer("no_maximum", None, place.softmax[:1])
-    if wanted == "aten.amax":
-        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=wanted)
+    if expected == "aten.amax":
+        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=expected)
     if edit.kind == "missing":
-        code = "no_scale" if wanted in ("aten.div", "aten.mul") else "missing"
-        return _answer(code, None, [edit.node], wanted=wanted)
+        code = "no_scale" if expected in ("aten.div", "aten.mul") else "missing"
+        return _answer(code, None, [edit.node], wanted=expected)
     code = _EXTRA.get(op_of(edit.node), "extra") if edit.kind == "extra" else "other"
-    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=wanted)
+    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=expected)
 
 
 _EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}

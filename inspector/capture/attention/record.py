@@ -196,16 +196,16 @@ class _PatternWatch(Struct, frozen=True):
 def _watched_check(entry: Any, check: Any, watch: _PatternWatch) -> Any:
     def extra_check(match: Any) -> Any:
         before = _counted()
-        taken = check(match)
+        is_applied = check(match)
         with watch.recorder.watching("attention"):
             each = watch.by_root.get(match.output_nodes()[0])
-            if each is not None and taken:
+            if each is not None and is_applied:
                 each.matched, each.counted = watch.name, _counted() - before
                 each.became = fused_ops(match.replacement_graph)
                 each.trial = watch.trial(entry, match)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
-        return taken
+        return is_applied
 
     extra_check.__wrapped__ = check  # type: ignore[attr-defined]
     return extra_check

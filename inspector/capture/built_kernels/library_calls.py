@@ -112,7 +112,7 @@ def _computes(func: Any, args: Any, kwargs: Any) -> bool:
 def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """Return the arguments that an op writes to, by its schema."""
     arguments = func._schema.arguments
-    given = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
+    values = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
     return [
-        given[each.name] for each in arguments if each.name in given and getattr(each.alias_info, "is_write", False)
+        values[each.name] for each in arguments if each.name in values and getattr(each.alias_info, "is_write", False)
     ]

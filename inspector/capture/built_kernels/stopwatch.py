@@ -41,14 +41,14 @@ def _batch(launch: Callable[[], Any], restore: Callable[[], None], cache: Any, l
 
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
     _give_head_start()
-    for began, ended in events:
+    for start, end in events:
         restore()
         cache.zero_()
-        began.record()
+        start.record()
         launch()
-        ended.record()
+        end.record()
     torch.cuda.synchronize()
-    return [began.elapsed_time(ended) / 1000 for began, ended in events]
+    return [start.elapsed_time(end) / 1000 for start, end in events]
 
 
 def _l2_bytes() -> int:

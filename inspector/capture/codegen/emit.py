@@ -206,8 +206,8 @@ class _Emitter:
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
-            given = example_inputs if self._gpu is None else move(model, example_inputs)
-            call = self._signature.bind(model, given, *args, **kwargs)
+            inputs = example_inputs if self._gpu is None else move(model, example_inputs)
+            call = self._signature.bind(model, inputs, *args, **kwargs)
             tuning = self._tuning if self._recorder.keeps("codegen") else replace(self._tuning, problem=lambda: None)
             call.arguments["config_patches"] = tuning.allowed(call.arguments.get("config_patches") or {})
             self._original(*call.args, **call.kwargs)

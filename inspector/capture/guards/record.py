@@ -150,13 +150,13 @@ def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
     """
     from torch._dynamo import config
 
-    asked = builder.check_fn_manager.output_graph.guards
+    requested = builder.check_fn_manager.output_graph.guards
     found: Counter[tuple[str, str]] = Counter()
     if config.skip_nnmodule_hook_guards:
-        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in asked)
+        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in requested)
     if maker.f_locals.get("guard_filter_fn") is not None:
         kept = set(map(id, maker.f_locals["sorted_guards"]))
-        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in asked if id(guard) not in kept)
+        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in requested if id(guard) not in kept)
     return [{"kind": kind, "why": why, "number": number} for (kind, why), number in found.items() if number]
 
 

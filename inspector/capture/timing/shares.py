@@ -35,8 +35,8 @@ _MOST_KERNELS = 200
 
 class _Range(Struct, frozen=True):
     name: str
-    began: int
-    ended: int
+    start: int
+    end: int
 
 
 def shares_of(bench: Bench, side: int) -> SharesMeasured:
@@ -122,7 +122,7 @@ def _own_times(cpu: dict[int, list[_Range]]) -> dict[str, list[int]]:
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for ranges in cpu.values():
         for each, inside in _nested(ranges):
-            found[each.name].append((each.began, max(each.ended - each.began - inside, 0)))
+            found[each.name].append((each.start, max(each.end - each.start - inside, 0)))
     return {name: [time for _, time in sorted(times)] for name, times in found.items()}
 
 
@@ -141,12 +141,12 @@ def _per_call(times: Sequence[int], calls: int) -> tuple[float, float]:
 def _nested(ranges: list[_Range]) -> Iterator[tuple[_Range, int]]:
     """Yield each range of a thread with the nanoseconds of the ranges directly inside it."""
     open_: list[tuple[_Range, int]] = []
-    for each in sorted(ranges, key=lambda one: (one.began, -one.ended)):
-        while open_ and open_[-1][0].ended <= each.began:
+    for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+        while open_ and open_[-1][0].end <= each.start:
             yield open_.pop()
         if open_:
             outer, inside = open_[-1]
-            open_[-1] = outer, inside + min(each.ended, outer.ended) - each.began
+            open_[-1] = outer, inside + min(each.end, outer.end) - each.start
         open_.append((each, 0))
     yield from reversed(open_)
 
@@ -168,9 +168,9 @@ def _kind(name: str) -> str:
 def _busy(gpu: list[_Range]) -> int:
     """Return the nanoseconds in which the GPU runs at least one kernel."""
     busy, until = 0, 0
-    for each in sorted(gpu, key=lambda one: one.began):
-        busy += max(each.ended - max(each.began, until), 0)
-        until = max(until, each.ended)
+    for each in sorted(gpu, key=lambda one: one.start):
+        busy += max(each.end - max(each.start, until), 0)
+        until = max(until, each.end)
     return busy
 
 
@@ -178,11 +178,11 @@ def _kernels(cpu: dict[int, list[_Range]], gpu: list[_Range], count: int, *, on_
     """Yield the kernels of a call, the longest first: the GPU's, or C++ kernels and the outermost ops."""
     totals: dict[str, list[int]] = defaultdict(list)
     if on_gpu:
-        for each in sorted(gpu, key=lambda one: one.began):
-            totals[each.name].append(each.ended - each.began)
+        for each in sorted(gpu, key=lambda one: one.start):
+            totals[each.name].append(each.end - each.start)
     else:
         for each in _outermost_work(cpu):
-            totals[each.name].append(each.ended - each.began)
+            totals[each.name].append(each.end - each.start)
     largest = sorted(totals.items(), key=lambda item: -sum(item[1]))
     for name, times in largest[:_MOST_KERNELS]:
         seconds, number = _per_call(times, count)
@@ -193,9 +193,9 @@ def _outermost_work(cpu: dict[int, list[_Range]]) -> Iterator[_Range]:
     """Yield ops and C++ kernels that are not inside another one."""
     for ranges in cpu.values():
         until = 0
-        for each in sorted(ranges, key=lambda one: (one.began, -one.ended)):
-            if _kind(each.name) in (_OPS, _KERNELS) and each.began >= until:
-                until = each.ended
+        for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+            if _kind(each.name) in (_OPS, _KERNELS) and each.start >= until:
+                until = each.end
                 yield each
 
 

@@ -116,9 +116,9 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
-        given = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
+        is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
-        return _constant(torch.device(CPU, 0)) if given and is_cpu(_device(found)) else found
+        return _constant(torch.device(CPU, 0)) if is_outside and is_cpu(_device(found)) else found
 
     return call_function
 

@@ -177,8 +177,8 @@ def _calling(copies: dict[Any, Any]) -> Callable[..., Any]:
 
 def _sizes(kernel: Any, args: Any, kwargs: Any, grid: Any) -> tuple[int, ...]:
     if callable(grid):
-        given = {**_defaults(kernel.fn), **dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
-        grid = grid(given)
+        arguments = {**_defaults(kernel.fn), **dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        grid = grid(arguments)
     return tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
 
 

@@ -175,7 +175,7 @@ class VirtualGpu:
 def _differentiates(inputs: Any) -> bool:
     import torch
 
-    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
+    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs)
 
 
 class _Nothing:

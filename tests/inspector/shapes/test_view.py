@@ -167,7 +167,7 @@ class TestViolations:
         dim = sized(0, 8, FREE, Policy.MARKED_DYNAMIC, low=4, ranged=True, conditions=(sizes.BRANCHED,))
         shaped = graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError")
         assert violations(Session(shapes=(shaped,))) == (
-            "x.size(0) is marked with a range, but some sizes in it are impossible. Line 10: The graph holds the branch.",
+            "x.size(0) is marked with a range, but parts of it are impossible. Line 10: The graph holds the branch.",
         )
 
     def test_one_that_must_equal_another(self) -> None:
