@@ -32,7 +32,7 @@ def capturing_here(
         try:
             yield recorder
         except Exception:
-            recorder.record("end", {})  # the block is over but the process goes on: the log is complete
+            recorder.record("end", {})  # the exception ends the block but not the process, so the log is complete
             raise
         finally:
             if not build:

@@ -124,7 +124,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """Describe a mismatch with the pattern's backward; the forward matches, so usually another gradient is needed."""
+    """Describe a mismatch with the pattern's backward; the forward matches, so the gradients usually differ."""
     arguments = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
         if argument in arguments and _is_constant(arguments[argument]):

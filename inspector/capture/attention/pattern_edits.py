@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.patch import patched
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
 """The ops that define an attention: never left out or skipped."""
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
-"""Ops that may stand for each other."""
+"""Ops that may replace each other."""
 _ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
 _PASSED = LAYOUT | {"getitem"}
 

@@ -149,7 +149,7 @@ def _configured(tuning: Tuning) -> Context:
 
 
 def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Context:
-    """Return a context that also presents the target GPU, and where a failure to emit does not end the program."""
+    """Return a context that also presents the target GPU; failing to emit code in it does not end the program."""
 
     @contextmanager
     def inside() -> Iterator[None]:

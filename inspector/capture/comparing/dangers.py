@@ -87,7 +87,7 @@ class Dangers:
         except EagerError:
             if not index:
                 raise
-            run, arguments = None, call  # the compiled call shows what is wrong
+            run, arguments = None, call  # the compiled call reports the failure
         return Before(scenario, index, arguments, way, world, RandomStates(), run)
 
     def _look(self) -> World:
@@ -148,7 +148,7 @@ class _Search:
         self._verdict = AGREED
 
     def report(self) -> None:
-        """Record the cause, or that none was found; leave the world as the call left it."""
+        """Record the cause, or that none was found; then restore the world to its state after the call."""
         after = look(self._dangers._model)
         random = RandomStates()
         try:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 
 class Preloaded:
-    """The modules that ctrace imported, as opposed to Python's startup.
+    """The modules that ctrace imported after Python's startup.
 
     A program with a `random.py` beside it imports that file as `random`, but Python would return the module that ctrace
     has imported.

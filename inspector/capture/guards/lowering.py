@@ -78,7 +78,7 @@ def _is_studied(graph: Any) -> bool:
 
 
 def _add_sum_guards(node: Any) -> None:
-    """Ask for a scheduled node's sums what `CppKernel.reduction` asks, which adds its guards."""
+    """Evaluate the condition of `CppKernel.reduction` for a scheduled node's sums, which adds its guards."""
     from types import SimpleNamespace
 
     from torch._inductor.codegen.cpp import CppKernel

@@ -143,7 +143,7 @@ def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
 
 
 def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
-    """Count the guards that Dynamo requested and that were dropped, by kind and by what dropped them.
+    """Count the guards that Dynamo requested and that were dropped, by kind and by the reason.
 
     `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): its `sorted_guards` are those
     that a `guard_filter_fn` let through.

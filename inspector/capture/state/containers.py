@@ -140,7 +140,7 @@ def _of_cell(path: str, cell: CellType) -> Container:
     def content() -> Content:
         try:
             return {"": cell.cell_contents}
-        except ValueError:  # nothing assigned yet
+        except ValueError:  # the cell is still empty
             return {}
 
     def put(_key: str, value: Any) -> None:

@@ -81,7 +81,7 @@ class Metal:
         return list(found.values())
 
     def _scratch(self) -> Path | None:
-        """Make a folder for temporary files of the compilers; None: impossible, and nothing is compiled."""
+        """Make a folder for temporary files of the compilers; None: this failed, so no kernel is compiled."""
         try:
             return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
         except OSError as error:

@@ -117,7 +117,7 @@ class TritonCompiler:
 
 
 def _nothing(*_args: Any) -> None:
-    """Replace a function that must do nothing."""
+    """Replace a function that must have no effect."""
 
 
 def _no_guard(*_args: Any) -> Any:
