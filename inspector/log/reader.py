@@ -148,8 +148,7 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value can be the number of a frame, compilation or attempt; a record outside of a compilation has null
-    or no value."""
+    """Whether a value can number a frame, compilation or attempt; null or missing outside of a compilation."""
     return value is None or (type(value) is int and 0 <= value < _MOST)
 
 

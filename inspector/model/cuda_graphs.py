@@ -33,8 +33,7 @@ class CudaGraph(Struct, frozen=True):
     reasons: tuple[CudaGraphReason, ...] = ()
     """Torch's reasons; while compiling, torch stops at the first one."""
     found: tuple[CudaGraphReason, ...] = ()
-    """Every tensor and op of the graph part that a CUDA graph cannot contain; torch may run these outside of the
-    graph."""
+    """Every tensor and op that a CUDA graph cannot contain; torch may run these outside of the CUDA graph."""
     recordings: int | None = None
     """How often torch recorded it; None: the graph part did not run."""
     inputs: tuple[str, ...] = ()

@@ -84,7 +84,7 @@ class RootCost(Struct, frozen=True):
     """What a cause costs; None: not measured."""
 
     graphs: int | None = None
-    """Graphs that exist only because of it: one per recompilation; for breaks, the graphs that a trial without them
+    """Graphs that exist only because of it: one per recompilation; for breaks, those that a trial without them
     saved."""
     ops: int | None = None
     """Aten ops that run eagerly because of it."""

@@ -110,8 +110,7 @@ class Score(Struct, frozen=True):
     shared: int
     """Bytes that both nodes access in the same way."""
     overlap: int
-    """Bytes of a buffer that both nodes read, but in different ways; 0 if torch does not count them
-    (`OVERLAP_SCORE`)."""
+    """Bytes of a buffer that both read in different ways; 0 if torch does not count them (`OVERLAP_SCORE`)."""
     proximity: int
     """The negative distance between the two nodes in program order."""
 

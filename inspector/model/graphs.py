@@ -23,8 +23,7 @@ class GraphStage(StrEnum):
     """One graph of aten ops, if the graph needs no gradients."""
     BEFORE_JOINT = "before_joint"
     AFTER_JOINT = "after_joint"
-    """Before and after Inductor's joint-graph passes; printed for inference only (2.13,
-    _inductor/compile_fx.py:2448)."""
+    """Before and after the joint-graph passes; printed for inference only (2.13, _inductor/compile_fx.py:2448)."""
     BEFORE_POST_GRAD = "before_post_grad"
     POST_GRAD = "post_grad"
     """Before and after Inductor's post-grad passes; a graph with a backward has them for each part."""

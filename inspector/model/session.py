@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 
 class Environment(Struct, frozen=True):
-    """Versions, device and backend of a run; empty where the log does not say."""
+    """Versions, device and backend of a run; empty if the log does not have them."""
 
     ctrace: str = ""
     torch: str = ""
@@ -67,7 +67,7 @@ class Environment(Struct, frozen=True):
 
 
 class Scenario(Struct, frozen=True):
-    """A named way of calling the model, and what its calls did."""
+    """A named way to call the model, and the results of its calls."""
 
     name: str
     calls: int = 0

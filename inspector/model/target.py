@@ -1,5 +1,4 @@
-"""A run with `--target`: the GPU's limits, the choices that need the device, and the program's queries of the
-device."""
+"""A run with `--target`: the GPU's limits, choices that need the device, and the program's queries about it."""
 
 from enum import StrEnum
 

@@ -1,5 +1,4 @@
-"""Find the function that a frame is in: a frame has only file, line and plain name, and a file may have several
-`forward`."""
+"""Find the function of a frame, which has only file, line and plain name; a file may have several `forward`."""
 
 from bisect import bisect_right
 from collections.abc import Iterable

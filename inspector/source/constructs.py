@@ -1,5 +1,4 @@
-"""Find what the user wrote at a place, from source text alone: the statement, the expression and the blocks around
-it."""
+"""Find what the user wrote at a place, from source text: statement, expression and the blocks around them."""
 
 import ast
 
@@ -125,7 +124,7 @@ def _acting_part(node: ast.stmt) -> ast.expr | None:
 
 
 def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast.AST], ast.AST]:
-    """Return the condition of a conditional expression, or of the `if`, `while` or `assert` on this line, with its
+    """Return the condition of a conditional expression, or of the `if`, `while` or `assert` on the line, and its
     chain."""
     if isinstance(node, ast.IfExp):
         return [*chain, node], node.test

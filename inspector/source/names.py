@@ -47,8 +47,7 @@ def closure_name(name: str, hint: str) -> str:
 
 
 def argument_name(name: str, arguments: tuple[str, ...]) -> str:
-    """Replace `args[0]` or `kwargs['mask']` of torch's wrapper around a function by the function's own parameter
-    name."""
+    """Replace `args[0]` or `kwargs['mask']` of torch's wrapper around a function by the parameter's name."""
 
     def parameter(match: re.Match[str]) -> str:
         at = int(match[1])

@@ -42,8 +42,7 @@ def _owner(file: str, prefixes: tuple[tuple[str, str], ...]) -> Owner:
 
 
 def resumed(name: str) -> tuple[str, int | None]:
-    """Split a resume function's name into the function that it resumes and the line; return any other name
-    unchanged."""
+    """Split a resume function's name into the resumed function and the line; return any other name unchanged."""
     match = _RESUME.fullmatch(name)
     return (match["name"], int(match["line"])) if match else (name, None)
 

@@ -35,8 +35,7 @@ class Name(Struct, frozen=True):
         return name
 
     def in_release(self, version: str) -> str:
-        """Return the name in a release; empty: the release has no such thing. An unknown version counts as the
-        newest."""
+        """Return the name in a release, empty if it has none; an unknown version counts as the newest release."""
         release = release_of(version)
         rows = [name for since, name in self.spelled if release is None or since <= release]
         return rows[0] if rows else ""

@@ -74,8 +74,7 @@ def _compile_started(entry: Entry) -> ev.CompileStarted:
 
 
 _VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
-"""Versions in torch's metrics (torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13); a log of 2.11 has them
-nowhere else."""
+"""In torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13; a log of 2.11 has the versions nowhere else."""
 
 
 def _measured(entry: Entry) -> ev.Measured:

@@ -18,8 +18,7 @@ STAGES = {
     "artifact:inductor_post_grad_graph": GraphStage.POST_GRAD,
     "inductor_post_grad_graph": GraphStage.POST_GRAD,
 }
-"""The stage of each kind of entry; the last kind is for a graph from Inductor's cache (2.13,
-_inductor/codecache.py:2005)."""
+"""By kind of entry; the last kind is for a graph from Inductor's cache (2.13, _inductor/codecache.py:2005)."""
 
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
@@ -32,8 +31,7 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
-    """Decode a graph at one of the later stages; ignore a graph without a compilation, which comes from
-    torch.export."""
+    """Decode a graph at one of the later stages; ignore one without a compilation, which torch.export logs."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))

@@ -96,8 +96,7 @@ class LeftOps(Struct, frozen=True):
 
 
 class OpsCounted(Struct, frozen=True):
-    """Aten ops of one call in a scenario: all of them in eager, and those that compiled code `left` outside of graphs
-    (None: not measured)."""
+    """Aten ops of one call: in eager, and in a compiled call but outside of graphs (`left`; None: not measured)."""
 
     scenario: str
     eager: int
@@ -209,8 +208,7 @@ class InductorGuardsSeen(Struct, frozen=True):
 
 
 class BytecodeSeen(Struct, frozen=True):
-    """A code object, its size in bytes before and after Dynamo, and its callers, outermost first, without torch's
-    frames."""
+    """A code object, its bytes before and after Dynamo, and its callers without torch's frames, outermost first."""
 
     id: str
     name: str

@@ -1,5 +1,4 @@
-"""Events about sizes from torch and from our own hook: symbols, conditions on them, and the result for each
-dimension."""
+"""Events about sizes, from torch and our own hook: symbols, conditions, and the result for each dimension."""
 
 from msgspec import Struct
 
