@@ -10,7 +10,7 @@ from ctrace.inspector.model.target import Multiprocessor
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Triton's stages of a kernel for an NVIDIA GPU, in compile order; the last is disassembled from the binary."""
 BINARY = "cubin"
-"""The binary stage; the log keeps it until the binary is disassembled to `sass`."""
+"""The binary stage; with `--target`, the log keeps the binary, and views disassemble it on demand."""
 
 
 class Ir(Struct, frozen=True):
@@ -18,7 +18,7 @@ class Ir(Struct, frozen=True):
 
     text: str
     packed: bool = False
-    """Whether `text` is compressed by zlib and encoded in base64, as a binary is."""
+    """Whether `text` is compressed by zlib and encoded in base64, as long code and binaries are."""
 
 
 class Built(Struct, frozen=True):

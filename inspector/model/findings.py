@@ -92,7 +92,7 @@ class Skip(Struct, frozen=True):
     break_index: int | None = None
     """Index into `Session.breaks` of the break that caused it."""
     rule: str = ""
-    """The rule by which Dynamo skipped it: a key of advice/skips.yaml."""
+    """The reason, as a key of advice/skips.yaml."""
     fix: str = ""
     cost: Cost = Cost()
 

@@ -63,7 +63,7 @@ class Symbol(Struct, frozen=True):
     low: int | None = None
     high: int | None = None
     sources: tuple[str, ...] = ()
-    """The sizes, strides and numbers that have this symbol, the first to get it first."""
+    """The sizes, strides and numbers that have this symbol, in the order in which they got it."""
     became: str | None = None
     """A number, or an expression of other symbols."""
     unbacked: bool = False
