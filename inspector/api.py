@@ -38,7 +38,7 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
     """Record what torch.compile does in this block.
 
     Functions compiled before the block keep their compiled code and do not appear. By default, kernels are emitted but
-    not built, and code compiled in the block runs eagerly; torch compiles it for real after the block. With `build`,
+    not built, and code compiled in the block runs eagerly; after the block, torch compiles it fully. With `build`,
     torch.compile runs unchanged.
 
     Raises:

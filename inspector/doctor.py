@@ -36,7 +36,7 @@ def examine() -> list[Finding]:
 
 
 def known_differences() -> list[Finding]:
-    """Return what the installed torch does differently from other releases, and what ctrace makes of it."""
+    """Return the differences between the installed torch and other releases, and their effect on ctrace."""
     version = torch_version()
     if version is None:
         return []

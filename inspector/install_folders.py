@@ -1,4 +1,4 @@
-"""The location of ctrace's own code, so that no module counts its parent folders."""
+"""The location of ctrace's own code, so that no other module needs to count parent folders."""
 
 import sys
 from pathlib import Path

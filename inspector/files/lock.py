@@ -17,7 +17,7 @@ else:
 
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
-"""A process that waits longer says what it is waiting for."""
+"""After this time, a waiting process prints what it waits for."""
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 

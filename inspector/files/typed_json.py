@@ -89,8 +89,8 @@ def _typed(kind: Any, data: Any, what: str) -> Any:
 def _optional(kind: Any, data: Any, what: str) -> Any:
     if data is None and type(None) in get_args(kind):
         return None
-    (wanted,) = (each for each in get_args(kind) if each is not type(None))
-    return _typed(wanted, data, what)
+    (inner,) = (each for each in get_args(kind) if each is not type(None))
+    return _typed(inner, data, what)
 
 
 def _tuple(items: tuple[Any, ...], data: list[Any], what: str) -> tuple[Any, ...]:

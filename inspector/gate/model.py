@@ -92,7 +92,7 @@ class Site(Struct, frozen=True):
     by_inductor: bool = False
     """For a recompilation, whether guards that Inductor added to a graph may be the cause."""
     places: int = 1
-    """How many equal statements of the function this site stands for; limits count each of them."""
+    """How many equal statements of the function this site represents; limits count each of them."""
 
 
 class State(Struct, frozen=True):
@@ -145,7 +145,7 @@ class Ran(Struct, frozen=True):
     seconds: float = 0.0
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
-    said: str = ""
+    last_lines: str = ""
     """The last lines of the program's output, if it failed."""
     left: tuple[str, ...] = ()
     """Processes that the program left running and that were killed: `command (pid)`."""

@@ -28,7 +28,7 @@ _REPORT = "inspect the run with ctrace explain, and report it"
 _JUDGEMENTS = frozenset(
     (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
 )
-"""Kinds of findings on a job whose numbers can be trusted."""
+"""Findings of these kinds leave a job's numbers valid."""
 
 
 def is_judged(checked: Checked) -> bool:
@@ -41,7 +41,7 @@ def seen(ran: Ran, root: Path) -> Seen:
     if ran.session is None:
         return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
-    doubts = tuple(untrusted(ran.session, ran.said))
+    doubts = tuple(untrusted(ran.session, ran.last_lines))
     has_ended = ran.session.failure is None and not ran.session.cut_off
     return Seen(ran.job, state, doubts, has_ended, ran.seconds, ran.run)
 

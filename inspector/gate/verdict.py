@@ -11,7 +11,7 @@ from ctrace.inspector.gate.policy.model import Allow, Count, Policy
 
 
 class FindingKind(StrEnum):
-    """What a check can find wrong. Values are names in the JSON and rule ids in SARIF."""
+    """The kinds of findings. Values are names in the JSON and rule ids in SARIF."""
 
     NEW_SITE = "new-site"
     """A break, skip or recompile that is neither in the lock nor allowed."""
@@ -143,7 +143,7 @@ class Outcome(Struct, frozen=True):
     command: str = "ctrace check"
     """The command that repeats the check."""
     inductor_guards: bool = True
-    """Whether findings job recorded the guards that Inductor adds to graphs with symbolic sizes."""
+    """Whether the jobs recorded the guards that Inductor adds to graphs with symbolic sizes."""
 
     @property
     def exit(self) -> Exit:

@@ -31,7 +31,7 @@ _PEAK = (1e6, 1e21)
 FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "sources"))
 _KEYS = ("extends", *FACTS, "sources")
 _NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?([eE]\+?\d{1,3})?")
-"""Needed because PyYAML parses `1.98e9` as text."""
+"""Numbers as text: PyYAML parses `1.98e9` as text."""
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,2})")
 _SHARED = "CUDA C++ Programming Guide, by compute capability (as code: NVIDIA/cccl 004ad19, arch_traits.h)"
 _BY_CAPABILITY = ("registers", "threads", "shared", "shared_per_block", "shared_per_block_optin")
@@ -39,7 +39,7 @@ _OF_ALL = {"threads_per_block": 1024, "warp": 32}
 _HERE = Path(__file__).parent
 
 
-def checked(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str, Any]:
+def check_facts(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str, Any]:
     """Return the typed facts of an entry and their `sources`; `source` is the default.
 
     Raises:
@@ -51,7 +51,7 @@ def checked(entry: Mapping[str, Any], where: str, source: str = "") -> dict[str,
     return {**facts, "sources": {**defaults, **_sources(entry.get("sources"), where)}}
 
 
-def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def override_facts(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Override the facts of an extended entry with an entry's own facts.
 
     Rates are merged by format, unless the entry's rates are null. A different compute capability drops the facts that
@@ -69,7 +69,7 @@ def over(lower: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def made(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
+def build_gpu(name: str, facts: Mapping[str, Any], where: str) -> TargetGpu:
     """Build a GPU from checked facts, with defaults for its compute capability.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gpus.facts import checked, made, over
+from ctrace.inspector.gpus.facts import build_gpu, check_facts, override_facts
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.yaml_file import canonical, entries_of, near, shown
 
@@ -63,8 +63,8 @@ def found(name: str, table: Mapping[str, Listed]) -> Listed:
     same = [each for each in table.values() if _bare(name) in (_bare(each.gpu.name), _bare(each.gpu.title))]
     if same and _bare(name):
         return same[-1]
-    meant = _nearest_name(name, table)
-    todo = f"did you mean {meant}?" if meant else f"there are: {', '.join(table)}; ctrace targets lists them"
+    nearest = _nearest_name(name, table)
+    todo = f"did you mean {nearest}?" if nearest else f"there are: {', '.join(table)}; ctrace targets lists them"
     raise TargetError(f"--target {shown(name)}: there is no such GPU" if name else "--target names no GPU", todo)
 
 
@@ -108,8 +108,8 @@ def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) ->
     """Build the GPUs of a file; its entries may extend each other and those in `below`."""
     entries = entries_of(file, ours=ours)
     source = "" if ours else f"your {file.name}"
-    facts = {name: checked(entry, _where(file, name), source) for name, entry in entries.items()}
-    return {name: made(name, _extended(name, facts, below, file, ()), _where(file, name)) for name in facts}
+    facts = {name: check_facts(entry, _where(file, name), source) for name, entry in entries.items()}
+    return {name: build_gpu(name, _extended(name, facts, below, file, ()), _where(file, name)) for name in facts}
 
 
 def _where(file: Path, name: str) -> str:
@@ -134,7 +134,7 @@ def _extended(
     else:
         known = [each for each in (*facts, *below) if each != name]
         raise TargetError(f"{_where(file, name)} extends {shown(base)}, which does not exist", near(base, known))
-    return over(lower, own)
+    return override_facts(lower, own)
 
 
 def _facts_of(gpu: TargetGpu) -> dict[str, Any]:

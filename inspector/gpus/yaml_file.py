@@ -65,7 +65,7 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a foreign value as one short line."""
+    """Return a value from the user's file as one short line."""
     if isinstance(value, Mapping | list | set | tuple):
         return f"a {type(value).__name__}"
     if isinstance(value, int) and abs(value) > 1 << 64:

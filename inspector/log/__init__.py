@@ -1,4 +1,4 @@
-"""The trace log: one JSON record a line, written by torch and by the capture.
+"""The trace log: one JSON record per line, written by torch and by the capture.
 
 `reader.py` yields the records, `decode/` makes a typed event of each, `raw.py` collects the events by subject, and
 `schema.py` holds the version of our own records. Imports `model` only. Start in `reader.py`.

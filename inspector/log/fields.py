@@ -1,4 +1,4 @@
-"""Take typed values out of JSON, so that what a log holds is checked where it enters."""
+"""Read typed values from JSON, so that the contents of a log are checked on entry."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,12 +11,15 @@ Object = dict[str, Any]
 _PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
 _UNBOUNDED = frozenset((str, list, dict, bool))
 _MOST = 10**30
-"""The largest number: beyond all sizes and rates, and far from where arithmetic with floats overflows."""
+"""The largest number: above all sizes and rates, and far below float overflow."""
 
 
 class Fields:
-    """The fields of one JSON object; a look-up raises KeyError for no value, TypeError for one of another type,
-    ValueError for a number that is not finite or beyond 10**30."""
+    """The fields of one JSON object.
+
+    A lookup raises KeyError for a missing field, TypeError for a value of another type, and ValueError for a number
+    that is not finite or beyond 10**30.
+    """
 
     def __init__(self, data: Any, what: str) -> None:
         if not isinstance(data, dict):
@@ -50,11 +53,11 @@ class Fields:
         return float(self._get(name, int | float))
 
     def flag(self, name: str) -> bool:
-        """Return a truth value."""
+        """Return a boolean."""
         return bool(self._get(name, bool))
 
     def maybe_flag(self, name: str) -> bool:
-        """Return a truth value; a missing field is false."""
+        """Return a boolean; False for a missing field."""
         return self.has(name) and self.flag(name)
 
     def is_null(self, name: str) -> bool:
@@ -62,7 +65,7 @@ class Fields:
         return self._data.get(name) is None
 
     def has(self, name: str) -> bool:
-        """Whether there is a field."""
+        """Whether a field exists."""
         return name in self._data
 
     def integers(self, name: str) -> tuple[int, ...]:
@@ -80,11 +83,11 @@ class Fields:
         return tuple(self._items(name, lambda item: _checked(item, str, what)))
 
     def maybe_texts(self, name: str) -> tuple[str, ...]:
-        """Return strings; a missing field has none."""
+        """Return strings; none for a missing field."""
         return self.texts(name) if name in self._data else ()
 
     def maybe_places(self, name: str) -> tuple[str, ...]:
-        """Return places, each `file:line`; a missing field has none."""
+        """Return places, each `file:line`; none for a missing field."""
         found = self.maybe_texts(name)
         if wrong := [each for each in found if not _PLACE.fullmatch(each)]:
             msg = f"{wrong[0]!r:.60} of {name} is no file:line"
@@ -92,11 +95,11 @@ class Fields:
         return found
 
     def maybe_counts(self, name: str) -> dict[str, int]:
-        """Return a table of whole numbers; a missing field is empty."""
+        """Return a table of whole numbers; empty for a missing field."""
         return self._table(name, int) if name in self._data else {}
 
     def maybe_numbers(self, name: str) -> dict[str, float]:
-        """Return a table of numbers; a missing field is empty."""
+        """Return a table of numbers; empty for a missing field."""
         return self._table(name, int | float) if name in self._data else {}
 
     def table(self, name: str) -> dict[str, str]:
@@ -104,7 +107,7 @@ class Fields:
         return self._table(name, str)
 
     def maybe_table(self, name: str) -> dict[str, str]:
-        """Return a table of strings; a missing field is empty."""
+        """Return a table of strings; empty for a missing field."""
         return self.table(name) if name in self._data else {}
 
     def objects(self, name: str) -> tuple["Fields", ...]:
@@ -112,15 +115,15 @@ class Fields:
         return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
 
     def maybe_objects(self, name: str) -> tuple["Fields", ...]:
-        """Return objects; a missing field has none."""
+        """Return objects; none for a missing field."""
         return self.objects(name) if name in self._data else ()
 
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
-        """Return a table of lists of whatever they hold; a missing field is empty."""
+        """Return a table of lists with unchecked items; empty for a missing field."""
         return self._table(name, list) if name in self._data else {}
 
     def maybe_list(self, name: str) -> list[Any]:
-        """Return a list of whatever it holds; a missing field is empty."""
+        """Return a list with unchecked items; empty for a missing field."""
         return list(self._get(name, list)) if name in self._data else []
 
     def numbers(self, name: str) -> tuple[list[int], ...]:
@@ -131,7 +134,7 @@ class Fields:
         return rows
 
     def rows(self, name: str) -> tuple[list[Any], ...]:
-        """Return lists of whatever they hold."""
+        """Return lists with unchecked items."""
         what = f"an item of {name}"
         return tuple(self._items(name, lambda item: _checked(item, list, what)))
 
@@ -146,7 +149,7 @@ class Fields:
 
     def _get(self, name: str, kind: Any) -> Any:
         value = self._data[name]
-        if type(value) is kind and kind in _UNBOUNDED:  # most values of a log: no words for an error are made
+        if type(value) is kind and kind in _UNBOUNDED:  # the fast path for most values: it formats no error text
             return value
         return _checked(value, kind, f"{self._what}: {name}")
 
@@ -161,14 +164,14 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         msg = f"{what} is a {type(value).__name__}"
         raise TypeError(msg)
-    if isinstance(value, int | float) and not -_MOST <= value <= _MOST:  # not a number is in no range
+    if isinstance(value, int | float) and not -_MOST <= value <= _MOST:  # false for NaN
         msg = f"{what} is out of range"
         raise ValueError(msg)
     return value
 
 
 def frames(stack: Iterable[Fields]) -> tuple[Frame, ...]:
-    """Make the frames of a stack of ours, which has file names in full."""
+    """Return the frames of a stack that ctrace wrote, with full file names."""
     return tuple(_frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)
 
 

@@ -1,4 +1,4 @@
-"""One record of a trace log as text: torch's structured-trace format, which our own artifacts use too."""
+"""Write one record of a trace log as text, in torch's structured-trace format, which our own artifacts use too."""
 
 from hashlib import md5
 from json import dumps
@@ -6,13 +6,13 @@ from threading import get_native_id
 from time import localtime, strftime, time
 from typing import Any
 
-# Functions by their own names: the program under capture may replace those of the modules.
+# Import the functions themselves: the program under capture may replace them in their modules.
 
 
 def artifact(name: str, payload: Any, context: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
     """Return the record and the payload of one of our own artifacts, `ctrace_<name>`.
 
-    `context` holds `frame_id`, `frame_compile_id` and `attempt` for what belongs to a compilation.
+    `context` has `frame_id`, `frame_compile_id` and `attempt` if the artifact belongs to a compilation.
     """
     text = dumps(payload, default=str)
     record: dict[str, Any] = {"artifact": {"name": f"ctrace_{name}", "encoding": "json"}, **(context or {})}
@@ -21,7 +21,7 @@ def artifact(name: str, payload: Any, context: dict[str, Any] | None = None) -> 
 
 
 def record_line(record: dict[str, Any], payload: str | None, source: str, line: int) -> bytes:
-    """Return a record as it stands in the log; `source` and `line` say which code logged it."""
+    """Return a record as bytes for the log; `source` and `line` say which code logged it."""
     now = time()
     stamp = strftime("%m%d %H:%M:%S", localtime(now))
     prefix = f"V{stamp}.{int(now % 1 * 1e6):06d} {get_native_id()} {source}:{line}]"

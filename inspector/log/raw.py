@@ -1,4 +1,4 @@
-"""Collect the events of a log, in the log's terms; `session/build.py` makes a Session of them."""
+"""Collect the events of a log by subject; `session/build.py` builds a Session from them."""
 
 from collections import Counter
 from typing import Any
@@ -42,7 +42,7 @@ from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLower
 
 
 class Raw(Struct):
-    """Everything read so far, in the log's terms."""
+    """All events read so far, by subject."""
 
     environment: dict[str, Any] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class Raw(Struct):
     """Source text by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
     during: dict[str, ev.CallBegan] = field(default_factory=dict)
-    """Which call of which scenario a compilation began in; a program has none."""
+    """The call during which each compilation started; none for a program."""
     seen: dict[str, None] = field(default_factory=dict)
-    """Compile ids in the order they were first met."""
+    """Compile ids in order of first appearance."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Raw(Struct):
     guard_places: dict[str, ge.GuardsPlaced] = field(default_factory=dict)
     guard_costs: dict[str, ge.GuardsTimed] = field(default_factory=dict)
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
-    """What torch says of sizes in a compilation's last attempt, in its order."""
+    """Torch's events about sizes in a compilation's last attempt, in order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
@@ -88,39 +88,39 @@ class Raw(Struct):
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
-    """What became of kernels that were compiled and launched."""
+    """Events about compiled and launched kernels."""
     refused: list[KernelRefusal] = field(default_factory=list)
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
     device_questions: list[DeviceQuestion] = field(default_factory=list)
     codegen: list[ev.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
-    """Graph parts whose code was generated beside the program."""
+    """Graph parts whose code was generated in parallel with the program."""
     unfinished: set[tuple[str, Stage]] = field(default_factory=set)
-    """Those of them whose code is not there yet."""
+    """Graph parts in `forked` whose code is not complete yet."""
     counted: ev.Counted | None = None
     failure: Failure | None = None
     codegen_failure: Failure | None = None
-    """Code that could not be generated beside the program, where a real compile would have raised."""
+    """Code generation that failed in parallel with the program; a real compile would have raised there."""
     ended: bool = False
     exited: ev.ProgramExited | None = None
+    """How a program ended its own process, so that its log has no end."""
     made_of: dict[str, str] = field(default_factory=dict)
     """The files that the model was made of, with their digests."""
-    """How a program ended its own process, so that its log has no end."""
     planned: dict[str, Scenario] = field(default_factory=dict)
-    """Scenarios that were promised, by name."""
+    """Scenarios that the capture planned to call, by name."""
     spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
-    """Phases of compiling that are open, by thread, outermost first."""
+    """Open compilation phases by thread, outermost first."""
     records: int = 0
     stops_at: int | None = None
-    """Line of the record that the log stops in, in the middle of a line."""
+    """Line of the last record, if the log stops in the middle of a line."""
     broken: list[Broken] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     _call: ev.CallBegan | None = None
-    """The call under way, or the last."""
+    """The current call, or else the last one."""
     _generation: int = 1
-    """Counts up with each torch._dynamo.reset(), which restarts compile ids."""
+    """Increases with each torch._dynamo.reset(), which restarts compile ids."""
     _started: set[str] = field(default_factory=set)
     """Compile ids of this generation."""
 
@@ -142,7 +142,7 @@ class Raw(Struct):
         return event
 
     def _in_generation(self, entry: Entry) -> Entry:
-        """Keep what was compiled after a reset apart from what was compiled before: `0/0` becomes `2.0/0`."""
+        """Distinguish compilations after a reset from those before: `0/0` becomes `2.0/0`."""
         compile_id = entry.compile_id
         if compile_id is None:
             return entry
@@ -288,7 +288,7 @@ class Raw(Struct):
             self.seen[compile_id] = None
 
     def _print(self, compile_id: str, printed: Printed) -> None:
-        """Keep a graph, and drop those of attempts before its own."""
+        """Keep a graph, and drop the graphs of earlier attempts."""
         kept = self.printed.setdefault(compile_id, [])
         if kept and kept[-1].attempt < printed.attempt:
             kept.clear()

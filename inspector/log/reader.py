@@ -1,7 +1,7 @@
 """Read a trace log: lines in torch's structured-trace format become entries, one at a time.
 
 A record is one line, a glog prefix and a JSON object (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.13); its
-payload follows in lines that start with a tab. Whatever is broken becomes a `Broken`, never an exception.
+payload follows in lines that start with a tab. A broken record becomes a `Broken`, never an exception.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ class Entry(Struct, frozen=True):
     kind: str
     """The event's name; for an artifact, `artifact:` and the artifact's name."""
     data: Any
-    """What the record says of the event: a dict, or for `str` a pair."""
+    """The data of the event: a dict, or a pair for `str`."""
     context: dict[str, Any]
-    """Compile id, attempt and rank, where the record has them."""
+    """Compile id, attempt and rank, if the record has them."""
     payload: str = ""
     thread: str = ""
-    """The system's number of the thread that wrote it; a forked process has others."""
+    """The native id of the thread that wrote it; a forked process has other ids."""
     is_last: bool = False
-    """Whether the log stops at its end without a line break, so that it was cut off there."""
+    """Whether the log ends with this record, but without a line break, so was cut off there."""
 
     @property
     def compile_id(self) -> str | None:
@@ -58,7 +58,7 @@ class Broken(Struct, frozen=True):
     number: int
     why: str
     is_last: bool = False
-    """Whether the log stops within it, in the middle of a line."""
+    """Whether the log ends in the middle of this line."""
 
 
 def read(path: Path) -> Iterator[Entry | Broken]:
@@ -82,14 +82,14 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
 
 
 def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
-    """Read a log in the pieces that come in, until `ended()` is true and there are no more."""
+    """Read a log in chunks as they arrive, until `ended()` is true and nothing is left."""
     yield from parse(_growing(read_more, ended))
 
 
 def _growing(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[str]:
     partial: list[bytes] = []
     while True:
-        last = ended()  # asked before reading, so that what came in between is not lost
+        last = ended()  # checked before reading, so that data written in between is not lost
         while data := read_more():
             *lines, rest = data.split(b"\n")
             for line in lines:
@@ -137,8 +137,8 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
         return Broken(number, f"impossible numbers of a compilation ({names[0]!r})")
     text = "".join(payload)
     text = text[:-1] if text.endswith("\n") else text
-    want = record.get("has_payload")
-    if want is not None and hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest() != want:
+    digest = record.get("has_payload")
+    if digest is not None and hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest() != digest:
         return Broken(number, f"the payload of {names[0]!r} is cut short or damaged")
     kind, data = names[0], record[names[0]]
     if kind == "artifact" and isinstance(data, dict):
@@ -148,7 +148,7 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether this can count frames, compilations or attempts; a record outside of any has null, or nothing."""
+    """Whether a value can number a frame, compilation or attempt; null or missing outside of a compilation."""
     return value is None or (type(value) is int and 0 <= value < _MOST)
 
 

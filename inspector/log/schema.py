@@ -1,4 +1,4 @@
 """The schema of our own records in a log."""
 
 LOG_SCHEMA = 1
-"""Written and read; counts up when an older ctrace could misread them."""
+"""The schema that this ctrace writes and reads; increases when an older ctrace could misread the records."""

@@ -1,4 +1,5 @@
-"""What a Session consists of: plain records (`msgspec.Struct`) and enums, one module a subject.
+"""The parts of a Session: plain records (`msgspec.Struct`) and enums, one module per subject.
 
-Nothing here reads a log, decides or words anything; every other package may import it. Start in `session.py`.
+Nothing here reads a log, makes a decision or formats a report; every other package may import it. Start in
+`session.py`.
 """

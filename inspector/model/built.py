@@ -1,4 +1,4 @@
-"""What a run with `--build` learned of its kernels: how they were compiled, and how long a launch takes."""
+"""Compiled kernels of a run with `--build` or `--target`: how each was compiled, and how long a launch takes."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.target import Multiprocessor
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
-"""What Triton makes of a kernel for an NVIDIA GPU, in its order; the last is read from the binary."""
+"""Triton's stages of a kernel for an NVIDIA GPU, in compile order; the last is disassembled from the binary."""
 BINARY = "cubin"
-"""The stage whose code is no text; kept where the last of those above was not read from it yet."""
+"""The binary stage; with `--target`, the log keeps the binary, and views disassemble it on demand."""
 
 
 class Ir(Struct, frozen=True):
@@ -18,7 +18,7 @@ class Ir(Struct, frozen=True):
 
     text: str
     packed: bool = False
-    """Whether `text` is zlib's output in base64; so of a binary."""
+    """Whether `text` is compressed by zlib and encoded in base64, as long code and binaries are."""
 
 
 class Built(Struct, frozen=True):
@@ -29,29 +29,29 @@ class Built(Struct, frozen=True):
     kernel: str
     """The same as `Kernel.name`."""
     hash: str
-    """Triton's, of the source, the configuration and the target."""
+    """Triton's hash of the source, the configuration and the target."""
     warps: int
-    """In a block."""
+    """Warps per block."""
     stages: int
-    """Of software pipelining."""
+    """Stages of software pipelining."""
     blocks: Mapping[str, int] = field(default_factory=dict)
     """Sizes that the configuration sets, such as `XBLOCK`."""
     registers: int | None = None
-    """Of a thread; None: not known, as it was never loaded."""
+    """Registers per thread; None: not known, because the kernel was never loaded."""
     spills: int | None = None
-    """Registers of a thread that live in memory instead: its 32-bit words of local memory, as Triton counts."""
+    """Spilled registers per thread, as Triton counts them: 32-bit words of local memory."""
     shared: int | None = None
-    """Bytes of a block."""
+    """Shared memory per block, in bytes."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Compile time by stage, in order; empty: not measured, as it came from a cache or another process."""
+    """Compile time by stage, in order; empty: not measured, because the kernel came from a cache or another process."""
     chosen: bool = False
-    """Whether it is the configuration that is launched."""
+    """Whether torch launches this configuration."""
     open: bool = False
-    """Whether torch would time it on the device against others, to choose, and there is none (`--target`)."""
+    """Whether torch would time it against other configurations, but has no device for that (`--target`)."""
     cached: bool = False
-    """Whether it was compiled by an earlier run, and `seconds` are what it took then."""
+    """Whether an earlier run compiled it; then `seconds` are from that run."""
     ir: Mapping[str, Ir] = field(default_factory=dict)
-    """Code by stage; kept of the configuration that is launched, or of each where that is open."""
+    """Code by stage, for the configuration that torch launches; for each configuration if the choice is open."""
 
 
 class KernelRefusal(Struct, frozen=True):
@@ -63,11 +63,11 @@ class KernelRefusal(Struct, frozen=True):
     configuration: str
     """Such as `XBLOCK=1, num_warps=8, num_stages=1`."""
     reason: str
-    """As Triton words it."""
+    """Triton's message."""
 
 
 class LaunchTiming(Struct, frozen=True):
-    """How long launches of a kernel take, at one place of a graph part."""
+    """How long a kernel takes at one of its calls in a graph part."""
 
     graph: str
     stage: Stage
@@ -83,28 +83,28 @@ class LaunchTiming(Struct, frozen=True):
 
 
 class Gpu(Struct, frozen=True):
-    """The GPU that kernels ran on; bandwidth in bytes a second."""
+    """The GPU that kernels ran on, or the target GPU (`--target`); bandwidths in bytes per second."""
 
     name: str
     processors: int
     multiprocessor: Multiprocessor
     clock: float | None = None
-    """The most cycles a second; None: not known."""
+    """Maximum cycles per second; None: not known."""
     bandwidth: float | None = None
-    """The most that its memory can do, by its clock and width; None: not known."""
+    """Maximum memory bandwidth, computed from clock and bus width; None: not known."""
     copied: float | None = None
-    """What a large copy reaches, bytes read and written; None: not measured."""
+    """Bandwidth of a large copy, counting bytes read and written; None: not measured."""
     empty: float | None = None
-    """Seconds that a kernel which does nothing takes, measured as all others are."""
+    """Seconds that an empty kernel takes, measured like all other kernels."""
     tf32: tuple[str, ...] = ()
-    """Libraries that may compute products of float32 with fewer bits: `matmul`, `convolution`."""
+    """Library ops that may compute float32 in TF32: `matmul`, `convolution`."""
     target: str = ""
-    """The name of a GPU that is not there: code was emitted for it (`--target`); empty: kernels ran on it."""
+    """The name of the target GPU (`--target`); empty: kernels ran on this GPU."""
     l2: int | None = None
-    """Bytes."""
+    """Bytes of the L2 cache."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations a second of units for products of matrices, by format, as its maker tells (`gpus/gpu.py`)."""
+    """Peak operations per second of the Tensor Cores, by format, from the data sheet (`gpus/gpu.py`)."""
     vector_rates: Mapping[str, float] = field(default_factory=dict)
-    """The same of its ordinary units. Formats that neither names are computed from units and clock (`rates.py`)."""
+    """The same for the vector units. For a format in neither table, `kernels/rates.py` computes the rate."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Where these facts are from, by field; empty: the driver."""
+    """The source of each fact, by field; empty: all are from the driver."""

@@ -1,4 +1,4 @@
-"""Bytecode as data: what `dis` says of a code object, kept so that a saved run shows it without the code object."""
+"""Bytecode as data: the output of `dis` for a code object, so that a saved run can show it."""
 
 from msgspec import Struct
 
@@ -9,24 +9,24 @@ class Constant(Struct, frozen=True):
     type: str
     """Its class, such as `int` or `code`."""
     text: str
-    """Its repr where it is a plain value of Python's; `<its class>` else. Items of sets are in sorted order."""
+    """The repr of a plain Python value, else `<its class>`. Items of sets are sorted."""
     code: "Code | None" = None
     """The code of a nested function."""
 
 
 class Instruction(Struct, frozen=True):
-    """One instruction; caches are left out, as `dis` does."""
+    """One instruction; `CACHE` entries are left out, as in `dis`."""
 
     offset: int
     """Bytes from the start of the code."""
     opname: str
     arg: int | None
-    """As encoded, `EXTENDED_ARG` taken in; None for an instruction without one."""
+    """The encoded argument, including `EXTENDED_ARG`; None for an instruction without an argument."""
     text: str
     """The resolved argument as `dis` writes it: a name, a constant's text, `to 24`; empty for none."""
     line: int | None = None
     target: int | None = None
-    """For a jump, the offset of where it goes."""
+    """For a jump, the offset of its target."""
 
 
 class Handler(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Handler(Struct, frozen=True):
 
 
 class Code(Struct, frozen=True):
-    """A code object. `python` is the minor version that it is for, such as `3.11`."""
+    """A code object. `python` is the Python version that it is for, such as `3.11`."""
 
     python: str
     name: str
@@ -49,7 +49,7 @@ class Code(Struct, frozen=True):
     line: int
     flags: int
     arguments: int
-    """Positional arguments, positional-only ones among them."""
+    """The number of positional arguments, including positional-only ones."""
     positional_only: int
     keyword_only: int
     variables: tuple[str, ...]
@@ -63,7 +63,7 @@ class Code(Struct, frozen=True):
 
 
 class Rewritten(Struct, frozen=True):
-    """A function's code as it was, and as Dynamo made it."""
+    """A function's code before and after Dynamo rewrote it."""
 
     before: Code
     after: Code

@@ -1,4 +1,4 @@
-"""The rule by which compiled results were compared with eager ones; the capture writes it, the reader parses it."""
+"""How compiled results were compared with eager results; the capture writes it, the reader parses it."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ class Rule(StrEnum):
     REFERENCE = "reference"
     """Compared, like eager, with the same call in float64."""
     TOLERANCE = "tolerance"
-    """Compared with eager, with the tolerances of the call's coarsest dtype: there is no float64 reference."""
+    """Compared with eager, with the tolerances of the call's coarsest dtype, because there is no float64 reference."""
 
 
 class Comparison(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Comparison(Struct, frozen=True):
 
     rule: Rule
     eager_error: float | None = None
-    """In the measure in which compiled code is worst; None: there was no reference."""
+    """Eager's error in the measure in which compiled code is worst; None: there was no reference."""
     compiled_error: float | None = None
     no_reference: str = ""
-    """Why there was none although one was needed."""
+    """Why there was no reference although one was needed."""

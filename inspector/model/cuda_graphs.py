@@ -1,4 +1,4 @@
-"""What became of the CUDA graph of each graph part: recorded, skipped and why."""
+"""Whether torch recorded or skipped the CUDA graph of each graph part, and why."""
 
 from enum import StrEnum
 
@@ -8,16 +8,16 @@ from ctrace.inspector.model.kernels import Stage
 
 
 class CudaGraphStatus(StrEnum):
-    """What became of a CUDA graph."""
+    """Whether torch recorded a CUDA graph."""
 
     RECORDED = "recorded"
     SKIPPED = "skipped"
     UNKNOWN = "unknown"
-    """Nothing speaks against it, but nothing was run that would record it."""
+    """No reason to skip it is known, but nothing ran that would record it."""
 
 
 class CudaGraphReason(Struct, frozen=True):
-    """Why torch skips a CUDA graph, or what in the graph part keeps it from being one."""
+    """Why torch skips a CUDA graph, or what in the graph part prevents one."""
 
     text: str
     file: str | None = None
@@ -25,23 +25,23 @@ class CudaGraphReason(Struct, frozen=True):
 
 
 class CudaGraph(Struct, frozen=True):
-    """The CUDA graph of one graph part, where torch.compile was asked for CUDA graphs."""
+    """The CUDA graph of one graph part, if CUDA graphs are enabled."""
 
     graph: str
     stage: Stage
     status: CudaGraphStatus
     reasons: tuple[CudaGraphReason, ...] = ()
-    """As torch words them; it stops at the first one that it finds while compiling."""
+    """Torch's reasons; while compiling, torch stops at the first one."""
     found: tuple[CudaGraphReason, ...] = ()
-    """Every tensor and op of the graph part that CUDA graphs cannot hold; torch may run these outside of the graph."""
+    """Every tensor and op that a CUDA graph cannot contain; torch may run these outside of the CUDA graph."""
     recordings: int | None = None
-    """None: the graph part was not run."""
+    """How often torch recorded it; None: the graph part did not run."""
     inputs: tuple[str, ...] = ()
-    """What was recorded, by the sizes of its inputs, each once."""
+    """The input sizes of the recordings, without repetition."""
 
 
 class Offender(Struct, frozen=True):
-    """A node of a graph part that a CUDA graph cannot hold."""
+    """A node of a graph part that a CUDA graph cannot contain."""
 
     text: str
     stack: str

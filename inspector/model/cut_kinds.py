@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 NO_END_MARK = "no end mark: cannot tell whether the job finished"
-"""The remark on a log that torch alone wrote: it looks the same whether or not the job finished."""
+"""The note on a log that only torch wrote: such a log looks the same whether or not the job finished."""
 
 
 class CutKind(StrEnum):
@@ -22,7 +22,7 @@ class CutKind(StrEnum):
     EMPTY = "empty"
     """A log without a record."""
     MISSING = "missing"
-    """Another source counts more than the log holds."""
+    """Another source counts more events than the log has."""
 
 
 class CutOff(Struct, frozen=True):
@@ -35,4 +35,4 @@ class CutOff(Struct, frozen=True):
     """What is therefore not known."""
     compilation: str | None = None
     line: int | None = None
-    """Line of the trace log, where it is about one."""
+    """The line of the trace log that shows it, if there is one."""

@@ -74,7 +74,7 @@ class RootKind(StrEnum):
 
 
 class Symptom(Struct, frozen=True):
-    """One finding: the list that it is in, and its index there."""
+    """A reference to one finding: the list of findings, and the index in that list."""
 
     what: Finding
     index: int = 0
@@ -84,7 +84,8 @@ class RootCost(Struct, frozen=True):
     """What a cause costs; None: not measured."""
 
     graphs: int | None = None
-    """Graphs that exist only because of it: one for each recompilation; for breaks, what a trial without them saved."""
+    """Graphs that exist only because of it: one per recompilation; for breaks, those that a trial without them
+    saved."""
     ops: int | None = None
     """Aten ops that run eagerly because of it."""
     seconds: float | None = None
@@ -110,11 +111,11 @@ class RootCause(Struct, frozen=True):
     expected: str = ""
     """Why nothing needs to change, if nothing does."""
     detail: str = ""
-    """Torch's reason for a recompilation, if it is about another cache entry than the nearest."""
+    """Torch's reason for a recompilation, if that reason is about a cache entry other than the nearest."""
 
 
 _SAME_COVERAGE = 0.5
-"""Percent by which two runs of one model may differ."""
+"""Percentage points by which the coverage of two runs of one model may differ."""
 
 
 class Counts(Struct, frozen=True):
@@ -128,7 +129,7 @@ class Counts(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Sum what should become less."""
+        """Return the number of graphs, breaks and recompilations."""
         return self.graphs + self.breaks + self.recompiles
 
 
@@ -140,7 +141,7 @@ class Effect(Struct, frozen=True):
 
     @property
     def gain(self) -> int:
-        """Return how many graphs, breaks and recompilations are gone; negative: there are more."""
+        """Return how many fewer graphs, breaks and recompilations there are; negative: more."""
         return self.before.total - self.after.total
 
     @property
@@ -162,7 +163,7 @@ class Effect(Struct, frozen=True):
         return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 
     def _covers(self, *, less: bool) -> bool:
-        """Whether clearly less, or clearly more, of the ops are in graphs."""
+        """Whether the share of ops in graphs is clearly lower (`less`) or clearly higher."""
         before, after = self.before.coverage, self.after.coverage
         if before is None or after is None:
             return False

@@ -25,7 +25,7 @@ class Frame(Struct, frozen=True):
     function: str
     source: str = ""
     span: tuple[int, int] | None = None
-    """Columns of `source` that ran there, end exclusive; None: all of it, or not known."""
+    """Columns of `source` that ran, end exclusive; None: the whole line, or not known."""
 
 
 class BreakKind(StrEnum):
@@ -77,7 +77,7 @@ class Break(Struct, frozen=True):
     title: str = ""
     """The break in a few words; torch's title if ctrace has none."""
     torch_hint: bool = False
-    """Whether `fix` is torch's first hint, because ctrace has no entry."""
+    """Whether `fix` is torch's first hint, because ctrace has no advice on this break."""
     called: str = ""
     """What Dynamo could not call or trace, in torch's words."""
 
@@ -92,7 +92,7 @@ class Skip(Struct, frozen=True):
     break_index: int | None = None
     """Index into `Session.breaks` of the break that caused it."""
     rule: str = ""
-    """Why, in a word: a key of advice/skips.yaml."""
+    """The reason, as a key of advice/skips.yaml."""
     fix: str = ""
     cost: Cost = Cost()
 
@@ -104,7 +104,7 @@ class CauseKind(StrEnum):
     ZERO_ONE = "zero_one"
     """A size became 0 or 1, or was one of these before."""
     RANGE = "range"
-    """A condition on a size or a number had another outcome."""
+    """A condition on a size or a number has a different outcome."""
     DUCK_SHAPE = "duck_shape"
     """Two sizes that were equal in the first call differ."""
     STRIDE = "stride"
@@ -134,7 +134,7 @@ class CauseKind(StrEnum):
     IDENTITY = "identity"
     """Another object in the same place."""
     ALIASING = "aliasing"
-    """Inputs that are one object or share memory in one call only."""
+    """Inputs are the same object, or share memory, in only one of the two calls."""
     OTHER = "other"
 
 
@@ -173,7 +173,7 @@ class Cause(Struct, frozen=True):
     reason: str = ""
     """Why torch recompiles, in plain words."""
     expected: str = ""
-    """Why it is normal, if it is."""
+    """Why this recompilation is normal, if it is."""
     advice: Advice = Advice()
 
 
@@ -219,7 +219,7 @@ class Limit(Struct, frozen=True):
 
 
 class Danger(Struct, frozen=True):
-    """A compiled call whose results differ from eager, and the unguarded state that experiments proved to be why."""
+    """A compiled call whose results differ from eager, and the unguarded state that explains the difference."""
 
     scenario: str
     call: int
@@ -242,4 +242,4 @@ class Danger(Struct, frozen=True):
     calls: int = 1
     """How many calls showed it."""
     comparison: Comparison | None = None
-    """By which rule; None: the log of an older ctrace does not say."""
+    """How the results were compared; None: not in the log of an older ctrace."""

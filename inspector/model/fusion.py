@@ -15,19 +15,19 @@ class NodeKind(StrEnum):
     SCAN = "scan"
     SORT = "sort"
     TEMPLATE = "template"
-    """A matrix product or convolution that Inductor generates itself."""
+    """A matmul or convolution from an Inductor template."""
     EXTERNAL = "external"
-    """A call of a library."""
+    """A library call (extern kernel)."""
     USER = "user"
     """A Triton kernel that the user wrote."""
     FOREACH = "foreach"
     NOTHING = "nothing"
-    """No code: a buffer that is a part of another."""
+    """No code: the buffer is a part of another buffer."""
     OTHER = "other"
 
 
 class Role(StrEnum):
-    """What a buffer is to its graph part."""
+    """The role of a buffer in its graph part."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -40,50 +40,50 @@ class Buffer(Struct, frozen=True):
     name: str
     role: Role
     dtype: str
-    """`float32`; empty: several tensors in one, or none."""
+    """Such as `float32`; empty: not a single tensor."""
     shape: tuple[str, ...]
-    """Sizes as torch writes them; a symbol for a dynamic one."""
+    """Sizes as torch prints them; a dynamic size is a symbol."""
     stride: tuple[str, ...]
     device: str
     bytes: int | None
-    """Of its elements, dimensions of stride 0 once; symbols taken at the sizes that the graph was compiled with.
+    """Bytes of its distinct elements: a dimension of stride 0 counts once.
 
-    None: not known.
+    A symbol counts as its size in the call that the graph was compiled for. None: not known.
     """
 
 
 class Access(Struct, frozen=True):
-    """What a node moves of one buffer.
+    """The memory traffic between a node and one buffer.
 
-    Bytes of the distinct elements that it touches: an element that is read twice counts once, a dimension that is
-    broadcast does not count. Where the place depends on data (a gather) it is the most that there can be; where a
-    size does (the buffer's `bytes` are None), torch's guess of that size is taken.
+    Bytes count distinct elements: an element that is read twice counts once, and a broadcast dimension does not count.
+    If an index depends on data (a gather), the bytes are an upper bound. If a size depends on data (the buffer's
+    `bytes` are None), the bytes follow from torch's guess of that size.
     """
 
     buffer: str
     read: int = 0
     written: int = 0
     part_read: int | None = None
-    """A number for the elements that it reads: equal numbers are equal elements. None: not recorded."""
+    """Identifies the set of elements that the node reads: equal numbers mean equal sets. None: not recorded."""
     part_written: int | None = None
 
 
 class Node(Struct, frozen=True):
-    """A node of Inductor's scheduler: what will be one kernel, or one loop nest of a C++ kernel."""
+    """A node of Inductor's scheduler: it becomes one kernel, or one loop nest of a C++ kernel."""
 
     name: str
-    """Torch's: its operations' names, joined by `_`."""
+    """Torch's name: the names of its operations, joined by `_`."""
     kind: NodeKind
     operations: tuple[str, ...]
-    """Names of the nodes that it was fused from, its own where it is one."""
+    """Names of the nodes that were fused into it; only its own name if it is not fused."""
     loops: str
-    """The sizes of its loops, as torch groups them: `64, 128 | 256`, those of the reduction last."""
+    """The loop ranges as torch groups them, reduction last: `64, 128 | 256`."""
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     """`file:line` of the user's code; empty: torch does not know."""
     accesses: tuple[Access, ...] = ()
     flops: int | None = None
-    """Arithmetic on floating-point values; see `capture/flops.py` for what counts. None: not known."""
+    """Floating-point operations; see `capture/fusion/flops.py` for what counts. None: not known."""
 
     @property
     def read(self) -> int:
@@ -97,24 +97,26 @@ class Node(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """By what the scheduler orders pairs: the first number that differs decides, higher comes first.
+    """The rank of a pair in the scheduler's order: the first number that differs decides, and the higher one comes
+    first.
 
-    Where one pair shares more than 16 times what the other shares, that comes before `kind` (2.13, choices.py:81).
+    If one pair shares more than 16 times as many bytes as the other, `shared` decides before `kind` (2.13,
+    choices.py:81).
     """
 
     template: int
     kind: int
     """1: both are reductions, or neither is; -1: one reduction within another."""
     shared: int
-    """Bytes that both touch in the same way."""
+    """Bytes that both nodes access in the same way."""
     overlap: int
-    """Bytes of a buffer that both read, in other ways; 0 before torch 2.12, which did not look."""
+    """Bytes of a buffer that both read in different ways; 0 if torch does not count them (`OVERLAP_SCORE`)."""
     proximity: int
-    """Minus the distance in the order of the program."""
+    """The negative distance between the two nodes in program order."""
 
 
 class Candidate(Struct, frozen=True):
-    """A pair that may be fused, and why it comes where it does."""
+    """A pair that may be fused, and its rank."""
 
     first: str
     second: str
@@ -127,7 +129,7 @@ class Refusal(Struct, frozen=True):
     first: str
     second: str
     reason: str
-    """Torch's, or that a benchmark decided; empty: it gave none."""
+    """Torch's reason, or that a benchmark decided; empty: torch logged no reason."""
 
 
 class FusionRound(Struct, frozen=True):
@@ -139,9 +141,9 @@ class FusionRound(Struct, frozen=True):
     reorder: bool = False
     """The last round, in which loops may be reordered; torch logs no header for it."""
     tried: int | None = None
-    """Pairs asked about, each counted once."""
+    """Number of distinct pairs that the scheduler checked."""
     candidates: tuple[Candidate, ...] = ()
-    """Pairs found fusible, in the order in which they were tried."""
+    """Pairs that may be fused, in the order in which the scheduler tried them."""
     refused: tuple[Refusal, ...] = ()
 
 
@@ -156,9 +158,9 @@ class Fusion(Struct, frozen=True):
     refused: int = 0
     """How often the scheduler declined a pair with a reason."""
     nodes: tuple[Node, ...] = ()
-    """Before the first round; empty in a log of an older ctrace."""
+    """Nodes before the first round; empty in a log of an older ctrace."""
     result: tuple[Node, ...] = ()
-    """After the last, in the order in which they run."""
+    """Nodes after the last round, in the order in which they run."""
     buffers: tuple[Buffer, ...] = ()
     outputs: tuple[str, ...] = ()
-    """Buffers that the graph part gives back or changes in place, without repetition; inputs can be among them."""
+    """Buffers that the graph part returns or mutates, without repetition; these may include inputs."""

@@ -7,26 +7,26 @@ from msgspec import Struct, field
 
 
 class GraphStage(StrEnum):
-    """Where on its way through torch.compile a graph was printed."""
+    """The stage of torch.compile at which torch printed a graph."""
 
     DYNAMO = "dynamo"
-    """As Dynamo traced it: torch's functions and methods, as the user called them."""
+    """As Dynamo traced it: torch functions and methods, as the user called them."""
     BEFORE_PRE_GRAD = "before_pre_grad"
     PRE_GRAD = "pre_grad"
     """After Inductor's passes on what Dynamo traced."""
     JOINT = "joint"
-    """Forward and backward in one, as aten ops; only where a gradient is asked for."""
+    """Forward and backward in one graph of aten ops, if the graph needs gradients."""
     FORWARD = "forward"
     BACKWARD = "backward"
-    """What the partitioner made of the joint graph."""
+    """The two parts into which the partitioner splits the joint graph."""
     INFERENCE = "inference"
-    """As aten ops, where no gradient is asked for."""
+    """One graph of aten ops, if the graph needs no gradients."""
     BEFORE_JOINT = "before_joint"
     AFTER_JOINT = "after_joint"
-    """Around Inductor's joint-graph passes; printed for inference only (2.13, _inductor/compile_fx.py:2448)."""
+    """Before and after the joint-graph passes; printed for inference only (2.13, _inductor/compile_fx.py:2448)."""
     BEFORE_POST_GRAD = "before_post_grad"
     POST_GRAD = "post_grad"
-    """Around Inductor's last passes; a graph with a backward has them for each part."""
+    """Before and after Inductor's post-grad passes; a graph with a backward has them for each part."""
 
 
 class Printed(Struct, frozen=True):
@@ -35,22 +35,22 @@ class Printed(Struct, frozen=True):
     stage: GraphStage
     text: str
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sizes of nodes by name, as torch says them beside the text; for the stage `dynamo` only."""
+    """Sizes of nodes by name, which torch logs beside the text; only for the stage `dynamo`."""
     attempt: int = 0
-    """How many times Dynamo had restarted the compilation; the log does not always show a restart elsewhere."""
+    """How many times Dynamo had restarted the compilation; a restart may leave no other trace in the log."""
 
 
 class SymbolMeant(Struct, frozen=True):
     """What a symbol in a size stands for."""
 
     name: str
-    """The user's, as `x.size(0)`."""
+    """The user's name for it, such as `x.size(0)`."""
     value: str
-    """Of the call that was compiled for."""
+    """Its value in the call that caused the compilation."""
 
 
 class Graphs(Struct, frozen=True):
-    """All that torch printed of one compilation, in its order, of the last attempt."""
+    """All graphs that torch printed for the last attempt of one compilation, in order."""
 
     printed: tuple[Printed, ...] = ()
     metadata: str = ""
@@ -66,7 +66,7 @@ class GraphPrinted(Struct, frozen=True):
 
 
 class AliasesFound(Struct, frozen=True):
-    """AOTAutograd's ViewAndMutationMeta: which inputs are changed, and which outputs share memory with inputs."""
+    """AOTAutograd's ViewAndMutationMeta: which inputs are mutated, and which outputs alias inputs."""
 
     id: str
     text: str

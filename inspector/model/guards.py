@@ -1,4 +1,4 @@
-"""What guards are: the checks that decide whether a compiled graph fits a call. Plain frozen records."""
+"""Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records."""
 
 from collections.abc import Iterator
 
@@ -8,24 +8,24 @@ from ctrace.inspector.model.findings import Frame
 
 
 class Duration(Struct, frozen=True):
-    """Microseconds, with the processor's caches emptied before, as torch measures it, and warm."""
+    """A time in microseconds: with cold CPU caches, as torch measures it, and with warm ones."""
 
     cold: float
     warm: float
 
 
 class PartCost(Struct, frozen=True):
-    """What one node of a guard tree costs with all below it; at depth 0 it hangs on the root."""
+    """The cost of one node of a guard tree and all nodes below it; nodes at depth 0 are children of the root."""
 
     source: str
-    """Empty for several small ones that were measured together."""
+    """Empty for several small nodes that were measured together."""
     depth: int
     guards: int
     time: Duration
 
 
 class KindCost(Struct, frozen=True):
-    """What all leaf guards of a kind cost when warm, in microseconds, without finding their values."""
+    """The warm cost of all leaf guards of a kind in microseconds, without the lookup of their values."""
 
     kind: str
     number: int
@@ -33,15 +33,15 @@ class KindCost(Struct, frozen=True):
 
 
 class GuardCost(Struct, frozen=True):
-    """What the guards of a compilation cost on one call."""
+    """The cost of a compilation's guards per call."""
 
     whole: Duration
     plain: Duration
-    """The whole without torch's short cut for modules that did not change; the parts add up to this."""
+    """The whole cost without torch's shortcut for unchanged modules; the parts add up to this."""
     root: Duration
     """The guards on torch's own state, at the root."""
     epilogue: float
-    """Python expressions on symbolic sizes and on objects that are the same, which come last; warm, microseconds."""
+    """Python expressions on symbolic sizes and on identical objects, checked last; warm, in microseconds."""
     parts: tuple[PartCost, ...] = ()
     kinds: tuple[KindCost, ...] = ()
 
@@ -50,28 +50,28 @@ class Guard(Struct, frozen=True):
     """One check."""
 
     kind: str
-    """Torch's word, such as `TENSOR_MATCH`."""
+    """Torch's name for the kind, such as `TENSOR_MATCH`."""
     code: str
-    """The check as torch words it."""
+    """The check as torch prints it."""
     source: str
-    """What it is about, as torch names it; empty: torch's own state."""
+    """The value that it checks, as torch names it; empty: torch's own state."""
     place: Frame | None = None
-    """The line of the user that made it (else of a library); None: torch made it for itself, or it is not known."""
+    """The line of the user's code, or else of a library, that created it; None: torch's own guard, or not known."""
     hint: str = ""
 
 
 class Node(Struct, frozen=True):
-    """A value that guards look at, and the values that are reached through it."""
+    """A value that guards check, and the values that are reached through it."""
 
     source: str
     type: str
     accessor: str = ""
-    """How it is reached from the node above."""
+    """How the value is reached from the node above."""
     guards: tuple[Guard, ...] = ()
     nodes: tuple["Node", ...] = ()
 
     def all_guards(self) -> Iterator[Guard]:
-        """Return its own guards and all below it."""
+        """Return the guards of this node and of all nodes below it."""
         yield from self.guards
         for node in self.nodes:
             yield from node.all_guards()
@@ -82,11 +82,11 @@ class GuardTree(Struct, frozen=True):
 
     root: Node
     epilogue: tuple[Guard, ...] = ()
-    """Checks that come last."""
+    """The guards that torch checks last."""
     unread: int = 0
     """Lines of torch's text that could not be read."""
     is_misplaced: bool = False
-    """Whether our record of places has another number of lines than torch's text; places are torch's comments then."""
+    """Whether our record of places does not match torch's lines; then places come from torch's comments."""
 
     def all_guards(self) -> Iterator[Guard]:
         """Return every guard, in torch's order."""
@@ -95,20 +95,20 @@ class GuardTree(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """Guards of a kind that Dynamo asked for and that are not checked."""
+    """Guards of a kind that Dynamo requested, but does not check."""
 
     kind: str
     why: str
-    """The setting, or `guard_filter_fn`."""
+    """The setting that excludes them, or `guard_filter_fn`."""
     number: int
 
 
 class GuardText(Struct, frozen=True):
-    """The guards of one compilation as the log has them; `guardtext.parse` makes a tree of it when it is asked for."""
+    """The guards of one compilation as the log has them; `guards/printed_tree.py` parses them on demand."""
 
     text: str
     stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
-    """Where the guard of each line was made; None: the log does not say, torch's comments have to do."""
+    """The stack at which each line's guard was created; None: not in the log, so torch's comments are used."""
     left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""

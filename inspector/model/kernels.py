@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 
 class Stage(StrEnum):
-    """Which of a graph's compiled parts something belongs to."""
+    """The part of a graph; AOTAutograd splits a graph with gradients into a forward and a backward."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -14,7 +14,7 @@ class Stage(StrEnum):
 
 
 class Argument(Struct, frozen=True):
-    """What a kernel is called with, at one place."""
+    """One argument in a kernel call."""
 
     name: str
     """The buffer's name in the wrapper, or the text of a number."""
@@ -25,39 +25,39 @@ class Argument(Struct, frozen=True):
     offset: int = 0
     device: str = ""
     value: str = ""
-    """Of an argument that is no tensor: the number, where it can be worked out, else its text."""
+    """For an argument that is not a tensor: the number if it can be computed, else its text."""
     keyword: str = ""
-    """The name it is passed by; empty: by its place."""
+    """Its keyword; empty: passed by position."""
 
 
 class Launch(Struct, frozen=True):
     """One call of a kernel in the wrapper of a graph part."""
 
     operations: tuple[str, ...] = ()
-    """Nodes of the scheduler that it computes; the same names as in `Fusion.nodes`."""
+    """Scheduler nodes that the call computes, named as in `Fusion.nodes`."""
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     arguments: tuple[Argument, ...] | None = None
-    """In the order of the call; None: not known."""
+    """In call order; None: not known."""
     call: str = ""
-    """The statement of the wrapper that calls it; empty: not known."""
+    """The wrapper's statement that makes the call; empty: not known."""
     read: int | None = None
-    """Bytes; None: not known."""
+    """Bytes read; None: not known."""
     written: int | None = None
     flops: int | None = None
 
 
 class Statement(Struct, frozen=True):
-    """Whose a line of a kernel's source is."""
+    """The user's lines that one line of a kernel's source comes from."""
 
     line: int
-    """In the kernel's source, from 1."""
+    """Line of the kernel's source, from 1."""
     lines: tuple[str, ...]
     """`file:line` of the user's code."""
 
 
 class Kernel(Struct, frozen=True):
-    """One generated kernel, or one call of a library's, in one graph part."""
+    """One generated kernel, or one library kernel, in one graph part."""
 
     graph: str
     stage: Stage
@@ -69,11 +69,11 @@ class Kernel(Struct, frozen=True):
     """`file:line` of the user's code; empty: torch does not know."""
     calls: int = 1
     launches: tuple[Launch, ...] = ()
-    """One for each call, in their order; empty in a log of an older ctrace."""
+    """One per call, in call order; empty in a log of an older ctrace."""
     user: bool = False
     """Whether the user wrote it."""
     source: str = ""
-    """As emitted; empty for a library's, and where the code of the graph part is not in the log."""
+    """The emitted source; empty for a library kernel, or if the log lacks the code of the graph part."""
     statements: tuple[Statement, ...] = field(default=())
 
 
@@ -84,8 +84,8 @@ class OutputCode(Struct, frozen=True):
     stage: Stage
     text: str
     counted: int | None = None
-    """Torch's own metric for it, `generated_kernel_count`; None: not known.
+    """Torch's metric for this module, `generated_kernel_count`; None: not known.
 
-    In Triton it is one for each call of a generated kernel. In C++ it is one for each loop nest, and one more where
-    nests share their outer loop (2.13, _inductor/codegen/cpp.py:4478). A library's kernels are not counted.
+    In Triton, it counts the calls of generated kernels. In C++, it counts the loop nests, and one more if nests share
+    their outer loop (2.13, _inductor/codegen/cpp.py:4478). It does not count library kernels.
     """

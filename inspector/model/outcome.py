@@ -1,4 +1,4 @@
-"""What was run and how it failed: what a command needs to know to start a program, and `model.py` all the rest."""
+"""What was run and how it failed: the part that a command needs to start a program; `session.py` has the rest."""
 
 from enum import StrEnum
 
@@ -6,10 +6,10 @@ from msgspec import Struct
 
 
 class FailurePhase(StrEnum):
-    """What was going on when a run failed."""
+    """The phase in which a run failed."""
 
     TARGET = "target"
-    """The target could not be loaded as asked: a wrong name, inputs that do not fit."""
+    """The target could not be loaded: a wrong name, or inputs that do not fit."""
     LOAD = "load"
     """The user's file raised while it was imported."""
     EAGER = "eager"
@@ -17,7 +17,7 @@ class FailurePhase(StrEnum):
     RUN = "run"
     """The compiled model or the program raised."""
     CRASH = "crash"
-    """The process ended by a signal, or without a word."""
+    """A signal ended the process, or it ended without cleaning up."""
     TIMEOUT = "timeout"
     INTERRUPT = "interrupt"
 
@@ -47,8 +47,8 @@ class Failure(Struct, frozen=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the run was stopped from outside, so that nothing is known of how it would have gone on."""
+        """Whether something outside of the program stopped the run, so that the rest of it is not known."""
         if self.phase in (FailurePhase.TIMEOUT, FailurePhase.INTERRUPT):
             return True
-        # A signal that the program sent itself has a place.
+        # If the program sent the signal itself, the failure has a file and line.
         return self.phase is FailurePhase.CRASH and self.type in _FROM_OUTSIDE and self.file is None

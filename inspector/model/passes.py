@@ -1,38 +1,38 @@
-"""What Inductor's graph passes did, and what became of attention; plain frozen records."""
+"""What Inductor's graph passes did, and whether attention was fused; plain frozen records."""
 
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 _UNNAMED = "pattern_matcher"
-"""What torch calls a pass over patterns that has no name of its own (2.11 to 2.13, _inductor/pattern_matcher.py)."""
+"""Torch's name for a pattern pass that has no name (2.11 to 2.13, _inductor/pattern_matcher.py)."""
 
 
 class Pattern(Struct, frozen=True):
-    """A pattern of Inductor's that a pass applied."""
+    """An Inductor pattern that a pass applied."""
 
     name: str
     times: int
     nodes: int
-    """Nodes that were matched, over all times."""
+    """Matched nodes, summed over all matches."""
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     """`file:line` of the user's code for some of the matches."""
 
 
 class Pass(Struct, frozen=True):
-    """One run of one pass over one graph, without what passes inside of it did."""
+    """One run of one pass over one graph, without the changes by nested passes."""
 
     graph: str
     name: str
     stage: str
-    """`pre_grad`, `joint`, `inference`, `forward` or `backward`: what kind of graph it ran over."""
+    """The kind of graph: `pre_grad`, `joint`, `inference`, `forward` or `backward`."""
     subsystem: str = ""
-    """`pre_grad_passes`, `joint_graph_passes` or `post_grad_passes`; empty where torch does not say."""
+    """`pre_grad_passes`, `joint_graph_passes` or `post_grad_passes`; empty if torch does not name it."""
     within: tuple[str, ...] = ()
-    """Names of the passes that it was part of, outermost first."""
+    """Names of the enclosing passes, outermost first."""
     before: int = 0
-    """Nodes of the graph."""
+    """Number of the graph's nodes before the pass."""
     after: int = 0
     created: tuple[tuple[str, str], ...] = ()
     """Name and op of new nodes; a few hundred at most, `created_ops` counts all."""
@@ -40,27 +40,27 @@ class Pass(Struct, frozen=True):
     created_ops: Mapping[str, int] = field(default_factory=dict)
     erased_ops: Mapping[str, int] = field(default_factory=dict)
     retargeted: tuple[tuple[str, str, str], ...] = ()
-    """Name of a node that stayed, its op before, its op after."""
+    """For each node with a new op: its name, the op before, the op after."""
     rewired: int = 0
-    """Nodes that stayed and got other arguments."""
+    """Number of remaining nodes with other arguments."""
     moved: bool = False
-    """Whether nodes that stayed changed places."""
+    """Whether the order of the remaining nodes changed."""
     patterns: tuple[Pattern, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    """How far torch's own counters for Inductor went."""
+    """How much the pass increased torch's Inductor counters."""
     matches: int = 0
-    """Applied patterns as we saw them."""
+    """Number of applied patterns that ctrace saw."""
     counted: int = 0
-    """Applied patterns as torch counted them (`pattern_matcher_count`)."""
+    """Number of applied patterns that torch counted (`pattern_matcher_count`)."""
 
     @property
     def title(self) -> str:
-        """Its name, or that of the pass around it where it has none."""
+        """The name of the pass, or of the enclosing pass if it has none."""
         return self.within[-1] if self.name == _UNNAMED and self.within else self.name
 
     @property
     def has_changed(self) -> bool:
-        """Whether the graph is another one."""
+        """Whether the pass changed the graph."""
         return bool(self.created_ops or self.erased_ops or self.retargeted or self.rewired or self.moved)
 
 
@@ -70,7 +70,7 @@ class Why(Struct, frozen=True):
     code: str
     """A key of advice/attention.yaml."""
     pattern: str = ""
-    """The pattern that came nearest."""
+    """The pattern that was closest to a match."""
     found: str = ""
     wanted: str = ""
     user: str = ""
@@ -78,12 +78,12 @@ class Why(Struct, frozen=True):
     argument: str = ""
     rank: int | None = None
     also: tuple[str, ...] = ()
-    """Codes of what is in the way besides."""
+    """Codes of further reasons."""
     lines: tuple[str, ...] = ()
 
 
 class Attention(Struct, frozen=True):
-    """One attention in one graph: a call of `scaled_dot_product_attention`, or written by hand."""
+    """One attention in one graph: a call of `scaled_dot_product_attention`, or attention written by hand."""
 
     graph: str
     stage: str
@@ -95,21 +95,21 @@ class Attention(Struct, frozen=True):
     dtype: str = ""
     device: str = ""
     fused: tuple[str, ...] = ()
-    """The fused attention ops that are in the graph for it."""
+    """The fused attention ops that compute it in the graph."""
     matched: str | None = None
-    """The pattern by which torch replaced it."""
+    """The pattern with which torch replaced it."""
     counted: int = 0
-    """How far torch's counter `fuse_attention` went for it."""
+    """How much it increased torch's counter `fuse_attention`."""
     axis: int | None = None
-    """The dimension that its softmax runs over, from the end; None: not known."""
+    """The dimension of its softmax, as a negative index; None: not known."""
     certain: bool = True
-    """Whether it is attention; False: a softmax between two products of single matrices, which may be a router."""
+    """Whether it is certainly attention; False: a softmax between two unbatched matmuls, which may be a router."""
     trial: str = ""
-    """What came of running the code and what replaced it on random tensors, where torch replaced it: `same`, `values`
-    or `shape` (they differ in these), `untried` (too large, or random); empty: not measured."""
+    """Whether the code and torch's replacement return the same on random tensors: `same`; `values` or `shape`, in which
+    they differ; `untried`, because it is too large or uses random numbers; empty: not measured."""
     why: Why | None = None
 
     @property
     def is_wrong(self) -> bool:
-        """Whether torch replaced it by something that computes something else; all that it puts there runs over -1."""
+        """Whether torch's replacement computes something else; each replacement applies softmax to dimension -1."""
         return self.trial in ("values", "shape") or (self.trial == "untried" and self.axis not in (None, -1))

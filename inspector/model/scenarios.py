@@ -1,6 +1,6 @@
-"""Where a scenario comes from and how it ended: the words that the capture writes and the reader knows.
+"""Where a scenario comes from and how it ended: the values that the capture writes and the reader parses.
 
-Apart from `model.py`, which the program under capture need not wait for.
+Separate from `session.py`, so that the program under capture does not wait for that import.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ class ScenarioKind(StrEnum):
     VARY = "vary"
     """The command line's `--vary`."""
     PROVOKED = "provoked"
-    """`--provoke`: what commonly makes torch compile again."""
+    """`--provoke`: a change that often causes a recompilation."""
 
 
 class Outcome(StrEnum):
@@ -24,10 +24,10 @@ class Outcome(StrEnum):
 
     DONE = "done"
     NOT_TAKEN = "not_taken"
-    """The model itself, without torch.compile, does not take such a call; it was not called compiled."""
+    """The model rejects the call without torch.compile, so the compiled model was not called."""
     COMPILE_FAILED = "compile_failed"
-    """The model takes it, and raises when it is compiled."""
+    """The model accepts the call in eager, and raises with torch.compile."""
     UNFINISHED = "unfinished"
-    """It was being called when the run ended."""
+    """The run ended during one of its calls."""
     NOT_RUN = "not_run"
-    """The run ended before its turn came."""
+    """The run ended before its first call."""

@@ -35,9 +35,9 @@ class Verdict(StrEnum):
     """Whether `torch.compile` compiled the model."""
 
     COMPILED = "compiled"
-    """Graphs; no break, no skip, no recompile limit hit."""
+    """There are graphs, and no breaks, no skips and no recompile limit hit."""
     PARTIAL = "partial"
-    """Graphs, and a break, a skip or a limit hit."""
+    """There are graphs, and a break, a skip or a recompile limit hit."""
     NOT_COMPILED = "not_compiled"
     """No graph at all."""
     FAILED = "failed"
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 
 class Environment(Struct, frozen=True):
-    """Versions, device and backend of a run; empty where the log does not say."""
+    """Versions, device and backend of a run; empty if the log does not have them."""
 
     ctrace: str = ""
     torch: str = ""
@@ -58,16 +58,16 @@ class Environment(Struct, frozen=True):
     built: bool = False
     """Whether kernels were compiled and run (`--build`), not only emitted."""
     fast: bool = False
-    """Whether only Dynamo was looked at (`--fast`)."""
+    """Whether the run captured Dynamo only (`--fast`)."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
     cwd: str = ""
     switched_off: str | None = None
-    """What kept torch.compile from doing anything, such as an environment variable."""
+    """What disabled torch.compile, such as an environment variable."""
 
 
 class Scenario(Struct, frozen=True):
-    """A named way of calling the model, and what its calls did."""
+    """A named way to call the model, and the results of its calls."""
 
     name: str
     calls: int = 0
@@ -75,23 +75,23 @@ class Scenario(Struct, frozen=True):
     kind: ScenarioKind = ScenarioKind.GIVEN
     outcome: Outcome = Outcome.DONE
     message: str = ""
-    """What was raised, where the outcome is not `done`."""
+    """The exception, if the outcome is not `done`."""
     compared: int | None = None
     """Calls whose results were compared with eager; None: not measured, as in a program."""
     not_compared: str = ""
-    """Why the other calls were not."""
+    """Why the other calls were not compared."""
     call_seconds: float | None = None
     """Time of a compiled call without compilation, the minimum of a few; None: not measured."""
     comparison: Comparison | None = None
-    """How its results were judged, by the call that took most to decide; None: not compared, or not recorded."""
+    """How results were judged, for the call that was hardest to decide; None: not compared, or not recorded."""
     training: bool | None = None
     """Whether the model was in training mode; None: not known, as in a program."""
     unused_grad: bool | None = None
-    """Whether calls recorded gradients of parameters, and no backward was asked for; None: not known."""
+    """Whether calls recorded gradients of parameters without a backward; None: not known."""
 
 
 class Coverage(Struct, frozen=True):
-    """Aten ops that one eager call dispatches, and how many of them graphs hold; None: not measured."""
+    """Aten ops that one eager call dispatches, and how many of them are in graphs; None: not measured."""
 
     ops: int | None = None
     compiled: int | None = None
@@ -115,11 +115,11 @@ class Bytecode(Struct, frozen=True):
 
 
 class Compilation(Struct, frozen=True):
-    """One entry of a function's cache, or the failed try to make one."""
+    """One entry of a function's cache, or a failed attempt to create one."""
 
     id: str
     function: str
-    """Name of the function it belongs to; a resume function's is that of the function it resumes."""
+    """Name of the compiled function; for a resume function, of the function that it resumes."""
     file: str
     line: int
     resumes_at: int | None = None
@@ -131,9 +131,9 @@ class Compilation(Struct, frozen=True):
     fail_type: str | None = None
     fail_reason: str | None = None
     of_object: str | None = None
-    """The module whose method was compiled, as class and number; several share the cache of their code."""
+    """The module whose method was compiled, as class and number; several modules share the cache of one code object."""
     scenario: str | None = None
-    """The scenario that was being called; None for a program."""
+    """The scenario of the call; None for a program."""
     call: int | None = None
     """Which call of the scenario, from 0."""
 
@@ -147,7 +147,7 @@ class Function(Struct, frozen=True):
     """A function of the model or program, and how much of it was compiled."""
 
     name: str
-    """Qualified, where torch or the eager call says."""
+    """The qualified name, if torch or the eager call reports it."""
     file: str
     line: int
     graphs: int = 0
@@ -158,9 +158,9 @@ class Function(Struct, frozen=True):
 
 
 class Time(Struct, frozen=True):
-    """Seconds. `total` is the whole capture; phases are what torch measured of its own compiling.
+    """Times in seconds. `total` is the whole capture; torch measures the phases.
 
-    `codegen` is code generation that went on beside the program, on another core; otherwise `inductor` contains it.
+    `codegen` is code generation that ran in parallel on another core; otherwise `inductor` contains it.
     """
 
     total: float | None = None
@@ -168,13 +168,13 @@ class Time(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """What ctrace itself could not read or measure, or on what two sources disagree."""
+    """Something that ctrace could not read or measure, or that two sources disagree on."""
 
     what: str
     line: int | None = None
-    """Line of the trace log, where it is about one."""
+    """The line of the trace log that it is about, if there is one."""
     is_doubt: bool = False
-    """Whether something of what is shown may be wrong or missing: the log cannot be read, or sources disagree."""
+    """Whether the report may be wrong or incomplete because of it: the log cannot be read, or sources disagree."""
 
 
 class Session(Struct, frozen=True):
@@ -200,45 +200,45 @@ class Session(Struct, frozen=True):
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
-    """Of each graph part, where torch.compile was asked for CUDA graphs."""
+    """One for each graph part, if CUDA graphs are enabled."""
     built: tuple[Built, ...] = ()
-    """Triton kernels that were compiled (`--build` on a GPU, or `--target`), each configuration of each."""
+    """Compiled Triton kernels (`--build` on a GPU, or `--target`), one for each configuration."""
     refused: tuple[KernelRefusal, ...] = ()
     """Configurations of kernels that do not compile or fit (`--target`)."""
     timed: tuple[LaunchTiming, ...] = ()
-    """Launches of kernels that were timed (`--build`), in their order."""
+    """Timed kernel launches (`--build`), in order."""
     gpu: Gpu | None = None
-    """The GPU that kernels ran on, or with `--target` the one that they were emitted for."""
+    """The GPU that kernels ran on, or the target GPU (`--target`)."""
     undecided: tuple[Undecided, ...] = ()
     """Choices that only a run on the device can make (`--target`)."""
     device_questions: tuple[DeviceQuestion, ...] = ()
-    """Where the program asked what the device is (`--target`)."""
+    """Places where the program queried the device (`--target`)."""
     time: Time = Time()
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""
     is_endless: bool = False
-    """Whether the log has no end mark, as torch writes none: it cannot say whether the job finished."""
+    """Whether the log has no end mark, because only torch wrote it; then it does not show whether the job finished."""
     exited: str = ""
     """How a program ended its own process, such as `os._exit(0)`; empty: it did not."""
     made_of: Mapping[str, str] = field(default_factory=dict)
-    """The files that the model was made of, if they were recorded: the SHA-256 of each, empty if it was not taken."""
+    """The SHA-256 of each file that the model was made of, if recorded; empty for a file without a usable digest."""
     trials: tuple[Tried, ...] = ()
-    """What was tried to check advice; see `diagnosis`."""
+    """Trials that checked advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """Log entries of kinds that ctrace does not know, and how many of each."""
+    """The number of log entries of each kind that ctrace does not know."""
     listings: Mapping[str, str] = field(default_factory=dict)
     """Source text by file, as it was when it ran."""
     guards: Mapping[str, GuardText] = field(default_factory=dict)
     """Guards by compilation."""
     inductor_guards: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """Of a capture that leaves Inductor out: each graph with symbolic sizes, by compilation, and the guards that
-    lowering it added; None: it was not lowered."""
+    """For a capture without Inductor: the guards that lowering added to each graph with symbolic sizes, by compilation;
+    None: the graph was not lowered."""
     codes: Mapping[str, Rewritten] = field(default_factory=dict)
     """Bytecode by compilation."""
     printed: Mapping[str, Graphs] = field(default_factory=dict)
-    """Graphs at every stage, as torch printed them, by compilation; `graphs` has those that something runs."""
+    """Graphs at every stage, as torch printed them, by compilation; `graphs` has only those that run."""
 
     @property
     def compared(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What a Session says of sizes: plain frozen records, a part of `model.py`."""
+"""The sizes in a Session: plain frozen records."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class DimKind(StrEnum):
-    """What a dimension became in a compilation."""
+    """How a compilation treats a dimension."""
 
     STATIC = "static"
     """A number from the start."""
@@ -15,22 +15,22 @@ class DimKind(StrEnum):
     SPECIALIZED = "specialised"
     """Free at first, then fixed by the code that was compiled."""
     DUCK = "duck"
-    """Free, but equal to another one, because both had the same size when they were first seen."""
+    """Free, but assumed equal to another dimension, because both had the same size in the first call."""
     ZERO_ONE = "zero_one"
-    """0 or 1, which torch never leaves free."""
+    """0 or 1, on which torch always specializes."""
     UNBACKED = "unbacked"
-    """Free, and without an example: torch may not look at its value."""
+    """Free, without an example value: torch must not read its value."""
 
 
 class Policy(StrEnum):
-    """Why torch began with a number, or with a symbol."""
+    """Why torch started with a number or with a symbol."""
 
     NOT_VARIED = "not_varied"
     """Static until it varies, which is torch's default."""
     PARAMETER = "parameter"
     """Parameters are static (force_parameter_static_shapes)."""
     MODULE = "nn_module_property"
-    """What one of torch's own modules holds is static (force_nn_module_property_static_shapes)."""
+    """Tensors of torch's own modules are static (force_nn_module_property_static_shapes)."""
     ALL_STATIC = "all_static"
     """torch.compile(dynamic=False)."""
     ALL_DYNAMIC = "all_dynamic"
@@ -39,14 +39,14 @@ class Policy(StrEnum):
     """It varied, so torch made it dynamic automatically."""
     MARKED_STATIC = "marked_static"
     MARKED_DYNAMIC = "marked_dynamic"
-    """mark_dynamic: the user demands it, and it is an error if it cannot be."""
+    """mark_dynamic: the user requires it, and torch raises if the size cannot be dynamic."""
     MAYBE_DYNAMIC = "maybe_dynamic"
-    """maybe_mark_dynamic: a wish."""
+    """maybe_mark_dynamic: dynamic if possible."""
     MARKED_UNBACKED = "marked_unbacked"
     DECLARED = "declared"
     """torch.compile(dynamic_shapes=...) declares it dynamic, without guards."""
     DECLARED_STATIC = "declared_static"
-    """torch.compile(dynamic_shapes=...) has a number for it, or leaves it out."""
+    """torch.compile(dynamic_shapes=...) gives it a number, or omits it."""
     LISTED = "listed"
     """TORCH_COMPILE_DYNAMIC_SOURCES."""
     UNKNOWN = "unknown"
@@ -54,7 +54,7 @@ class Policy(StrEnum):
 
 
 class ConditionKind(StrEnum):
-    """What needed a condition on a size."""
+    """Why torch needs a condition on a size."""
 
     NUMBER = "number"
     """The user's code uses the size as a plain number, such as in `range(x.size(0))`."""
@@ -67,7 +67,7 @@ class ConditionKind(StrEnum):
 
 
 class Condition(Struct, frozen=True):
-    """A condition that is true everywhere in a graph, and the user's line that needed it."""
+    """A condition that holds in the whole graph, and the user's line that needs it."""
 
     text: str
     """In the user's names, such as `x.size(0) > 3`."""
@@ -76,9 +76,9 @@ class Condition(Struct, frozen=True):
     file: str | None = None
     line: int | None = None
     source: str = ""
-    """The user's code; of a condition that torch could not know, the condition alone."""
+    """The user's code; for a condition that torch could not decide, only the condition."""
     value: str | None = None
-    """The one value that is left, if it is only one."""
+    """The only value that satisfies the condition, if there is just one."""
 
 
 class Dimension(Struct, frozen=True):
@@ -86,19 +86,19 @@ class Dimension(Struct, frozen=True):
 
     index: int | None
     size: str
-    """Of the example; empty: not known."""
+    """The size in the example; empty: not known."""
     kind: DimKind
     policy: Policy
     stride: int | None = None
     became: str = ""
-    """What it is in terms of other sizes, in the user's names; empty where it is free, or a number."""
+    """Its expression in other sizes, in the user's names; empty if it is free, or a number."""
     low: int | None = None
     high: int | None = None
     fixed: Condition | None = None
-    """For a specialised one: what fixed it; None: the log does not say."""
+    """For a specialized dimension: the condition that fixed it; None: not in the log."""
     conditions: tuple[Condition, ...] = ()
     same_as: tuple[str, ...] = ()
-    """For a duck-shaped one: which others, in the user's names."""
+    """For a duck-shaped dimension: the dimensions that it equals, in the user's names."""
     ranged: bool = False
     """Whether the user gave a range with mark_dynamic."""
 
@@ -129,7 +129,7 @@ class Unbacked(Struct, frozen=True):
 
 
 class Shaped(Struct, frozen=True):
-    """All that a compilation reads from outside, with what became of its sizes."""
+    """All tensors and numbers that a compilation reads from outside, and how it treats their sizes."""
 
     compilation: str
     function: str
@@ -138,9 +138,9 @@ class Shaped(Struct, frozen=True):
     tensors: tuple[ShapedTensor, ...] = ()
     unbacked: tuple[Unbacked, ...] = ()
     resumes: bool = False
-    """Whether it goes on after a break: what it reads then was made by the function itself."""
+    """Whether it resumes after a break; then the function itself computed the inputs."""
     complete: bool = True
-    """False: a log of torch's own, which says nothing of what is static."""
+    """False: only torch wrote the log, and torch does not log static sizes."""
     fail_type: str | None = None
     needed: tuple[Condition, ...] = ()
-    """Conditions on data that torch had to know and could not: it failed for them, or broke the graph."""
+    """Data-dependent conditions that torch needed and could not decide: they caused a failure or a graph break."""

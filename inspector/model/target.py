@@ -1,4 +1,4 @@
-"""A GPU as far as kernels depend on it, what a run with `--target` cannot know, and what the program asked of it."""
+"""A run with `--target`: the GPU's limits, choices that need the device, and the program's queries about it."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from ctrace.inspector.model.kernels import Stage
 
 
 class Multiprocessor(Struct, frozen=True):
-    """What one multiprocessor of a GPU has; memory in bytes."""
+    """The limits of one multiprocessor of a GPU; memory in bytes."""
 
     capability: tuple[int, int]
     registers: int
@@ -18,22 +18,22 @@ class Multiprocessor(Struct, frozen=True):
 
 
 class Basis(StrEnum):
-    """What a statement about a kernel rests on."""
+    """The evidence for a statement about a kernel."""
 
     EMITTED = "emitted"
-    """Code that Inductor and Triton made, for a given device: source, IR, registers."""
+    """Code that Inductor and Triton generated for a device: source, IR, registers."""
     COMPUTED = "computed"
-    """Arithmetic on that: bytes, FLOPs, the limit of occupancy, the least time."""
+    """Computed from that code: bytes, FLOPs, the occupancy limit, the lower bound on time."""
     MEASURED = "measured"
     """A run on the device."""
 
 
 NOT_REAL = "are not real: the CPU has no kernel"
-"""In the problem that says where the program went on with zeros; a check says it too."""
+"""Part of the problem that names where the program continued with zeros; `ctrace check` looks for this text."""
 
 
 class Candidate(Struct, frozen=True):
-    """One of several ways that torch would time on the device, to choose between."""
+    """One of several implementations that torch would time on the device, to choose the fastest."""
 
     name: str
     """As torch names it: `mm`, `triton_mm_4`."""
@@ -44,7 +44,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Undecided(Struct, frozen=True):
-    """A choice that torch makes by timing on the device; here one way was taken without knowing."""
+    """A choice that torch makes by timing on the device; without the device, this run took one candidate untimed."""
 
     graph: str
     stage: Stage
@@ -53,14 +53,14 @@ class Undecided(Struct, frozen=True):
     subject: str
     """What the choice is about: `mm(128x64, 64x33)`, or a kernel's name."""
     taken: str
-    """The way that the emitted code goes."""
+    """The candidate in the emitted code."""
     candidates: tuple[Candidate, ...] = ()
     lines: tuple[str, ...] = ()
     """Lines of the user's code, as `file:line`."""
 
 
 class DeviceQuestion(Struct, frozen=True):
-    """A place where the program asked about the device, and so might go another way on the real one; each once."""
+    """A place where the program queried the device, and so may take another path on the real one; each place once."""
 
     file: str
     line: int
@@ -70,4 +70,4 @@ class DeviceQuestion(Struct, frozen=True):
     answer: str
     """The answer that the program got."""
     as_target: bool
-    """Whether it was answered as the GPU would; else as the CPU that the program ran on."""
+    """Whether the answer is that of the target GPU; else it is that of the CPU that the program ran on."""

@@ -1,7 +1,7 @@
-"""What can be tried on a model to check a piece of advice: as data, which travels to a capture of its own.
+"""Changes that check a piece of advice on a model, as data for a separate capture.
 
-A trial is one run in which nothing behind Dynamo is asked (`Options.trace_only`), so it counts graphs, breaks and
-recompilations, and costs an import of torch and the time that Dynamo takes.
+A trial is one run of Dynamo without a backend (`Options.trace_only`). It counts graphs, breaks and recompilations, and
+costs an import of torch and the time that Dynamo takes.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ from ctrace.inspector.model.diagnosis import Counts
 
 
 class LineEdit(Struct, frozen=True):
-    """One line of a source file, replaced; the number of lines stays, so that line numbers do."""
+    """A replacement for one line of a source file; line numbers do not change."""
 
     file: str
     line: int
     text: str
     """The new line, with its indentation and without a line end."""
     was: str = ""
-    """The old line without its indentation: the edit is refused where the file says something else."""
+    """The old line without its indentation; the edit is refused if the file has another line there."""
 
 
 class Marked(Struct, frozen=True):
@@ -38,11 +38,11 @@ class Trial(Struct, frozen=True):
     grad: str | None = None
     """`off`: call the model under torch.no_grad()."""
     calls: tuple[tuple[str, str], ...] = ()
-    """Methods of the model to call first, each with a word, such as `set_experts_implementation`."""
+    """Methods of the model to call first, each with a string, such as `set_experts_implementation`."""
     evaluate: bool = False
     """Whether to call `model.eval()` first."""
     dynamic: bool | None = None
-    """What to give torch.compile as `dynamic`."""
+    """The argument `dynamic` of torch.compile."""
     marked: tuple[Marked, ...] = ()
     edits: tuple[LineEdit, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Trial(Struct, frozen=True):
 
 
 class Tried(Struct, frozen=True):
-    """A trial that was run, and what it counted."""
+    """A trial that ran, and its counts."""
 
     trial: Trial
     counts: Counts | None
@@ -61,6 +61,6 @@ class Tried(Struct, frozen=True):
     error: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the trial as plain data."""
         data: dict[str, Any] = to_builtins(self)
         return data

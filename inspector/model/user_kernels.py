@@ -9,47 +9,47 @@ from ctrace.inspector.model.kernels import Stage
 
 
 class ParameterKind(StrEnum):
-    """Where a kernel has the value of a parameter from."""
+    """Where the value of a parameter comes from."""
 
     TENSOR = "tensor"
     NUMBER = "number"
     CONSTANT = "constant"
-    """A `tl.constexpr` that the call gives."""
+    """A `tl.constexpr` that the call passes."""
     CONFIG = "config"
-    """A `tl.constexpr` that a configuration gives."""
+    """A `tl.constexpr` that a configuration sets."""
     NONE = "none"
     DEFAULT = "default"
-    """Not given: the default in the kernel's own signature."""
+    """Not passed: the default in the kernel's signature."""
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of a kernel, at one call."""
+    """A parameter of a kernel in one call."""
 
     name: str
     kind: ParameterKind
     constexpr: bool = False
     value: str = ""
-    """As text; empty for a tensor, and for what the call does not give."""
+    """The value as text; empty for a tensor, or if the call does not pass it."""
     fixed: bool = False
-    """Whether Inductor writes the value into the code, so that another value is another kernel."""
+    """Whether Inductor writes the value into the code, so that another value needs another kernel."""
     dtype: str = ""
     shape: tuple[str, ...] = ()
     written: bool | None = None
-    """Whether torch takes the tensor as written; None: no tensor, or not known."""
+    """Whether torch assumes that the kernel writes the tensor; None: not a tensor, or not known."""
     read: bool | None = None
-    """The same for reading; torch 2.11 does not ask."""
+    """Whether torch assumes that the kernel reads it; torch 2.11 does not determine this."""
 
 
 class Epilogue(StrEnum):
-    """Whether Inductor fuses what follows into the kernel."""
+    """Whether Inductor fuses the ops that follow into the kernel."""
 
     FUSED = "fused"
     POSSIBLE = "possible"
-    """It may, and nothing that follows was fused."""
+    """Inductor may fuse ops into it, but fused none."""
     SWITCHED_OFF = "switched_off"
-    """The kernel is fit for it, as far as torch asks before the switch."""
+    """A setting disables the fusion; the kernel passes the checks that torch makes before that."""
     WRITES = "writes"
-    """Torch does not see exactly one tensor written, once, that is not read."""
+    """Torch does not see exactly one tensor that the kernel writes once and does not read."""
     STORES = "stores"
     """Its source does not have exactly one `tl.store`."""
     NOT_EMPTY = "not_empty"
@@ -66,12 +66,12 @@ class TritonOp(Struct, frozen=True):
     file: str
     line: int
     fallbacks: tuple[str, ...] = ()
-    """Devices that have a kernel of their own (`register_kernel`)."""
+    """Devices with a separate kernel (`register_kernel`)."""
     autograd: bool = False
     flops: bool = False
-    """Whether a formula counts its arithmetic (`register_flop_formula`)."""
+    """Whether a formula counts its FLOPs (`register_flop_formula`)."""
     mutates: tuple[str, ...] = ()
-    """Arguments that its author declared as written."""
+    """Arguments that its author declared as mutated."""
 
 
 class UserKernel(Struct, frozen=True):
@@ -80,14 +80,14 @@ class UserKernel(Struct, frozen=True):
     graph: str
     stage: Stage
     operation: str
-    """The scheduler's name of the call; the same as in `Fusion.nodes` and `Launch.operations`."""
+    """The scheduler's name for the call, as in `Fusion.nodes` and `Launch.operations`."""
     kernel: str
-    """As the user named it."""
+    """The user's name for the kernel."""
     file: str
     line: int
     """Where it is defined."""
     name: str = ""
-    """As Inductor calls it in the wrapper, the same as in `Kernel.name`; empty: no code was written."""
+    """Inductor's name for the kernel in the wrapper, as in `Kernel.name`; empty: no code was generated."""
     lines: tuple[str, ...] = ()
     """`file:line` of the call."""
     device: str = ""
@@ -95,26 +95,26 @@ class UserKernel(Struct, frozen=True):
     """Triton's classes, outermost first: `Autotuner`, `Heuristics`, `JITFunction`."""
     parameters: tuple[Parameter, ...] = ()
     assumed: str | None = ""
-    """Why torch takes every tensor as written without knowing; empty: it knows. None: not known whether it does."""
+    """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
     grids: tuple[tuple[str, ...], ...] = ()
-    """One for each configuration, or one for all; sizes as torch writes them."""
+    """One grid for each configuration, or one for all; sizes as torch prints them."""
     configs: tuple[Mapping[str, str], ...] = field(default=())
-    """What each configuration sets, heuristics worked in."""
+    """The values that each configuration sets, including those of heuristics."""
     key: tuple[str, ...] = ()
-    """As the user gave it to triton.autotune."""
+    """The `key` of triton.autotune."""
     heuristics: tuple[str, ...] = ()
     """Parameters that triton.heuristics sets."""
     restored: tuple[str, ...] = ()
     zeroed: tuple[str, ...] = ()
     flops: bool = False
-    """Whether a formula counts the kernel's own arithmetic."""
+    """Whether a formula counts the kernel's FLOPs."""
     op: TritonOp | None = None
     epilogue: Epilogue | None = None
-    """None: no code was written."""
+    """None: no code was generated."""
 
     @property
     def autotuned(self) -> bool:
-        """Whether the user put triton.autotune on it."""
+        """Whether the user decorated it with triton.autotune."""
         return "Autotuner" in self.decorators
 
     @property
@@ -124,12 +124,12 @@ class UserKernel(Struct, frozen=True):
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Parameters that torch takes as written."""
+        """Names of the tensors that torch assumes the kernel writes."""
         return tuple(each.name for each in self.tensors if each.written)
 
 
 class UserKernelLowered(Struct, frozen=True):
-    """Inductor met a call of a user's kernel; `stack` is where."""
+    """Inductor lowered a call of a user's kernel; `stack` is the stack of the call."""
 
     id: str
     kernel: UserKernel
@@ -137,7 +137,7 @@ class UserKernelLowered(Struct, frozen=True):
 
 
 class UserKernelWritten(Struct, frozen=True):
-    """Inductor wrote the code of such a call."""
+    """Inductor generated the code of such a call."""
 
     id: str
     stage: Stage

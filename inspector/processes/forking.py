@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 from ctrace.inspector.processes.watcher import FAULTS, Watcher
 
 RESTART = 113
-"""The exit code of a fork that asks for a new process instead of itself."""
+"""The exit code of a fork that requests a new process in its place."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -31,10 +31,10 @@ class _ProgramStartsError(BaseException):
 
 
 def fork_and_watch(line: int, stdout: int, stderr: int, unneeded: Sequence[Closeable]) -> bool:
-    """Fork a program below a watcher of its own; return True in the program, False in this process.
+    """Fork a watcher, which forks the program; return True in the program, False in this process.
 
-    The watcher talks to the command line through the socket `line`, in the words of `watcher.py`. The program writes to
-    the descriptors `stdout` and `stderr`. The forks close `unneeded`.
+    The watcher talks to the command line through the socket `line`, with the messages of `watcher.py`. The program
+    writes to the descriptors `stdout` and `stderr`. The forks close `unneeded`.
 
     Raises:
         OSError: the system cannot start another process.

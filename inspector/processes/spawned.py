@@ -73,7 +73,7 @@ def started(
 
 
 class Forked:
-    """A program whose watcher is no child of this process and reports through a socket; see `forking.py`."""
+    """A program whose watcher is not a child of this process and reports through a socket; see `forking.py`."""
 
     def __init__(self, line: socket.socket) -> None:
         self.pid = 0
@@ -86,11 +86,11 @@ class Forked:
 
     @property
     def wants_restart(self) -> bool:
-        """Whether a new process has to do the work: this one never started, or asked for that."""
+        """Whether a new process must do the work, because this one never started or requested that."""
         return self._status == RESTART or (self._status is not None and not self.pid)
 
     def poll(self, seconds: float = 0.0) -> int | None:
-        """Wait at most so long for the end; see `Process`."""
+        """Wait up to `seconds` for the end; see `Process`."""
         if self._status is None:
             self._listen(seconds)
         if self._failed is not None:
@@ -99,16 +99,16 @@ class Forked:
         return self._status
 
     def finish(self) -> tuple[str, ...]:
-        """Wait until what the program left running has ended; see `Process`."""
+        """Wait for the processes that the program left running; see `Process`."""
         self._listen(_FINISH_SECONDS, to_the_end=True)
         self._end_watching()
         return tuple(self._killed)
 
     def kill(self) -> None:
-        """Kill it with all that it started; see `Process`."""
+        """Kill it with all its descendants; see `Process`."""
         if self._is_closed:
             return
-        with suppress(OSError):  # it is gone
+        with suppress(OSError):  # the watcher has ended
             self._line.shutdown(socket.SHUT_WR)
         self._listen(_KILL_SECONDS, to_the_end=True)
         self._end_watching()
@@ -195,7 +195,7 @@ class Watched(Forked):
             return
         super()._end_watching()
         with suppress(subprocess.TimeoutExpired):
-            self._watcher.wait(0.5)  # it has closed its end or hangs
+            self._watcher.wait(0.5)  # the watcher has closed its end, or hangs
         self._watcher.kill()
         self._watcher.wait()
         if self._watcher.returncode != 0:
@@ -248,18 +248,18 @@ class Grouped:
         self.pid = self._child.pid
 
     def poll(self, seconds: float = 0.0) -> int | None:
-        """Wait at most so long for the end; see `Process`."""
+        """Wait up to `seconds` for the end; see `Process`."""
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
         return self._child.returncode
 
     def finish(self) -> tuple[str, ...]:
-        """Wait until what the program left running has ended; see `Process`."""
+        """Wait for the processes that the program left running; see `Process`."""
         self.kill()
         return ()
 
     def kill(self) -> None:
-        """Kill it with all that it started; see `Process`."""
+        """Kill it with all its descendants; see `Process`."""
         if self._is_leader:
             # Usually nothing is left; macOS may report that with PermissionError.
             with suppress(ProcessLookupError, PermissionError):

@@ -41,7 +41,7 @@ class ChildProcess(Struct):
     records_files: bool = False
     """Whether the capture records the files that the model was made of."""
     server: ForkServer | None = None
-    """Forks a process for the capture where that is as good as a new one."""
+    """Forks a process for the capture if a fork is as good as a new process."""
     run: Run | None = None
     """The saved run, after the capture began."""
     peak: int = 0
@@ -100,7 +100,7 @@ class ChildProcess(Struct):
 
     @property
     def wants_restart(self) -> bool:
-        """Whether the process was a fork that asked for a new process instead."""
+        """Whether the process was a fork that requested a new process in its place."""
         return isinstance(self._process, Forked) and self._process.wants_restart and self.is_wanted
 
     @contextmanager

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 5.0
 """How long a program may run after a Ctrl-C in its terminal."""
 _SIGNALED_SECONDS = 1.0
-"""The same after a SIGINT from elsewhere, which the program may not have received."""
+"""How long a program may run after another SIGINT, which the program may not have received."""
 
 _STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
 
@@ -44,7 +44,7 @@ class Outcome(Struct, frozen=True):
 
 
 def _drop_torch_logs(environment: dict[str, str]) -> None:
-    """Keep a trial out of the log files that the user asked torch for: they are about the run itself."""
+    """Keep a trial out of the log files that the user requested from torch: those are about the run itself."""
     for name in ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"):
         environment.pop(name, None)
 
@@ -120,7 +120,7 @@ def _followed(
 
 
 def _empty(run: Run | None) -> None:
-    """Drop what a fork has logged before it asked for a new process.
+    """Drop the log of a fork that requested a new process in its place.
 
     Raises:
         SetupError: the log cannot be emptied.

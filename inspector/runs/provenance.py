@@ -125,20 +125,20 @@ def _make(folder: Path) -> None:
     if (folder / "key").exists():
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = folder / f".key.{secrets.token_hex(6)}"
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = folder / f".key.{secrets.token_hex(6)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
-        _put(made, folder / "key")
+        _put(temporary, folder / "key")
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _put(made: Path, key: Path) -> None:
+def _put(temporary: Path, key: Path) -> None:
     try:
-        os.link(made, key)
+        os.link(temporary, key)
     except FileExistsError:
         return
     except OSError:  # a file system without links
-        made.replace(key)
+        temporary.replace(key)

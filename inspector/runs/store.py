@@ -134,9 +134,9 @@ class Store:
 
     def finish(self, run: Run, seconds: float, failure: Failure | None, summary: Mapping[str, Any]) -> Run:
         """Save how a run ended."""
-        ended = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
-        write_json(run.folder / _INFO, _info(ended))
-        return ended
+        finished = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
+        write_json(run.folder / _INFO, _info(finished))
+        return finished
 
     def discard(self, run: Run) -> None:
         """Delete a run that is incomplete or useless."""

@@ -25,7 +25,7 @@ class Gone(StrEnum):
 
 
 def remember(root: Path, names: Sequence[str], why: Gone) -> None:
-    """Record deleted runs, as far as the disk allows: without the record, only an explanation is missing."""
+    """Record deleted runs, if the disk allows: without the record, only the explanation is missing."""
     if not names:
         return
     file = root / _FILE

@@ -1,4 +1,4 @@
-"""From the events of a log to a Session; pure, and without torch."""
+"""Build a Session from the events of a log, without side effects and without torch."""
 
 from collections.abc import Iterable
 
@@ -44,7 +44,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.versions.releases import is_untried
 
 _DEFAULT_LIMIT = 8
-"""torch._dynamo.config.recompile_limit, for logs that do not say (2.11 to 2.13)."""
+"""The default of torch._dynamo.config.recompile_limit, for logs that do not have it (2.11 to 2.13)."""
 
 
 def build(

@@ -1,4 +1,4 @@
-"""Evidence that a log or a run stops early; pure, and without torch.
+"""Find evidence that a log or a run stops early, without side effects and without torch.
 
 A log that TORCH_TRACE wrote has no end mark, so only open spans show a cut. Torch opens and closes a span around each
 phase of compiling (`dynamo_timed`, _dynamo/utils.py, 2.11 to 2.13; closed in a `finally`, so also if compiling raises),

@@ -80,7 +80,7 @@ def _exited(session: Session) -> str:
 
 
 def _why_incomplete(session: Session) -> str:
-    """Say what cut the run off, and what it showed until then, without a verdict."""
+    """Say what cut the run off, and what the log shows until then, without a verdict."""
     failure = session.failure
     if failure is not None:
         why = "The run was interrupted" if failure.phase is FailurePhase.INTERRUPT else _capitalized(failure.message)
@@ -135,7 +135,7 @@ def _wrong(session: Session) -> str:
 
 
 def _line_of(answer: Answer) -> str:
-    """Return the line of an attention at which to change something."""
+    """Return the line of an attention that the user should change."""
     lines = (answer.attention.why and answer.attention.why.lines) or answer.attention.lines
     file, _, line = (lines[0] if lines else "").rpartition(":")
     return f"{PurePath(file).name}:{line}" if file else "an unknown line"

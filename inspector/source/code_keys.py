@@ -1,4 +1,4 @@
-"""Which function a frame is in: it tells file, line and plain name, and a file may have many a `forward`."""
+"""Find the function of a frame, which has only file, line and plain name; a file may have several `forward`."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.source.stacks import resumed
 
 Key = tuple[str, str, int]
-"""File, plain name and first line of a function; resume functions have those of what they resume."""
+"""File, plain name and first line of a function; a resume function has those of the function that it resumes."""
 
 
 class Codes:
-    """The functions of a run, by where they begin."""
+    """The functions of a run, by their first line."""
 
     def __init__(self, raw: Raw) -> None:
         met = [(raw.files.get(last.file, "?"), last.name, last.line) for last in _started(raw)]
@@ -27,7 +27,7 @@ class Codes:
         self._met = frozenset(self.key(Frame(file, line, name)) for file, name, line in met)
 
     def key(self, frame: Frame) -> Key:
-        """Find the function of a frame: of those of its name in its file, the last that begins before its line."""
+        """Find the function of a frame: the last one of that name in the file that begins before the frame's line."""
         name = resumed(frame.function)[0]
         lines = self._lines.get((frame.file, name), [])
         before = bisect_right(lines, frame.line)
@@ -38,11 +38,11 @@ class Codes:
         return tuple(map(self.key, frames))
 
     def is_met(self, function: Key) -> bool:
-        """Whether Dynamo was asked about a function, whatever came of it."""
+        """Whether Dynamo processed a function, compiled or not."""
         return function in self._met
 
     def is_root(self, function: Key, callers: Iterable[Key]) -> bool:
-        """Whether Dynamo was asked about none of the callers; a function may call itself."""
+        """Whether Dynamo processed none of the callers, apart from the function itself."""
         return self._met.isdisjoint(set(callers) - {function})
 
 

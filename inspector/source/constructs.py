@@ -1,4 +1,4 @@
-"""What the user wrote at a place: the statement, the expression, and what it stands in. From source text alone."""
+"""Find what the user wrote at a place, from source text: statement, expression and the blocks around them."""
 
 import ast
 
@@ -16,21 +16,21 @@ class Construct(Struct, frozen=True):
     """A piece of the user's code."""
 
     kind: str = ""
-    """A case of advice/breaks/, such as `assert` or `print`; mostly empty."""
+    """A case of advice/breaks/, such as `assert` or `print`; usually empty."""
     expression: str = ""
     around: tuple[str, ...] = ()
-    """What it stands in within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""
+    """The blocks around it within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""
     span: tuple[int, int] | None = None
-    """Columns of the expression in its line without indentation; None: it is on several lines, or not known."""
+    """Columns of the expression in its line without indentation; None: on several lines, or not known."""
 
 
 def construct_at(
     text: str, line: int, span: tuple[int, int] | None, *, branches: bool = False, callee: str = ""
 ) -> Construct:
-    """Find what stands at a line of a file (1-based) and columns of that line without its indentation.
+    """Find the construct at a line of a file (1-based), and at columns of that line without its indentation.
 
-    Without columns it is the statement of the line; then it helps to know that Python `branches` there, which means a
-    condition, or the name of the `callee`. Text that does not parse, or has no such line, gives an empty construct.
+    If Python `branches` there, it is the condition. Otherwise, without columns, it is the call of `callee` on the line,
+    or else the statement. If the text does not parse, or has no such line, return an empty construct.
     """
     tree = parsed(text)
     lines = text.splitlines()
@@ -49,7 +49,7 @@ def construct_at(
 
 
 def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Turn columns of the stripped line into the utf-8 offsets that `ast` counts in."""
+    """Convert columns of the stripped line to the UTF-8 offsets that `ast` uses."""
     if span is None:
         return None
     indent = len(source) - len(source.lstrip())
@@ -58,9 +58,9 @@ def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | Non
 
 
 def _tight(tree: ast.Module, line: int, columns: tuple[int, int]) -> tuple[int, int]:
-    """Cut columns down to the largest expression that begins where they do.
+    """Narrow columns to the largest expression that begins at the same column.
 
-    Torch's columns of a branch reach beyond the condition, up to the end of what is executed (2.13).
+    Torch's columns of a branch extend beyond the condition, to the end of the executed code (2.13).
     """
     ends = [
         node.end_col_offset
@@ -74,7 +74,7 @@ def _tight(tree: ast.Module, line: int, columns: tuple[int, int]) -> tuple[int, 
 
 
 def _chain(tree: ast.Module, line: int, columns: tuple[int, int] | None) -> list[ast.AST]:
-    """List the nodes from the outermost to the smallest that holds the place."""
+    """List the nodes that contain the place, outermost first."""
     chain: list[ast.AST] = []
     node: ast.AST | None = tree
     while node is not None:
@@ -96,9 +96,10 @@ def _holds(node: ast.AST, line: int, columns: tuple[int, int] | None) -> bool:
 
 
 def _innermost_expression(chain: list[ast.AST], line: int) -> ast.AST:
-    """Take the smallest expression of the place; for a whole statement, the expression that decides or acts in it."""
+    """Return the smallest expression at the place; for a whole statement, its condition, value or iterable."""
     last = next(node for node in reversed(chain) if isinstance(node, ast.stmt | ast.expr))
-    # A condition on its own line inside of a larger statement, with no columns: the statement's own line counts.
+    # Without columns, an expression that begins on a later line does not count: then the statement itself is the
+    # result.
     while isinstance(last, ast.stmt):
         part = _acting_part(last)
         if part is None or part.lineno > line:
@@ -123,7 +124,8 @@ def _acting_part(node: ast.stmt) -> ast.expr | None:
 
 
 def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast.AST], ast.AST]:
-    """Take the condition of a conditional expression, or of the statement that a one-liner's body belongs to."""
+    """Return the condition of a conditional expression, or of the `if`, `while` or `assert` on the line, and its
+    chain."""
     if isinstance(node, ast.IfExp):
         return [*chain, node], node.test
     for at in range(len(chain) - 1, -1, -1):
@@ -140,7 +142,7 @@ def _is_on(node: ast.expr, line: int) -> bool:
 
 
 def _call_of(callee: str, node: ast.AST) -> ast.AST:
-    """Take the one call of a name in a statement; with none, or several, the statement's own expression stays."""
+    """Return the only call of `callee` in a node; if it has none or several, return the node itself."""
     calls = [
         each
         for each in ast.walk(node)
@@ -182,7 +184,7 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 
 
 def _call_kind(node: ast.AST) -> str:
-    """Name the calls that have an advice of their own, whatever torch says about them."""
+    """Return the kind of a call that has specific advice, independently of torch's message."""
     match node:
         case ast.Call(func=ast.Name(id="print")):
             return "print"
@@ -219,7 +221,7 @@ _BLOCKS: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
 
 
 def _around(chain: list[ast.AST]) -> list[str]:
-    """List the blocks around a place, up to the function that it is in; the head of a block is not inside of it."""
+    """List the blocks around a place within its function; the head of a block is not inside the block."""
     blocks = []
     for outer, inner in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):

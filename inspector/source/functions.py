@@ -1,4 +1,4 @@
-"""Where a compilation's function is."""
+"""Find the file and line of a compilation's function."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
 _WRAPPER = ("inner", "_dynamo/external_utils.py")
-"""The frame that Dynamo puts around a module of torch's own (2.13, _dynamo/external_utils.py:67)."""
+"""The frame that Dynamo puts around one of torch's own modules (2.13, _dynamo/external_utils.py:67)."""
 
 
 class Place(Struct, frozen=True):
@@ -19,7 +19,7 @@ class Place(Struct, frozen=True):
     file: str
     line: int
     resumes_at: int | None = None
-    """For a resume function, the line it goes on at."""
+    """For a resume function, the line at which it resumes."""
 
     @property
     def begins(self) -> int:
@@ -28,9 +28,9 @@ class Place(Struct, frozen=True):
 
 
 def place_of(raw: Raw, compile_id: str) -> Place:
-    """Find a compilation's function; for Dynamo's own wrapper, the module it wraps and the line that calls it.
+    """Find a compilation's function; for Dynamo's own wrapper, the module that it wraps and the line that calls it.
 
-    One wrapper serves all modules, so another compilation of it speaks only for one that says nothing itself.
+    One wrapper serves all modules, so the data of its other compilations counts only if this one has none.
     """
     place = _code(raw, compile_id)
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
@@ -48,7 +48,7 @@ def place_of(raw: Raw, compile_id: str) -> Place:
 
 
 def _code(raw: Raw, compile_id: str) -> Place:
-    """Take the first of: the bytecode hook, Dynamo's start entry, another compilation of the same code, the metrics."""
+    """Use the first of: the bytecode hook, Dynamo's start entry, another compilation of the same code, the metrics."""
     if seen := raw.bytecode.get(compile_id):
         function, at = resumed(seen.name)
         return Place(function, seen.file, seen.line, at)

@@ -1,4 +1,4 @@
-"""Torch's names for values, turned into the user's: `L['self']._modules['fc'].weight` is `self.fc.weight`."""
+"""Convert torch's names for values to the user's: `L['self']._modules['fc'].weight` is `self.fc.weight`."""
 
 import re
 from functools import lru_cache
@@ -21,7 +21,7 @@ _KEY = re.compile(r"list\(dict\.keys\(([^()]*)\)\)\[(\d+)\]")
 
 @lru_cache(maxsize=50_000)
 def user_name(source: str) -> str:
-    """Name a guard's source as the user would write it."""
+    """Return a guard's source as the user would write it."""
     name = _NUMPY.sub(r"\1", source.strip()).removeprefix("___from_numpy(")
     name = _WRAPPED.sub("model", name)
     name = _SCOPE.sub(r"\1", name)
@@ -40,23 +40,24 @@ def _member(name: str) -> str:
 
 
 def closure_name(name: str, hint: str) -> str:
-    """Name a variable of an enclosing function by torch's hint, `guard on "k"`, which is about the innermost one."""
+    """Return the name of an enclosing function's variable from torch's hint, `guard on "k"`, about the innermost
+    variable."""
     hinted, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
     return f"{match['before'] or ''}{hinted['name']}{match['after']}" if hinted and match else name
 
 
 def argument_name(name: str, arguments: tuple[str, ...]) -> str:
-    """Name what torch's wrapper around a function calls `args[0]` or `kwargs['mask']` as the function does."""
+    """Replace `args[0]` or `kwargs['mask']` of torch's wrapper around a function by the parameter's name."""
 
-    def named(match: re.Match[str]) -> str:
+    def parameter(match: re.Match[str]) -> str:
         at = int(match[1])
         return arguments[at] if at < len(arguments) else match[0]
 
     if not arguments:
         return name
-    return re.sub(r"\bkwargs\['(\w+)'\]", r"\1", re.sub(r"\bargs\[(\d+)\]", named, name))
+    return re.sub(r"\bkwargs\['(\w+)'\]", r"\1", re.sub(r"\bargs\[(\d+)\]", parameter, name))
 
 
 def optimizer_name(name: str) -> str:
-    """Name what an optimizer's own code calls `self`, and torch's wrapper around its step `args[0]`."""
+    """Replace `self` of an optimizer's code, or `args[0]` of torch's wrapper around its step, by `optimizer`."""
     return re.sub(r"^(len\()?(?:self|args\[0\])(?=[.\[])", r"\1optimizer", name)

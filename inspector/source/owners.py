@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ctrace.inspector.model.findings import Frame, Owner
 
-# For a log that torch alone wrote, which does not say where its folders are.
+# For a log that only torch wrote, which does not name the folders of torch and of libraries.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")
 _LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<frozen |^<string>|^<__array_function"
@@ -13,7 +13,7 @@ _LIBRARY = re.compile(
 
 
 def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
-    """Decide by the longest known path that is or holds the file, else by how its path looks."""
+    """Return the owner of the longest known path that is or contains the file; otherwise judge by the file's path."""
     known = [prefix for prefix in prefixes if file == prefix or file.startswith((f"{prefix}/", f"{prefix}\\"))]
     if known:
         return Owner(prefixes[max(known, key=len)])
@@ -28,5 +28,5 @@ def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | N
 
 
 def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame:
-    """Find the innermost frame of the user's own code; a stack without one gives its innermost frame."""
+    """Find the innermost frame of the user's own code; in a stack without one, the innermost frame."""
     return user_frame(stack, prefixes) or stack[-1]

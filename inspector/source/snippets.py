@@ -12,13 +12,13 @@ class Snippet(Struct, frozen=True):
     """Number and text."""
     line: int
     columns: tuple[int, int] | None
-    """First column of `line` that is meant, and the one after the last; None: all of it."""
+    """Columns of `line` to highlight, end exclusive; None: the whole line."""
 
 
 def snippet(
     session: Session, file: str, line: int, span: tuple[int, int] | None = None, around: int = 2
 ) -> Snippet | None:
-    """Cut a line and those around it out of a file; None where its text is not known.
+    """Return a line of a file with the lines around it; None if the file's text is not known.
 
     `span` has columns of the line without its indentation.
     """

@@ -1,4 +1,4 @@
-"""Stack traces as torch writes them, the user's lines in them, and the names of functions that resume others."""
+"""Read stack traces as torch prints them: the user's lines in them, and the names of resume functions."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,10 @@ _CARETS = re.compile(r"    (?P<before> *)(?P<carets>[~^]+)$")
 
 
 def user_lines(stacks: Iterable[str], prefixes: Mapping[str, str]) -> tuple[str, ...]:
-    """Take `file:line` of the innermost user frame of each stack, each once, in order.
+    """Return `file:line` of the innermost user frame of each stack, without repetition, in order.
 
-    A stack without one is of a library's model, and gives that model's line; torch's own lines are never taken.
+    A stack without a user frame belongs to a library's model; then that model's line counts. Torch's own lines never
+    count.
     """
     known = tuple(prefixes.items())
     lines = (_line(stack, known) for stack in stacks)
@@ -28,7 +29,7 @@ def user_lines(stacks: Iterable[str], prefixes: Mapping[str, str]) -> tuple[str,
 
 @lru_cache(maxsize=20_000)
 def _line(stack: str, prefixes: tuple[tuple[str, str], ...]) -> str | None:
-    """Read one stack; the nodes and kernels of a graph share most of theirs."""
+    """Return the line for one stack; cached, because the nodes and kernels of a graph share most stacks."""
     by_owner: dict[Owner, str] = {}
     for match in _PLACE.finditer(stack):  # outermost first, so that the innermost of each owner stays
         by_owner[_owner(match["file"], prefixes)] = f"{match['file']}:{match['line']}"
@@ -41,7 +42,7 @@ def _owner(file: str, prefixes: tuple[tuple[str, str], ...]) -> Owner:
 
 
 def resumed(name: str) -> tuple[str, int | None]:
-    """Split a resume function's name into the function it resumes and the line; any other name stays as it is."""
+    """Split a resume function's name into the resumed function and the line; return any other name unchanged."""
     match = _RESUME.fullmatch(name)
     return (match["name"], int(match["line"])) if match else (name, None)
 

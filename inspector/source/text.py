@@ -1,4 +1,4 @@
-"""Source as text that parses: a file that a log holds, or the one line that it tells of another."""
+"""Source text that parses: a file from the log, or the single line that a frame has of another file."""
 
 import ast
 import warnings
@@ -8,13 +8,13 @@ from functools import lru_cache
 from ctrace.inspector.model.findings import Frame
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What `ast` raises for text that is no Python, or nests too deeply."""
+"""What `ast` raises for text that is not Python, or nests too deeply."""
 
 
 @lru_cache(maxsize=64)
 def parsed(text: str) -> ast.Module | None:
-    """Parse a file; None: it is no Python, or nests too deeply."""
-    # Python warns of odd escapes in what it parses; as errors, in a test run, they would hide the whole file.
+    """Parse a file; None: it is not Python, or nests too deeply."""
+    # Python warns of invalid escapes while it parses; a test run that turns warnings into errors would lose the file.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -24,16 +24,17 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def as_program(line: str) -> str:
-    """Make a line a program of its own; the head of a block gets a body. What is neither stays as it is."""
+    """Return a line as a complete program: the head of a block gets a body, other lines stay unchanged."""
     text = line.strip()
     with_body = f"{text}\n    pass"
     return with_body if parsed(text) is None and parsed(with_body) is not None else text
 
 
 def text_around(listings: Mapping[str, str], frame: Frame) -> tuple[str, int]:
-    """Return the text that a frame's line stands in, and its number there, from 1.
+    """Return the text that contains a frame's line, and the line's number in that text, from 1.
 
-    It is the line alone where the log holds no file: one of torch alone, or of a function that failed to compile.
+    The text is the line alone if the log does not have the file: only torch wrote the log, or the function failed to
+    compile.
     """
     text = listings.get(frame.file, "")
     return (text, frame.line) if text else (as_program(frame.source), 1)

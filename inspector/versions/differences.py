@@ -1,4 +1,4 @@
-"""What torch does differently from release to release, where that changes what ctrace can show."""
+"""Differences between torch releases that change what ctrace can show."""
 
 from msgspec import Struct
 
@@ -10,18 +10,18 @@ class Difference(Struct, frozen=True):
 
     name: str
     since: tuple[int, int] | None
-    """The first release with it; None: all before `until`."""
+    """The first release that has it; None: all releases before `until`."""
     until: tuple[int, int] | None
-    """The first release without it; None: no end yet."""
+    """The first later release without it; None: the newest release still has it."""
     what: str
     """What torch does, as a sentence."""
     effect: str
-    """What follows for the user of ctrace, as a sentence."""
+    """What this changes for the user of ctrace, as a sentence."""
     source: str
     """File and name in torch."""
 
     def holds(self, version: str) -> bool:
-        """Whether a torch has it; an unknown version counts as the newest."""
+        """Whether a version of torch has it; an unknown version counts as the newest."""
         release = release_of(version)
         if release is None:
             return self.until is None
@@ -42,7 +42,7 @@ BREAK_COLUMNS = Difference(
     since=None,
     until=(2, 13),
     what="A graph break is logged with its line, but not with its columns.",
-    effect="Where a line has several calls, ctrace finds the one that broke by the function that torch names.",
+    effect="If a line has several calls, ctrace finds the one that broke by the function name in torch's message.",
     source="_dynamo/symbolic_convert.py, log_graph_break",
 )
 OVERLAP_SCORE = Difference(
@@ -82,7 +82,7 @@ PRECOMPILE = Difference(
     since=(2, 14),
     until=None,
     what="`torch.compiler.precompile` compiles a function ahead of time, without Dynamo.",
-    effect="ctrace builds such a graph as torch does, does not show it, and lists that under Problems.",
+    effect="torch builds such a graph as usual; ctrace does not show it, and says so under Problems.",
     source="_precompile.py",
 )
 LAZY_COPY_GUARDS = Difference(
@@ -106,7 +106,7 @@ CUDA_GRAPH_LIMIT = Difference(
     since=(2, 15),
     until=None,
     what="`cudagraph_managed_input_rerecord_limit` limits how often a CUDA graph is recorded again for other inputs.",
-    effect="ctrace does not show CUDA graphs, nor this limit.",
+    effect="`ctrace cudagraphs` does not show this limit.",
     source="_inductor/cudagraph_trees.py",
 )
 DIFFERENCES = (
@@ -120,9 +120,9 @@ DIFFERENCES = (
     HELPER_GUARDS,
     CUDA_GRAPH_LIMIT,
 )
-"""In the order of the releases that made them."""
+"""In order of release."""
 
 
 def differences_of(version: str) -> tuple[Difference, ...]:
-    """Return the differences that a torch has."""
+    """Return the differences that a version of torch has."""
     return tuple(each for each in DIFFERENCES if each.holds(version))

@@ -1,7 +1,7 @@
 """Names in torch that differ between releases: one row each. Hooks look them up here.
 
-A hook takes the first name that the installed torch has, so a patch release or a nightly build that renames back or
-forth costs nothing. A test compares the rows with the torch at hand.
+A hook takes the first name that the installed torch has, so patch releases and nightly builds may rename in either
+direction. A test compares the rows with the installed torch.
 """
 
 from msgspec import Struct
@@ -10,23 +10,23 @@ from ctrace.inspector.versions.releases import release_of
 
 
 class Name(Struct, frozen=True):
-    """What one thing in torch is called, by release."""
+    """The names of one thing in torch, by release."""
 
     what: str
     spelled: tuple[tuple[tuple[int, int], str], ...]
-    """The first release with each name, the newest first; an empty name: the release lacks it."""
+    """Each name with its first release, newest first; an empty name means that the release has no such thing."""
     source: str
     """Where in torch."""
 
     def of(self, owner: object) -> str | None:
-        """Return the name that an object has; None if it has none of them."""
+        """Return the first of the names that is an attribute of `owner`; None if none is."""
         return next((name for _, name in self.spelled if name and hasattr(owner, name)), None)
 
     def needed_of(self, owner: object) -> str:
-        """Return the name that an object has.
+        """Return the first of the names that is an attribute of `owner`.
 
         Raises:
-            AttributeError: it has none of them.
+            AttributeError: none of the names is an attribute.
         """
         name = self.of(owner)
         if name is None:
@@ -35,7 +35,7 @@ class Name(Struct, frozen=True):
         return name
 
     def in_release(self, version: str) -> str:
-        """Return the name in a release by this table; empty: it lacks it. An unknown version counts as the newest."""
+        """Return the name in a release, empty if it has none; an unknown version counts as the newest release."""
         release = release_of(version)
         rows = [name for since, name in self.spelled if release is None or since <= release]
         return rows[0] if rows else ""

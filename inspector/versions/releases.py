@@ -4,12 +4,12 @@ from msgspec import Struct
 
 
 class Release(Struct, frozen=True):
-    """A release of torch with what belongs to it."""
+    """A release of torch with its Triton and Pythons."""
 
     torch: str
     """The newest patch release, which `make matrix` installs."""
     triton: str
-    """The Triton that torch requires; another one imports but may generate other code."""
+    """The Triton that torch requires; another version imports, but may generate other code."""
     pythons: tuple[str, ...]
     """Pythons with a wheel on PyPI, of those that ctrace supports."""
 

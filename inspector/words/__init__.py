@@ -8,7 +8,7 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def _words() -> dict[str, str]:
-    import yaml  # only views that describe ops need it
+    import yaml  # imported late: only views that describe ops need it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     data: dict[str, str] = yaml.load((_FOLDER / "aten.yaml").read_text(encoding="utf-8"), loader)

@@ -174,9 +174,9 @@ def test_one_that_crashes_or_hangs_costs_only_itself(tmp_path: Path, monkeypatch
     session = ran["healthy"].session
     assert session is not None
     assert session.verdict is Verdict.COMPILED
-    assert ran["crashes"].said.startswith("about to crash")
-    assert ran["hangs"].said == "hanging"
-    assert ran["raises"].said.endswith("ValueError: no")
+    assert ran["crashes"].last_lines.startswith("about to crash")
+    assert ran["hangs"].last_lines == "hanging"
+    assert ran["raises"].last_lines.endswith("ValueError: no")
     run = ran["floods"].run
     assert run is not None
     assert (tmp_path / ".ctrace" / run / "output.txt").stat().st_size < 1_100_000

@@ -1,7 +1,7 @@
 """What the result of a job depends on besides the model's files, as one digest that takes little time to compute.
 
 Libraries count by the versions that are installed, ctrace and torch also by their files. The working directory and the
-machine count too: a saved result is for the check that repeats it, not for others.
+machine count too: only a repetition of the same check reuses a saved result.
 """
 
 import hashlib
@@ -26,19 +26,19 @@ from ctrace.inspector.runs.settings import settings_at
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL")
 _WHERE_RUNS_GO = "CTRACE_DIR"
 _CHANGING = ("_", "SHLVL", "OLDPWD", _WHERE_RUNS_GO)
-"""Variables that a shell changes from command to command, and the one that says where the cache itself is."""
+"""Variables that a shell changes from command to command, and the variable that sets the folder of the cache."""
 
 
 class Circumstances:
     """Computes the digests of the jobs of one check."""
 
     def __init__(self, root: Path, owned: Iterable[str]) -> None:
-        """Look at this process and its installation; `root` is the policy's folder, `owned` its setting.
+        """Record the state of this process and its installation; `root` is the policy's folder, `owned` its setting.
 
         Raises:
             SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
             OSError: the installation cannot be read.
-        ValueError: a file of settings is no regular file.
+            ValueError: a file of settings is not a regular file.
         """
         here = Path.cwd()
         settings = settings_at(here)
@@ -56,18 +56,18 @@ class Circumstances:
         }
 
     def digest(self, job: Job) -> str:
-        """Return the digest of what a job depends on, and of which job it is."""
+        """Return one digest of a job and of everything that its result depends on."""
         of_job = {"key": str(to_builtins(job.key)), "target": job.target, "options": to_builtins(job.options)}
         return _digest_of({**self._shared, **of_job})
 
 
 def environment_digest() -> str:
-    """Return a digest of all environment variables, for a model that reads some."""
+    """Return a digest of all environment variables, for a model that reads environment variables."""
     return _digest_of(_variables(lambda _name: True))
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file; a pipe in its place may never end.
+    """Return the SHA-256 of a regular file; refuse a pipe, which may never end.
 
     Raises:
         OSError: it cannot be read.
@@ -83,8 +83,8 @@ def _digest_of(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _variables(wanted: Any) -> Mapping[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _CHANGING and wanted(name)}
+def _variables(is_included: Any) -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _CHANGING and is_included(name)}
 
 
 def _torch() -> list[str]:
@@ -97,7 +97,7 @@ def _torch() -> list[str]:
 
 
 def _installed() -> list[str]:
-    """Return the names and versions of what is installed, as its metadata folders have them."""
+    """Return the names and versions of the installed packages, from their metadata folders."""
     found = set()
     for folder in filter(os.path.isdir, sys.path):
         found |= {name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))}  # noqa: PTH208
@@ -105,13 +105,13 @@ def _installed() -> list[str]:
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int]]:
-    """Return size and time of change of each of ctrace's files, so that a checkout that was edited counts as new."""
+    """Return size and modification time of each of ctrace's files, so that an edited checkout counts as new."""
     rooms = ("cli", "inspector", "reports", "ctrace")
     return sorted(each for room in rooms for each in _below(str(folder / room)))
 
 
 def _below(folder: str) -> Iterator[tuple[str, int, int]]:
-    if not os.path.isdir(folder):  # noqa: PTH112 - an installed ctrace has no folder of that name in itself
+    if not os.path.isdir(folder):  # noqa: PTH112 - an installed ctrace contains no folder `ctrace`
         return
     with os.scandir(folder) as entries:
         for each in entries:

@@ -15,7 +15,7 @@ _RANK = re.compile(r"_rank_(\d+)_")
 
 
 def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
-    """Read each log; the lock has them all as one job, `name`, because ranks run the same program.
+    """Read each log; in the lock, all logs are one job, `name`, because ranks run the same program.
 
     Raises:
         RunError: there is no log.

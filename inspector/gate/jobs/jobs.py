@@ -28,19 +28,19 @@ class Jobs(Struct, frozen=True):
     wrong: tuple[Wrong, ...] = ()
 
 
-def jobs_of(policy: Policy, root: Path, wanted: Sequence[str] = ()) -> Jobs:
-    """Return the jobs of a policy in the folder `root`, for all its models or for those in `wanted`.
+def jobs_of(policy: Policy, root: Path, paths: Sequence[str] = ()) -> Jobs:
+    """Return the jobs of a policy in the folder `root`, for all its models or for those in `paths`.
 
-    Paths in `wanted` are relative to the working directory. Models that the policy does not name get its defaults.
+    `paths` are relative to the working directory. Models that the policy does not name get its defaults.
     """
     ruled: dict[str, tuple[Named, ModelRule]] = {}
     wrong: list[Wrong] = []
     for rule in policy.models:
         found = _of_rule(rule, root, wrong)
         ruled |= {each.key: (each, rule) for each in found}
-    if wanted:
+    if paths:
         wrong.clear()
-        ruled = _wanted(wanted, ruled, root, wrong)
+        ruled = _selected(paths, ruled, root, wrong)
     jobs: list[Job] = []
     for named, rule in ruled.values():
         _cross(policy, rule, named, jobs, wrong)
@@ -55,13 +55,12 @@ def _of_rule(rule: ModelRule, root: Path, wrong: list[Wrong]) -> list[Named]:
         return []
 
 
-def _wanted(
-    wanted: Sequence[str], ruled: dict[str, tuple[Named, ModelRule]], root: Path, wrong: list[Wrong]
+def _selected(
+    paths: Sequence[str], ruled: dict[str, tuple[Named, ModelRule]], root: Path, wrong: list[Wrong]
 ) -> dict[str, tuple[Named, ModelRule]]:
     chosen: dict[str, tuple[Named, ModelRule]] = {}
-    for text in wanted:
-        asked = _of_rule(ModelRule(text), Path(), wrong)
-        for each in asked:
+    for text in paths:
+        for each in _of_rule(ModelRule(text), Path(), wrong):
             fitting = {key: known for key, known in ruled.items() if each.names(known[0])}
             own = replace(named_by(each.target, root), by_chance=each.by_chance)
             chosen |= fitting or {own.key: (own, ModelRule(text))}
@@ -72,18 +71,18 @@ def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong
     """Return the jobs of one model; a model that cannot run is reported once, not for each scenario."""
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
-    made = []
+    found = []
     try:
         for scenario, options in _scenarios(policy, rule):
             for target in rule.targets or policy.targets:
-                asked = _asked(options, target, limits, policy)
-                check_options(resolve(named.target, has_inputs=bool(asked.inputs)), asked)
-                made.append(Job(JobKey(named.key, scenario, target), named.target, asked, limits, timeout))
+                needed = _needed_options(options, target, limits, policy)
+                check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
+                found.append(Job(JobKey(named.key, scenario, target), named.target, needed, limits, timeout))
     except CtraceError as error:
         if not (named.by_chance and isinstance(error, TargetError)):
             wrong.append((JobKey(named.key), error))
         return
-    jobs.extend(made)
+    jobs.extend(found)
 
 
 def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
@@ -99,8 +98,8 @@ def _where(policy: Policy, rule: ModelRule) -> str:
     return f"{file}:{rule.line}" if rule.line else file
 
 
-def _asked(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
-    """Reduce options to what the limits need: with an explicit backend or `build`, keep them.
+def _needed_options(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
+    """Reduce options to what the limits need; keep an explicit backend and `build`.
 
     If all of Inductor runs, its guards are always recorded, whatever the policy says.
     """

@@ -42,8 +42,8 @@ class Room:
         """Return the first job that fits next to the running ones; if none is running, any job fits."""
         if not running:
             return next(iter(waiting), None)
-        taken = sum(max(self._need(job), held) for job, held in running)
-        return next((job for job in waiting if taken + self._need(job) <= self._budget), None)
+        in_use = sum(max(self._need(job), held) for job, held in running)
+        return next((job for job in waiting if in_use + self._need(job) <= self._budget), None)
 
     def learn(self, job: Job, peak: int) -> None:
         """Record the peak memory of a job; 0 if it was not measured."""
@@ -106,7 +106,7 @@ def run_jobs(
     crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, server)
     try:
         while waiting or crew.running:
-            while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.taken())) is not None:
+            while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.memory())) is not None:
                 waiting.remove(job)
                 crew.start(job)
                 observe(job, STARTED)
@@ -179,11 +179,11 @@ class _Crew:
             case _Broke(error):
                 raise error
             case ran:
-                ended = next(each for each in self.running if each.job is ran.job)
-                self.running.remove(ended)
-                return ran, ended.child.peak
+                job = next(each for each in self.running if each.job is ran.job)
+                self.running.remove(job)
+                return ran, job.child.peak
 
-    def taken(self) -> list[tuple[Job, int]]:
+    def memory(self) -> list[tuple[Job, int]]:
         """Return the running jobs with their peak memory so far."""
         return [(each.job, each.child.peak) for each in self.running]
 
@@ -200,11 +200,11 @@ class _Crew:
 
     def _work(self, job: Job, child: ChildProcess) -> None:
         try:
-            self._ended.put(self._ran(job, child))
+            self._ended.put(self._run(job, child))
         except BaseException as error:
             self._ended.put(_Broke(error))
 
-    def _ran(self, job: Job, child: ChildProcess) -> Ran:
+    def _run(self, job: Job, child: ChildProcess) -> Ran:
         began = time.monotonic()
         session, wrong = None, None
         try:
@@ -213,15 +213,15 @@ class _Crew:
             return Ran(job, None, cannot_start(error))
         try:
             with output.listening():
-                session = self._captured(job, child, output)
+                session = self._capture(job, child, output)
         except CtraceError as error:
             wrong = error
         failed = session is None or session.failure is not None
         run = child.run.name if child.run is not None and session is not None else None
-        said_last = output.last_lines() if failed else ""
-        return Ran(job, session, wrong, time.monotonic() - began, run, said_last, child.left)
+        last_lines = output.last_lines() if failed else ""
+        return Ran(job, session, wrong, time.monotonic() - began, run, last_lines, child.left)
 
-    def _captured(self, job: Job, child: ChildProcess, output: OutputTail) -> "Session":
+    def _capture(self, job: Job, child: ChildProcess, output: OutputTail) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
         check_options(resolved, job.options)
         return self._captures(

@@ -2,7 +2,7 @@
 
 A result is one JSON file in the folder of runs. Whoever can write there must not be able to decide a check: a result
 counts only with a keyed digest that proves that this user's ctrace wrote it; see `runs/provenance.py`. Only complete
-results are saved: none of a job that failed, ran out of time, left processes or raised doubts.
+results are saved: no result of a job that failed, timed out, left processes running or raised doubts.
 """
 
 import json
@@ -24,7 +24,7 @@ from ctrace.inspector.runs import provenance
 from ctrace.inspector.words.counting import named
 
 FOLDER = ".checked"
-"""In the folder of runs; a name with a dot is no run."""
+"""The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""
 _MOST_SAVED = 1000
 _READS_VARIABLES = (b"environ", b"getenv")
 
@@ -46,11 +46,11 @@ class Reuse:
     def __init__(self, runs: Path, root: Path, owned: tuple[str, ...]) -> None:
         self._runs = runs
         self._circumstances: Circumstances | None = None
-        with suppress(SettingsError, OSError, ValueError):  # a job reports wrong settings itself
+        with suppress(SettingsError, OSError, ValueError):  # the job itself reports wrong settings
             self._circumstances = Circumstances(root, owned)
 
     def find(self, job: Job) -> Seen | None:
-        """Return the saved result of a job whose files and circumstances are the same as then; None without one."""
+        """Return the saved result of a job if its files and circumstances have not changed; None without one."""
         if self._circumstances is None:
             return None
         try:
@@ -113,16 +113,16 @@ class Reuse:
 
 
 def _text(path: Path, data: object) -> str:
-    """Return what the proof is for: a result under this name in this folder."""
+    """Return the text that the proof covers: the result, with the path of its file."""
     return json.dumps([str(path.resolve()), data], sort_keys=True)
 
 
 def _is_current(result: _Result) -> bool:
-    """Whether the files and the variables are as they were.
+    """Whether files and environment variables are unchanged.
 
     Raises:
         OSError: a file is gone.
-        ValueError: it is no regular file any more.
+        ValueError: a file is no longer a regular file.
     """
     if result.environment and result.environment != environment_digest():
         return False
@@ -138,7 +138,7 @@ def _reads_variables(path: str) -> bool:
 
 
 def reuse_note(jobs: Mapping[JobKey, bool]) -> str:
-    """Say how many jobs were answered from saved results; `jobs` says it of each."""
+    """Say how many jobs reuse saved results; `jobs` maps each job to whether it does."""
     number = sum(jobs.values())
     if not number:
         return ""

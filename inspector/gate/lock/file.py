@@ -17,7 +17,7 @@ NAME = "ctrace.lock"
 _FORMAT = 1
 _HEADER = (
     f"# {NAME} {_FORMAT}: what torch.compile left out of each model, by torch version; ctrace check allows no more.",
-    "# Made by ctrace check --update, which also renews it; ctrace check --update --only-improve takes away only.",
+    "# Written by ctrace check --update; with --only-improve, nothing in it gets looser.",
 )
 _OF_FORMAT = re.compile(rf"#\s*{re.escape(NAME)} ([0-9]+)\b")
 _SECTION = re.compile(r"\[torch ([0-9]{1,6}\.[0-9]{1,6})\]")

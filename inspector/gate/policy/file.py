@@ -128,16 +128,16 @@ def load_policy(path: Path) -> Policy:
     _check_version(keys.get("version"))
     ways = scenarios(keys["scenarios"]) if "scenarios" in keys else {}
     ways = ways or {"base": Options()}
-    given = Policy()
+    default = Policy()
     return Policy(
         models=_models(keys["models"], ways, folder) if "models" in keys else (),
         scenarios=ways,
-        targets=(_targets(keys["targets"], folder) if "targets" in keys else ()) or given.targets,
+        targets=(_targets(keys["targets"], folder) if "targets" in keys else ()) or default.targets,
         owned=_owned(keys["owned"], folder) if "owned" in keys else (),
-        limits=limits(keys["limits"]) if "limits" in keys else given.limits,
+        limits=limits(keys["limits"]) if "limits" in keys else default.limits,
         allow=allow(keys["allow"]) if "allow" in keys else (),
-        timeout=seconds(keys["timeout"]) if "timeout" in keys else given.timeout,
-        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else given.inductor_guards,
+        timeout=seconds(keys["timeout"]) if "timeout" in keys else default.timeout,
+        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else default.inductor_guards,
         file=str(path),
     )
 

@@ -98,6 +98,6 @@ class Policy(Struct, frozen=True):
     timeout: float = 600.0
     """Seconds for one job."""
     inductor_guards: bool = True
-    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `order.Options`."""
+    """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
     file: str | None = None
     """The policy's file; None without a file, with the defaults."""

@@ -107,8 +107,8 @@ def starter(
 
 def _set_of(options: Options | None) -> dict[str, Any]:
     """Return the options that differ from their defaults, by name."""
-    given = asdict(options or Options())
-    return {name: _plain(value) for name, value in given.items() if value != getattr(Options(), name)}
+    values = asdict(options or Options())
+    return {name: _plain(value) for name, value in values.items() if value != getattr(Options(), name)}
 
 
 def _plain(value: Any) -> Any:

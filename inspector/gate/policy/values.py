@@ -147,9 +147,9 @@ def day(node: Node) -> date:
     raise refused(node, "a day", "write year, month and day, such as 2027-01-31")
 
 
-def refused(node: Node, wanted: str, todo: str) -> PolicyError:
+def refused(node: Node, expected: str, todo: str) -> PolicyError:
     """Return an error that says what a value is, and what it should be."""
-    return wrong(node, f"{node.name or 'the file'} is {_kind_words(node.value)}, not {wanted}", todo)
+    return wrong(node, f"{node.name or 'the file'} is {_kind_words(node.value)}, not {expected}", todo)
 
 
 def _measure(node: Node, units: Mapping[str, int]) -> tuple[float, int] | None:

@@ -1,5 +1,5 @@
-"""From a record of the log to a typed event: one module a subject.
+"""Decode records of the log to typed events, one module per subject.
 
-`dispatch.py` picks the decoder by the record's name. A record that is not as expected becomes a `Broken` event, never
-an exception. Start in `dispatch.py`.
+`dispatch.py` picks the decoder by the record's name. A decoder raises if a record has the wrong form; `raw.py` reports
+that as a problem. Start in `dispatch.py`.
 """

@@ -8,7 +8,7 @@ from ctrace.inspector.model.target import Multiprocessor
 
 
 def built(graph: str, data: Fields) -> KernelBuilt:
-    """Decode what was compiled."""
+    """Decode a compiled kernel."""
     return KernelBuilt(
         Built(
             graph=graph,
@@ -48,7 +48,7 @@ def code(data: Fields) -> CodeBuilt:
 
 
 def timed(graph: str, data: Fields) -> LaunchTimed:
-    """Decode how long a launch takes."""
+    """Decode the time of a launch."""
     return LaunchTimed(
         LaunchTiming(
             graph=graph,
@@ -63,7 +63,7 @@ def timed(graph: str, data: Fields) -> LaunchTimed:
 
 
 def gpu(data: Fields) -> GpuSeen:
-    """Decode what the GPU is."""
+    """Decode the facts about the GPU."""
     major, minor = data.integers("capability")
     multiprocessor = Multiprocessor(
         capability=(major, minor),

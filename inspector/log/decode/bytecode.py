@@ -1,4 +1,4 @@
-"""Decode our own entries about bytecode; errors are those of dispatch.py."""
+"""Decode our own entries about bytecode; `dispatch.decode` lists the errors."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ctrace.inspector.model.bytecode import Code, Constant, Handler, Instruction
 
 
 def bytecode_seen(compile_id: str, data: Fields) -> ev.BytecodeSeen:
-    """Decode what Dynamo made of a code object."""
+    """Decode a code object before and after Dynamo."""
     known = not data.is_null("code") and not data.is_null("new_code")
     return ev.BytecodeSeen(
         id=compile_id,
@@ -24,7 +24,7 @@ def bytecode_seen(compile_id: str, data: Fields) -> ev.BytecodeSeen:
 
 
 def code_of(data: Fields) -> Code:
-    """Decode a code as disassembly.py writes it."""
+    """Decode a code object as bytecode/disassembly.py writes it."""
     return Code(
         python=data.text("python"),
         name=data.text("name"),

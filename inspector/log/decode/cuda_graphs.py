@@ -13,10 +13,10 @@ from ctrace.inspector.model.kernels import Stage
 
 
 def cuda_graph(graph: str, data: Fields) -> CudaGraphEvent:
-    """Decode what torch decided or did.
+    """Decode an event of a CUDA graph.
 
     Raises:
-        ValueError: it is none of what ctrace writes.
+        ValueError: ctrace writes no such event.
     """
     stage = Stage(data.text("stage"))
     match what := data.text("what"):

@@ -1,6 +1,6 @@
 """Decode the entries of a log.
 
-An event that ctrace knows of but does not use is `Ignored`; one that it has never heard of is `Unknown`.
+An event that ctrace knows but does not use is `Ignored`; an event that it does not know is `Unknown`.
 """
 
 import json
@@ -17,7 +17,7 @@ from ctrace.inspector.log.decode import kernels as decode_kernels
 from ctrace.inspector.log.decode import passes as decode_passes
 from ctrace.inspector.log.decode import scenarios as decode_scenarios
 from ctrace.inspector.log.decode import shapes as decode_shapes
-from ctrace.inspector.log.decode import target as decode_virtual
+from ctrace.inspector.log.decode import target as decode_target
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
@@ -33,7 +33,7 @@ def decode(entry: Entry) -> ev.Event:
     """Decode an entry.
 
     Raises:
-        ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry is not as its kind should be.
+        ValueError, KeyError, TypeError, OverflowError, RecursionError: the entry does not have the form of its kind.
     """
     if entry.kind == "chromium_event":
         return _span(entry)
@@ -74,7 +74,7 @@ def _compile_started(entry: Entry) -> ev.CompileStarted:
 
 
 _VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
-"""In metrics (torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13); with 2.11 a log says them nowhere else."""
+"""In torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13; a log of 2.11 has the versions nowhere else."""
 
 
 def _measured(entry: Entry) -> ev.Measured:
@@ -94,7 +94,7 @@ def _measured(entry: Entry) -> ev.Measured:
         backward_seconds=None if backward is None else backward / 1e6,
         fail_type=data.maybe_text("fail_type"),
         fail_reason=data.maybe_text("fail_reason"),
-        versions={name: said.partition(" ")[0] for name in _VERSIONED if (said := data.maybe_text(_VERSIONED[name]))},
+        versions={name: text.partition(" ")[0] for name in _VERSIONED if (text := data.maybe_text(_VERSIONED[name]))},
     )
 
 
@@ -186,11 +186,11 @@ def _exited(entry: Entry) -> ev.ProgramExited:
 
 
 _PHASES = {"B": True, "E": False}
-"""Chrome's trace format: a span begins, and ends; there are others, such as `i` for an instant."""
+"""Phases in Chrome's trace format: whether a span begins or ends. Others, such as `i` for an instant, are ignored."""
 
 
 def _span(entry: Entry) -> ev.Event:
-    """Decode a span of torch's; one whose text was shortened, as tests/support/record.py does, is passed over."""
+    """Decode one of torch's spans; ignore a span whose text was shortened, as tests/support/record.py does."""
     try:
         data = _payload(entry)
         begins = _PHASES.get(data.text("ph"))
@@ -214,7 +214,7 @@ def _failed(entry: Entry) -> ev.ProgramFailed:
 
 
 def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
-    """Decode an entry about sizes; those that belong to no compilation are of other uses of symbolic sizes."""
+    """Decode an entry about sizes; ignore an entry without a compilation: symbolic sizes have other uses too."""
 
     def typed(entry: Entry) -> ev.Event:
         return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))
@@ -273,8 +273,8 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
     "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
     "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
-    "artifact:ctrace_undecided": lambda entry: decode_virtual.undecided(_id(entry), _payload(entry)),
-    "artifact:ctrace_asked": lambda entry: decode_virtual.asked(_payload(entry)),
+    "artifact:ctrace_undecided": lambda entry: decode_target.undecided(_id(entry), _payload(entry)),
+    "artifact:ctrace_asked": lambda entry: decode_target.device_question(_payload(entry)),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
     "artifact:ctrace_codegen": _codegen_ended,
     "artifact:ctrace_codegen_failed": _codegen_ended,
@@ -294,7 +294,7 @@ _OF_A_GRAPH = frozenset(
     )
 )  # fmt: skip
 
-# What torch 2.11 to 2.13 writes besides, and tells us nothing that the above does not.
+# Other entries of torch 2.11 to 2.13, which add nothing to those above.
 _IGNORED = frozenset(
     (
         "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def fusion_done(compile_id: str, data: Fields) -> ev.FusionDone:
-    """Decode the payload of `ctrace_fusion`; one of an older ctrace has neither nodes nor numbers."""
+    """Decode the payload of `ctrace_fusion`; the payload of an older ctrace has neither nodes nor numbers."""
     names, reasons = data.maybe_texts("names"), data.maybe_texts("reasons")
     ops, stacks = data.maybe_texts("ops"), data.maybe_texts("stacks")
     seen = data.maybe_objects("nodes")
@@ -45,7 +45,7 @@ def fusion_done(compile_id: str, data: Fields) -> ev.FusionDone:
 
 
 def _round(data: Fields, names: Sequence[str], reasons: Sequence[str]) -> FusionRound:
-    if data.has("fused"):  # of an older ctrace
+    if data.has("fused"):  # written by an older ctrace
         return FusionRound(data.integer("before"), data.integer("after"), data.pairs("fused"))
     return FusionRound(
         before=data.integer("before"),
@@ -98,7 +98,7 @@ def _access(row: Sequence[Any]) -> Access:
 
 
 def _result(data: Fields, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Read the nodes after fusion: a number stands for one that was there before."""
+    """Return the nodes after fusion; a number refers to a node from before fusion."""
     ops = {operation: node.ops for node in nodes for operation in node.operations}
 
     def read(item: Any) -> Node:

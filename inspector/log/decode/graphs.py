@@ -1,4 +1,4 @@
-"""Decode the graphs that torch prints into the log; their text is read by `graphs/`, and only when it is asked for."""
+"""Decode the graphs that torch prints into the log; `graphs/` parses their text on demand."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
@@ -18,11 +18,11 @@ STAGES = {
     "artifact:inductor_post_grad_graph": GraphStage.POST_GRAD,
     "inductor_post_grad_graph": GraphStage.POST_GRAD,
 }
-"""By kind of entry; the last is for a graph out of Inductor's cache (2.13, _inductor/codecache.py:2005)."""
+"""By kind of entry; the last kind is for a graph from Inductor's cache (2.13, _inductor/codecache.py:2005)."""
 
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
-    """Decode Dynamo's own graph, which counts as one whatever becomes of it."""
+    """Decode Dynamo's own graph, which counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
     text = entry.payload
@@ -31,12 +31,12 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
-    """Decode a graph at one of the later stages; those that belong to no compilation are of torch.export."""
+    """Decode a graph at one of the later stages; ignore one without a compilation, which torch.export logs."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
 
 
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
-    """Decode what AOTAutograd knows of mutated inputs and aliased outputs."""
+    """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)

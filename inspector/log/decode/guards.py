@@ -1,4 +1,4 @@
-"""Decode our own entries about guards; errors are those of dispatch.py."""
+"""Decode our own entries about guards; `dispatch.decode` lists the errors."""
 
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.fields import Fields, frames
@@ -6,19 +6,19 @@ from ctrace.inspector.model.guards import Duration, GuardCost, KindCost, LeftOut
 
 
 def guards_failed(compile_id: str, data: Fields) -> ge.GuardsFailed:
-    """Decode a call held against each cache entry."""
-    held = tuple(_held(each) for each in data.objects("entries"))
-    return ge.GuardsFailed(compile_id, held, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
+    """Decode the comparison of a call with each cache entry."""
+    entries = tuple(_entry(each) for each in data.objects("entries"))
+    return ge.GuardsFailed(compile_id, entries, frozenset(data.maybe_texts("closure")), data.maybe_number("seconds"))
 
 
-def _held(data: Fields) -> ge.EntryHeld:
+def _entry(data: Fields) -> ge.EntryHeld:
     unmet = tuple(map(_unmet, data.objects("unmet")))
     number, following = data.maybe_integer("number") or len(unmet), data.maybe_texts("following")
     return ge.EntryHeld(data.text("id"), unmet, number, data.maybe_text("invalid"), following)
 
 
 def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
-    """Decode where guards come from."""
+    """Decode the places that guards come from."""
     known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     left_out = tuple(
@@ -28,7 +28,7 @@ def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
 
 
 def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
-    """Decode what guards cost."""
+    """Decode the cost of guards."""
     parts = tuple(
         PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
         for each in data.objects("parts")

@@ -1,4 +1,4 @@
-"""Decode entries about kernels and the code around them; errors are those of dispatch.py."""
+"""Decode entries about kernels and the code that calls them; `dispatch.decode` lists the errors."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def kernel_made(compile_id: str, data: Fields) -> KernelMade:
 
 
 def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
-    """Decode the lines of a kernel object; a model has tens of thousands, with few different sets of stacks."""
+    """Decode the lines of a kernel object; a model has tens of thousands of lines, but few distinct sets of stacks."""
     lines: dict[int, tuple[str, ...]] = {}
     sets: dict[tuple[int, ...], tuple[str, ...]] = {}
     for row in rows:
@@ -51,7 +51,7 @@ def _stacks(numbers: tuple[Any, ...], known: tuple[str, ...]) -> tuple[str, ...]
 
 
 def part_generated(compile_id: str, data: Fields) -> PartGenerated:
-    """Decode what the code of a graph part works with."""
+    """Decode the buffers and symbols in the code of a graph part."""
     return PartGenerated(
         id=compile_id,
         stage=Stage(data.text("stage")),
@@ -74,7 +74,7 @@ def _buffer(row: list[Any]) -> tuple[str, Layout]:
 
 
 def code_written(entry: Entry) -> CodeWritten | None:
-    """Decode the code of a graph part; None where the log does not say of which, as in one that torch alone wrote."""
+    """Decode the code of a graph part; None if the log does not name the part, as in a log that only torch wrote."""
     data = Fields(entry.data, entry.kind)
     stage = data.maybe_text("stage")
     if entry.compile_id is None or stage is None:

@@ -1,4 +1,4 @@
-"""Decode our own entries about Inductor's passes and about attention; errors are those of dispatch.py."""
+"""Decode our own entries about Inductor's passes and about attention; `dispatch.decode` lists the errors."""
 
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone, Stacks
 from ctrace.inspector.log.fields import Fields
@@ -6,7 +6,7 @@ from ctrace.inspector.model.passes import Attention, Pass, Pattern, Why
 
 
 def pass_done(compile_id: str, data: Fields) -> PassDone:
-    """Decode what a pass did; one that did nothing has only a head."""
+    """Decode a pass; the entry of a pass without changes has only the first fields."""
     before = data.integer("before")
     patterns = data.maybe_objects("patterns")
     done = Pass(

@@ -1,4 +1,4 @@
-"""Decode our own entries about scenarios; errors are those of dispatch.py."""
+"""Decode our own entries about scenarios; `dispatch.decode` lists the errors."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields, frames
@@ -27,7 +27,7 @@ def scenario(data: Fields) -> ev.ScenarioDone:
 
 
 def planned(data: Fields) -> ev.Planned:
-    """Decode the scenarios that are promised."""
+    """Decode the scenarios that the capture plans to call."""
     kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
     return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
 

@@ -1,4 +1,4 @@
-"""Decode entries about sizes; torch's are those of fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
+"""Decode entries about sizes; torch logs its own in fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -15,7 +15,7 @@ from ctrace.inspector.log.events.shapes import (
 from ctrace.inspector.log.fields import Fields
 
 _DEEPEST = 24
-"""Frames of torch's own stack that are kept: what asked for a value is among the innermost."""
+"""How many innermost frames of torch's stack to keep; the function that needed a value is among them."""
 
 
 def symbol_made(compile_id: str, data: Fields) -> SymbolMade:
@@ -49,7 +49,7 @@ def condition_met(compile_id: str, data: Fields) -> ConditionMet:
 
 
 def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
-    """Decode `ctrace_shapes`; see capture/shapes.py."""
+    """Decode `ctrace_shapes`; see capture/dynamo/shapes.py."""
     full = tuple(map(_tensor, data.objects("tensors")))
     still = tuple(map(_static_tensor, data.objects("static")))
     return ShapesSeen(

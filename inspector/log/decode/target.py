@@ -25,7 +25,7 @@ def _candidate(data: Fields) -> Candidate:
     return Candidate(data.text("name"), data.maybe_text("language") or "", data.maybe_text("configuration") or "")
 
 
-def asked(data: Fields) -> DeviceQueried:
+def device_question(data: Fields) -> DeviceQueried:
     """Decode a question about the device."""
     return DeviceQueried(
         DeviceQuestion(

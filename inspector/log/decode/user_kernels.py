@@ -1,4 +1,4 @@
-"""Decode our own entries about Triton kernels that the user wrote; errors are those of dispatch.py."""
+"""Decode our own entries about Triton kernels that the user wrote; `dispatch.decode` lists the errors."""
 
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.model.kernels import Stage
@@ -39,7 +39,7 @@ def user_kernel_lowered(compile_id: str, data: Fields) -> UserKernelLowered:
 
 
 def user_kernel_written(compile_id: str, data: Fields) -> UserKernelWritten:
-    """Decode what was written for a call."""
+    """Decode the generated code of a call."""
     return UserKernelWritten(
         id=compile_id,
         stage=Stage(data.text("stage")),

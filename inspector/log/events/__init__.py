@@ -1,4 +1,4 @@
-"""Typed events, as `decode/` makes them of records, one module a subject.
+"""Typed events that `decode/` makes from records, one module per subject.
 
-`core.py` has those that all subjects share. Start there.
+`core.py` has the events that all subjects share. Start there.
 """

@@ -1,4 +1,4 @@
-"""What a log says of kernels that were built and launched; `decode/` makes these."""
+"""Events about kernels that were built and launched."""
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ class KernelRefused(Struct, frozen=True):
 
 
 class KernelChosen(Struct, frozen=True):
-    """Of several configurations of a kernel, one is launched."""
+    """Torch chose one of several configurations of a kernel."""
 
     graph: str
     stage: Stage
@@ -35,13 +35,13 @@ class CodeBuilt(Struct, frozen=True):
 
 
 class LaunchTimed(Struct, frozen=True):
-    """A kernel's launch was timed, or could not be."""
+    """A launch of a kernel was timed, or could not be timed."""
 
     timed: LaunchTiming
 
 
 class GpuSeen(Struct, frozen=True):
-    """What the GPU is."""
+    """The facts about the GPU."""
 
     gpu: Gpu
 

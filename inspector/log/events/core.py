@@ -1,4 +1,4 @@
-"""What a trace line can be, typed: torch's own events that ctrace uses, and ctrace's. `decode/` makes them."""
+"""Typed events of a trace log: torch's events that ctrace uses, and ctrace's own."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from ctrace.inspector.log.events.guards import GuardEvent
 from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
 from ctrace.inspector.log.events.shapes import ShapeEvent
-from ctrace.inspector.log.events.target import VirtualEvent
+from ctrace.inspector.log.events.target import TargetEvent
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.model.findings import Danger, Frame
@@ -22,7 +22,7 @@ from ctrace.inspector.model.user_kernels import UserKernelEvent
 
 
 class FileName(Struct, frozen=True):
-    """Torch writes file names as numbers; this explains one."""
+    """A file name, and the number that torch logs instead of it."""
 
     number: int
     name: str
@@ -42,14 +42,14 @@ class Started(Struct, frozen=True):
 
 
 class TorchFound(Struct, frozen=True):
-    """The program imported torch, or (in a log made by torch alone) torch says its version."""
+    """The program imported torch, or torch logged its version (in a log that only torch wrote)."""
 
     version: str
     prefixes: dict[str, str]
 
 
 class ModeChosen(Struct, frozen=True):
-    """Whether kernels are built, or only emitted; and whether only Dynamo is looked at."""
+    """Whether kernels are built or only emitted, and whether the run captures Dynamo only."""
 
     build: bool
     fast: bool = False
@@ -62,7 +62,7 @@ class DeviceUsed(Struct, frozen=True):
 
 
 class ScenarioDone(Struct, frozen=True):
-    """A scenario has been called."""
+    """All calls of a scenario ended."""
 
     scenario: Scenario
 
@@ -74,7 +74,7 @@ class TrialDone(Struct, frozen=True):
 
 
 class DangerFound(Struct, frozen=True):
-    """A compiled call gave other results than the same call in eager."""
+    """A compiled call and the same call in eager returned different results."""
 
     danger: Danger
 
@@ -96,7 +96,7 @@ class LeftOps(Struct, frozen=True):
 
 
 class OpsCounted(Struct, frozen=True):
-    """Aten ops of one call in a scenario, in eager and (None: not measured) compiled but outside of graphs."""
+    """Aten ops of one call: in eager, and in a compiled call but outside of graphs (`left`; None: not measured)."""
 
     scenario: str
     eager: int
@@ -106,7 +106,7 @@ class OpsCounted(Struct, frozen=True):
 
 
 class FrameLeft(Struct, frozen=True):
-    """A function that Dynamo was asked about and left as it is; `rule` is one of capture/frames.py's words."""
+    """A function that Dynamo skipped; `rule` is one of the rules in capture/dynamo/frames.py."""
 
     id: str | None
     name: str
@@ -135,13 +135,13 @@ class CallBegan(Struct, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """The scenarios that the capture is about to call, in order; a later plan holds those of an earlier one."""
+    """The scenarios that the capture is about to call, in order; a later plan includes those of an earlier one."""
 
     scenarios: tuple[Scenario, ...]
 
 
 class ProgramExited(Struct, frozen=True):
-    """A program ended its own process without an end of the capture."""
+    """A program ended its own process before the capture ended."""
 
     how: str
     """Such as `os._exit(0)`."""
@@ -150,13 +150,13 @@ class ProgramExited(Struct, frozen=True):
 
 
 class FilesFound(Struct, frozen=True):
-    """The files that a model was made of, with the digest of each; empty for one whose content cannot stand for it."""
+    """The files that a model was made of, with their digests; empty for a file without a usable digest."""
 
     files: dict[str, str]
 
 
 class SpanMarked(Struct, frozen=True):
-    """Torch began a phase of compiling in a thread, or ended it."""
+    """Torch began or ended a compilation phase in a thread."""
 
     thread: str
     name: str
@@ -165,7 +165,7 @@ class SpanMarked(Struct, frozen=True):
 
 
 class StackFrame(Struct, frozen=True):
-    """One line of a stack, with its file as the log's number for it."""
+    """One line of a stack; `file` is the log's number of the file name."""
 
     file: int
     line: int
@@ -173,7 +173,7 @@ class StackFrame(Struct, frozen=True):
 
 
 class CompileStarted(Struct, frozen=True):
-    """Dynamo starts an attempt at a frame; `stack` is outermost first, file names still as numbers."""
+    """Dynamo starts an attempt to compile a frame; `stack` is outermost first, with numbers for file names."""
 
     id: str
     attempt: int
@@ -181,34 +181,34 @@ class CompileStarted(Struct, frozen=True):
 
 
 class BreakReported(Struct, frozen=True):
-    """Dynamo says where and why it broke a graph, or gave a function up."""
+    """Dynamo reports where and why it broke a graph, or gave up on a function."""
 
     id: str
     text: str
 
 
 class GraphMade(Struct, frozen=True):
-    """Dynamo handed a graph to a backend; with our own hook, which, and how many ops."""
+    """Dynamo handed a graph to a backend; our own hook adds the backend and the number of ops."""
 
     id: str
     backend: str | None
     ops: int | None
     wraps: str | None = None
-    """The class of the module, where Dynamo compiles its own wrapper around one of torch's."""
+    """The class of the module, if Dynamo compiles its own wrapper around one of torch's modules."""
     printed: Printed | None = None
-    """The graph itself, where torch's own entry tells of it."""
+    """The graph itself, if the event comes from torch's own entry."""
 
 
 class InductorGuardsSeen(Struct, frozen=True):
-    """A capture without Inductor met a graph with symbolic sizes, and lowered it for its guards, or did not."""
+    """A graph with symbolic sizes in a capture without Inductor, which may have lowered it to find its guards."""
 
     id: str
     added: tuple[str, ...] | None
-    """Conditions on sizes; None: not looked for."""
+    """Conditions on sizes; None: the graph was not lowered."""
 
 
 class BytecodeSeen(Struct, frozen=True):
-    """A code object, its size in bytes before and after, and who called it: no frame of torch's, outermost first."""
+    """A code object, its bytes before and after Dynamo, and its callers without torch's frames, outermost first."""
 
     id: str
     name: str
@@ -219,11 +219,11 @@ class BytecodeSeen(Struct, frozen=True):
     after: int
     callers: tuple[Frame, ...] = ()
     codes: Rewritten | None = None
-    """Instruction by instruction; a log of an older ctrace has sizes only."""
+    """The instructions; a log of an older ctrace has only sizes."""
 
 
 class Measured(Struct, frozen=True):
-    """Torch's metrics of one compilation, forward or backward; times in seconds, None where torch says nothing."""
+    """Torch's metrics of one compilation, forward or backward; times in seconds, None if torch does not log them."""
 
     id: str
     backward: bool
@@ -241,11 +241,11 @@ class Measured(Struct, frozen=True):
     fail_type: str | None = None
     fail_reason: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of `torch`, `triton` and `python`, those that are named."""
+    """The versions of `torch`, `triton` and `python` that the metrics name."""
 
     @property
     def is_limit(self) -> bool:
-        """Whether it is Dynamo's refusal to compile a function once more."""
+        """Whether Dynamo refused to compile the function again."""
         return "recompile limit exceeded" in (self.fail_reason or "")
 
 
@@ -254,20 +254,20 @@ class FusionDone(Struct, frozen=True):
 
     id: str
     fusion: Fusion
-    """Without lines; `stacks` has what they are made of."""
+    """The nodes have no lines yet; those come from `stacks`."""
     stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Stack traces by node before fusion."""
 
 
 class CodegenStarted(Struct, frozen=True):
-    """Code generation of a graph part goes on in a fork."""
+    """Code generation of a graph part starts in a fork."""
 
     id: str
     stage: Stage
 
 
 class CodegenEnded(Struct, frozen=True):
-    """The code of a graph part is there, or could not be generated."""
+    """The code of a graph part was generated, or could not be generated."""
 
     id: str
     stage: Stage
@@ -284,7 +284,7 @@ class Counted(Struct, frozen=True):
     stats: dict[str, int]
     recompile_limit: int | None
     switched_off: str | None = None
-    """What keeps torch.compile from doing anything at the end of the run."""
+    """What disables torch.compile at the end of the run."""
 
 
 class ProgramFailed(Struct, frozen=True):
@@ -294,21 +294,21 @@ class ProgramFailed(Struct, frozen=True):
 
 
 class ProblemMet(Struct, frozen=True):
-    """A hook could not do its work."""
+    """A hook of ctrace failed."""
 
     what: str
 
 
 class Ended(Struct, frozen=True):
-    """The capture came to its own end."""
+    """The capture ended normally."""
 
 
 class Ignored(Struct, frozen=True):
-    """A known event that nothing here needs."""
+    """A known event that ctrace does not use."""
 
 
 class Unknown(Struct, frozen=True):
-    """An event that ctrace has never heard of."""
+    """An event that ctrace does not know."""
 
     kind: str
 
@@ -318,6 +318,6 @@ Event = (
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent
-    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
+    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a trace line can say of guards: torch's tree and reasons, and ours on why calls did not fit."""
+"""Events about guards: torch's guard trees and recompile reasons, and our record of the guards that calls failed."""
 
 from msgspec import Struct
 
@@ -14,40 +14,40 @@ class RecompileExplained(Struct, frozen=True):
 
 
 class UnmetGuard(Struct, frozen=True):
-    """A guard that a new call did not meet: torch's text, and the value that the call has."""
+    """A guard that failed for a new call: torch's text, and the value in the call."""
 
     text: str
     now: str | None = None
     stack: tuple[Frame, ...] = ()
-    """Where the user's code made the guard."""
+    """Where the user's code created the guard."""
     hint: str = ""
-    """What torch advises along with it."""
+    """Torch's advice for this guard."""
     was: str | None = None
-    """The value that the entry was made for, where the text does not say it."""
+    """The value that the entry was compiled for, if the text does not name it."""
 
 
 class EntryHeld(Struct, frozen=True):
-    """A new call held against one cache entry."""
+    """A new call compared with one cache entry."""
 
     id: str
     unmet: tuple[UnmetGuard, ...] = ()
     number: int = 0
-    """Of all unmet guards that stand for themselves; `unmet` may hold fewer."""
+    """Number of unmet guards that do not follow from others; `unmet` may have fewer."""
     invalid: str | None = None
-    """Why torch had thrown the entry away."""
+    """Why torch had invalidated the entry."""
     following: tuple[str, ...] = ()
     """Texts of unmet guards that only follow from others."""
 
 
 class GuardsFailed(Struct, frozen=True):
-    """A new call held against each cache entry, newest first."""
+    """A new call compared with each cache entry, newest first."""
 
     id: str
     entries: tuple[EntryHeld, ...]
     closure: frozenset[str] = frozenset()
-    """Names that the function takes from an enclosing one."""
+    """Names of the variables that the function uses from enclosing functions."""
     seconds: float | None = None
-    """What finding this out took."""
+    """How long the comparison took."""
 
 
 class GuardsPrinted(Struct, frozen=True):
@@ -58,7 +58,7 @@ class GuardsPrinted(Struct, frozen=True):
 
 
 class GuardsPlaced(Struct, frozen=True):
-    """Where a compilation's guards come from: for each of torch's lines a stack, outermost frame first, or None."""
+    """Where a compilation's guards come from: for each line of torch's text a stack, outermost frame first, or None."""
 
     id: str
     stacks: tuple[tuple[Frame, ...] | None, ...]
@@ -66,11 +66,11 @@ class GuardsPlaced(Struct, frozen=True):
     of_object: str | None = None
     """The module whose method was compiled, as class and number."""
     arguments: tuple[str, ...] = ()
-    """What `args` holds is called so in the function that torch wrapped, in order."""
+    """The parameter names of the items of `args`, in the function that torch wrapped, in order."""
 
 
 class GuardsTimed(Struct, frozen=True):
-    """What a compilation's guards cost."""
+    """The cost of a compilation's guards."""
 
     id: str
     cost: GuardCost

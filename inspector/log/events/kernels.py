@@ -1,4 +1,4 @@
-"""What a trace line can say of kernels and of the code around them, typed. `decode/` makes these."""
+"""Events about kernels and the code that calls them."""
 
 from collections.abc import Mapping
 
@@ -21,14 +21,14 @@ class KernelMade(Struct, frozen=True):
     stacks: tuple[str, ...]
     operations: tuple[str, ...] = ()
     statements: tuple[Lines, ...] = ()
-    """One for each kernel object: in C++ a loop nest, or what a vectorized one does with the rest."""
+    """One table for each kernel object: in C++ a loop nest, or the tail of a vectorized one."""
     user: bool = False
     counted: int | None = None
-    """Torch's `generated_kernel_count` at that time, of the process."""
+    """Torch's `generated_kernel_count` of the process at that time."""
 
 
 class Layout(Struct, frozen=True):
-    """A tensor in memory, in numbers."""
+    """The layout of a tensor in memory."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -38,14 +38,14 @@ class Layout(Struct, frozen=True):
 
 
 class PartGenerated(Struct, frozen=True):
-    """The code of a graph part is there: what torch has counted, and what the names in it stand for."""
+    """The code of a graph part was generated: torch's kernel counts, and the values behind the names in the code."""
 
     id: str
     stage: Stage
     before: int
-    """Torch's `generated_kernel_count` when the code was begun."""
+    """Torch's `generated_kernel_count` before code generation."""
     counted: int
-    """And when it was done."""
+    """Torch's `generated_kernel_count` after code generation."""
     buffers: Mapping[str, Layout] = field(default_factory=dict)
     symbols: Mapping[str, int] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""What a trace line can say of Inductor's passes, typed. `decode/` makes these."""
+"""Events about Inductor's passes and about attention."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ Stacks = tuple[str, ...]
 
 
 class PassDone(Struct, frozen=True):
-    """A pass is through with a graph; `stacks` are those of its patterns, by name."""
+    """A pass ended on a graph; `stacks` has the stacks of its patterns, by name."""
 
     done: Pass
     stacks: Mapping[str, Stacks]
 
 
 class AttentionFound(Struct, frozen=True):
-    """The attentions of a graph, each with its stacks, and those of what was in the way."""
+    """The attentions of a graph, each with its stacks and the stacks of what prevented its fusion."""
 
     places: tuple[tuple[Attention, Stacks, Stacks], ...]
 

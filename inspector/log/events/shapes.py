@@ -1,10 +1,10 @@
-"""What torch and our own hook write about sizes: symbols, conditions on them, and what each dimension became."""
+"""Events about sizes, from torch and our own hook: symbols, conditions, and the result for each dimension."""
 
 from msgspec import Struct
 
 
 class CodeLine(Struct, frozen=True):
-    """One line of a stack, with its file as the log's number for it."""
+    """One line of a stack; `file` is the log's number of the file name."""
 
     file: int
     line: int
@@ -38,10 +38,10 @@ class SymbolFixed(Struct, frozen=True):
     sources: tuple[str, ...]
     value: str
     reason: str
-    """Torch's word for the step that found it."""
+    """Torch's name for the step that found it."""
     stack: tuple[CodeLine, ...] = ()
     asked: tuple[str, ...] = ()
-    """Torch's functions that led there, outermost first."""
+    """Torch's functions on the stack, outermost first."""
 
 
 class ConditionMet(Struct, frozen=True):
@@ -57,25 +57,25 @@ SymbolEvent = SymbolMade | UnbackedMade | SymbolFixed | ConditionMet
 
 
 class Symbol(Struct, frozen=True):
-    """A symbol at the end of a compilation; None for a bound: there is none."""
+    """A symbol at the end of a compilation; a bound of None: no bound."""
 
     name: str
     low: int | None = None
     high: int | None = None
     sources: tuple[str, ...] = ()
-    """What has it, the first one first."""
+    """The sizes, strides and numbers that have this symbol, in the order in which they got it."""
     became: str | None = None
     """A number, or an expression of other symbols."""
     unbacked: bool = False
 
 
 class Dim(Struct, frozen=True):
-    """One dimension of a tensor, or a number; words are those of capture/shapes.py."""
+    """One dimension of a tensor, or a number; capture/dynamo/shapes.py defines the values."""
 
     expression: str
-    """What it became: a number, a symbol, or an expression of symbols."""
+    """The result: a number, a symbol, or an expression of symbols."""
     symbol: str | None = None
-    """What torch gave it at first; None: a number from the start."""
+    """The symbol that torch gave it at first; None: it was a number from the start."""
     size: int | None = None
     stride: int | None = None
     stride_expression: str = ""
@@ -110,7 +110,7 @@ class ShapesSeen(Struct, frozen=True):
     assume_static: bool
     """Whether sizes are static until they vary or are marked."""
     automatic: bool
-    """Whether what varied becomes dynamic."""
+    """Whether a size that varies becomes dynamic."""
     symbols: tuple[Symbol, ...]
     tensors: tuple[TensorSeen, ...]
     numbers: tuple[NumberSeen, ...]

@@ -1,4 +1,4 @@
-"""What a log says of a run with `--target`; `decode/` makes these."""
+"""Events of a run with `--target`."""
 
 from msgspec import Struct
 
@@ -12,9 +12,9 @@ class ChoiceLeftOpen(Struct, frozen=True):
 
 
 class DeviceQueried(Struct, frozen=True):
-    """The program asked about the device."""
+    """The program queried the device."""
 
     question: DeviceQuestion
 
 
-VirtualEvent = ChoiceLeftOpen | DeviceQueried
+TargetEvent = ChoiceLeftOpen | DeviceQueried

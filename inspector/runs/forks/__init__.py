@@ -1,4 +1,4 @@
-"""Captures in forks of one process that has imported torch, where a fork is as good as a new process.
+"""Run captures in forks of one process that has imported torch, if a fork is as good as a new process.
 
-`server.py` starts that process and asks it for forks, `suitable.py` decides which captures may be forks.
+`server.py` starts that process and requests forks, `suitable.py` decides which captures may be forks.
 """

@@ -1,7 +1,7 @@
-"""The process that forks captures, seen from the command.
+"""The command's side of the process that forks captures.
 
-It ends with the command, like every capture, and with it all of its forks. Where it cannot serve, captures are new
-processes; what it printed then is of no interest, because each of them prints it again.
+The process ends with the command, like every capture, and so do all of its forks. If it cannot serve, captures are new
+processes, and its output is dropped, because each new process prints the same.
 """
 
 import json
@@ -32,16 +32,17 @@ class _State(Enum):
     STARTING = auto()
     READY = auto()
     ENDED = auto()
-    """It cannot serve, or does no longer."""
+    """The process cannot serve, or no longer serves."""
 
 
 class ForkServer:
-    """Forks captures, from a process that it starts for the first one; several threads may ask. Close it at the end."""
+    """Forks captures from a process that it starts for the first one; several threads may use it. Close it at the
+    end."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Serve captures that run in this environment; start nothing yet."""
         self.why_not = ""
-        """Why it does not serve; empty while it may."""
+        """Why it does not serve; empty while it can."""
         self._environment = dict(environment)
         self._lock = threading.Lock()
         self._state = _State.NEW
@@ -62,7 +63,8 @@ class ForkServer:
         inherited: Sequence[int],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Process | None:
-        """Fork a process for a capture, with the arguments of `capture/main.py`; None if it needs a new process.
+        """Fork a process for a capture, with the arguments of `capture/main.py`; None if the capture needs a new
+        process.
 
         Wait while the server imports torch and `is_wanted()`.
         """
@@ -71,9 +73,9 @@ class ForkServer:
         numbers = [_number(each) for each in outputs]
         if not all(map(_is_plain, numbers)):
             return None
-        while (state := self._looked()) is _State.STARTING and is_wanted():
+        while (state := self._current_state()) is _State.STARTING and is_wanted():
             time.sleep(_PAUSE)
-        return self._asked(arguments, numbers, inherited) if state is _State.READY else None
+        return self._request_fork(arguments, numbers, inherited) if state is _State.READY else None
 
     def _start(self) -> None:
         if sys.platform != "linux":
@@ -81,7 +83,7 @@ class ForkServer:
             return
         try:
             self._start_process()
-        except (OSError, RuntimeError) as error:  # out of processes or descriptors: maybe not for a single capture
+        except (OSError, RuntimeError) as error:  # out of processes or descriptors; a single capture may still start
             self._end(str(error))
 
     def _start_process(self) -> None:
@@ -104,8 +106,8 @@ class ForkServer:
             os.close(writing)
         self._control, self._state = ours, _State.STARTING
 
-    def _looked(self) -> _State:
-        """Return the state, after the server's message if there is one."""
+    def _current_state(self) -> _State:
+        """Return the current state; first read the server's message, if there is one."""
         with self._lock:
             if self._state is _State.NEW:
                 self._start()
@@ -126,7 +128,9 @@ class ForkServer:
         else:
             self._end(str(message.get("refused", "it could not import torch")))
 
-    def _asked(self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int]) -> Process | None:
+    def _request_fork(
+        self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int]
+    ) -> Process | None:
         """Send a request for a fork; None if the server has ended."""
         ours, theirs = socket_pair()
         text = json.dumps({"arguments": list(arguments), "inherited": list(inherited)})
@@ -155,7 +159,7 @@ class ForkServer:
 
 
 def _pipe() -> tuple[int, int]:
-    """Create a pipe for what the server prints; nobody reads it meanwhile, so writing to a full one must not block."""
+    """Create a pipe for the server's output; nobody reads it at once, so a write to a full pipe must not block."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     if sys.platform == "linux":
@@ -173,5 +177,5 @@ def _number(stream: Stream) -> int:
 
 
 def _is_plain(number: int) -> bool:
-    """Whether a stream is a pipe, as those of the server; Python prepares its streams for their kind as it starts."""
+    """Whether a stream is a pipe, like the server's streams; Python sets up its streams by kind at its start."""
     return number >= 0 and stat.S_ISFIFO(os.fstat(number).st_mode)

@@ -1,9 +1,9 @@
 """Decide whether a capture may be a fork of a process that has imported torch before the user's code ran.
 
-It may if nothing can show the difference. The user's files are read, never run: before they import torch, they may only
-import, define functions and assign constants; and nowhere may they change environment variables or parts of torch,
-because a new process would import much of torch after that. In doubt, the answer is a new process. What the files do
-not show, such as a library that sets a variable, the fork notices itself; see `capture/calls/start.py`.
+It may if the program cannot observe the difference. The user's files are read, never run: before they import torch,
+they may only import, define functions and assign constants; and nowhere may they change environment variables or parts
+of torch, because a new process would import much of torch after that. In doubt, the answer is a new process. The fork
+itself detects what the files do not show, such as a library that sets a variable; see `capture/calls/start.py`.
 """
 
 import ast
@@ -15,7 +15,7 @@ from ctrace.inspector.runs.request import CaptureRequest
 
 _VARIABLES = ("environ", "environb", "putenv", "unsetenv")
 _OPTIONS = ("config", "backends")
-"""Parts of torch's names that mark an option: setting one is the same before and after other imports."""
+"""Parts of torch's names that mark an option: its effect does not depend on whether it is set before other imports."""
 _MOST_FILES = 500
 
 
@@ -62,7 +62,7 @@ class _Reading:
         real = path.resolve()
         if real in self._imports_torch:
             return self._imports_torch[real]
-        self._imports_torch[real] = False  # while it is read: an import in a circle adds nothing
+        self._imports_torch[real] = False  # for circular imports: a file that is still being read adds nothing
         if len(self._imports_torch) > _MOST_FILES:
             raise _DoubtError(f"more than {_MOST_FILES} files belong to it")
         try:
@@ -75,7 +75,7 @@ class _Reading:
         has_torch = False
         for statement in tree.body:
             has_torch = has_torch or self._statement(statement, path)
-        for node in ast.walk(tree):  # those in functions, which run later
+        for node in ast.walk(tree):  # imports in functions, which run later
             for name in _imported(node, path, self._folder):
                 self._module(name)
         self._imports_torch[real] = has_torch

@@ -1,4 +1,4 @@
-"""One process at a time, and nothing that stays behind."""
+"""One process at a time holds a lock, and nothing stays behind."""
 
 import fcntl
 import subprocess
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
 
 def ignore(_text: str) -> None:
-    """Say it to nobody."""
+    """Drop the message."""
 
 
 def test_one_at_a_time_and_no_file_stays(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whatever policy and lock hold, reading them ends in one or in an error that names file and line."""
+"""Any text as policy or lock either parses, or raises an error that names file and line."""
 
 import json
 import random
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ends_well(file: Path, content: bytes, error: type[CtraceError]) -> None:
-    """Read a file, and hold a refusal against what one has to say."""
+    """Read a file; if it is refused, check the form of the error."""
     file.write_bytes(content)
     read = {PolicyError: load_policy, LockError: load_lock}[error]
     try:
@@ -60,7 +60,7 @@ def ends_well(file: Path, content: bytes, error: type[CtraceError]) -> None:
 
 
 def mutated(text: str, seed: int) -> str:
-    """Delete, double, swap or change a few lines or characters."""
+    """Delete, duplicate, swap or change a few lines or characters."""
     rng = random.Random(seed)
     lines = text.split("\n")
     for _ in range(rng.randint(1, 4)):

@@ -1,4 +1,5 @@
-"""Guards that Inductor adds to graphs with symbolic sizes: seen, left out, and not in locks of an older ctrace."""
+"""Guards that Inductor adds to graphs with symbolic sizes: recorded, left out, and missing in locks of an older
+ctrace."""
 
 import pytest
 from msgspec.structs import replace
@@ -32,12 +33,12 @@ USERS = site("self.step", gb="attribute_value", kind=SiteKind.RECOMPILE)
 
 
 def again(*causes: Cause, expected: bool = False) -> Recompile:
-    """Make a recompile whose call met neither entry."""
+    """Return a recompilation whose call failed both entries."""
     return Recompile("0/2", "forward", f"{ROOT}/model.py", 1, expected, causes, distances={"0/0": 1, "0/1": 1})
 
 
 def without(given: State) -> Seen:
-    """Say that a job ran without lowering anything for guards."""
+    """Return a job that ran without lowering graphs for guards."""
     return Seen(Job(MODEL, "model.py", Options(trace_only=True, inductor_guards=False)), given)
 
 

@@ -1,4 +1,4 @@
-"""Jobs beside the lock and the limits of the policy."""
+"""Judge jobs against the lock and the limits of the policy."""
 
 from datetime import date
 from typing import Any

@@ -1,4 +1,4 @@
-"""All jobs of a check together."""
+"""The outcome of all jobs of a check."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""How a gate says things in one line."""
+"""The one-line sentences of a check."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From sessions to states: sites, and what is counted of them."""
+"""Reduce sessions to states: sites and counts."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What keeps a job from being judged."""
+"""Reasons why a job cannot be judged."""
 
 import pytest
 from msgspec.structs import replace

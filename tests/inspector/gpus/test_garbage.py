@@ -1,4 +1,4 @@
-"""Whatever a file of GPUs holds, it ends in a GPU or in one line what and one line what to do."""
+"""Any file of GPUs either parses, or raises an error with one line on what is wrong and one on what to do."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of GPUs that comes with ctrace, and users' files on top of it."""
+"""The table of GPUs that ctrace ships, and users' files that extend it."""
 
 from pathlib import Path
 

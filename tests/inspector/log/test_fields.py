@@ -1,4 +1,4 @@
-"""Typed values out of JSON."""
+"""Read typed values from JSON."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ REQUIRED: dict[str, tuple[Read, Any, Any]] = {
     "pairs": (lambda data: data.pairs("x"), [["a", "b"], ["c", "d"]], (("a", "b"), ("c", "d"))),
     "objects": (lambda data: tuple(each.integer("y") for each in data.objects("x")), [{"y": 1}, {"y": 2}], (1, 2)),
 }
-"""Reader, JSON value and what the reader makes of it, by method."""
+"""JSON value and expected result of each method."""
 OPTIONAL: dict[str, tuple[Read, Any, Any, Any]] = {
     "maybe_text": (lambda data: data.maybe_text("x"), "a", "a", None),
     "maybe_integer": (lambda data: data.maybe_integer("x"), 0, 0, None),
@@ -28,7 +28,7 @@ OPTIONAL: dict[str, tuple[Read, Any, Any, Any]] = {
     "maybe_table": (lambda data: data.maybe_table("x"), {"a": "b"}, {"a": "b"}, {}),
     "maybe_objects": (lambda data: tuple(each.text("y") for each in data.maybe_objects("x")), [{"y": "a"}], ("a",), ()),
 }
-"""The same, and what a missing field gives."""
+"""The same, with the result for a missing field."""
 READERS = {**REQUIRED, **OPTIONAL}
 WRONG: dict[str, tuple[Any, ...]] = {
     "text": (1, 1.5, True, [], ["a"], {}),
@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "pairs": ("ab", 3, {"a": "b"}, ["ab"], [{"a": 1, "b": 2}], [["a", 1]], [[1, "b"]]),
     "objects": ("ab", 3, {}, [1], ["a"], [None], [[]]),
 }
-"""JSON values of other types."""
+"""JSON values of wrong types."""
 
 
 def same(value: Any, other: Any) -> bool:

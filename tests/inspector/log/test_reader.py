@@ -1,4 +1,4 @@
-"""Lines of a trace log become entries, and whatever is broken becomes a `Broken`."""
+"""Lines of a trace log become entries, and a broken line becomes a `Broken`."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def one(log: str | bytes) -> Entry | Broken:
 
 
 def small_log() -> Log:
-    """Every shape of record there is: with and without payload, in and outside a compilation."""
+    """Every form of a record: with and without payload, inside and outside of a compilation."""
     log = Log().started().compiled("0/0").breaks("0/0").record("describe_source", {"source": "L['é']"}, payload="")
     return log.artifact("note", "one\n\n\tthree \N{LINE SEPARATOR} é\n").ended()
 

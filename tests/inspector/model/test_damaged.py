@@ -1,4 +1,4 @@
-"""Codes that only a damaged or hostile log has: nothing fails, nothing takes without end."""
+"""Bytecode of a damaged or hostile log: nothing fails, and nothing runs forever."""
 
 import pytest
 

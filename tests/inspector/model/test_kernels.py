@@ -1,4 +1,4 @@
-"""Kernels, fusion, and where the time went."""
+"""Kernels, fusion and compile times."""
 
 import pytest
 

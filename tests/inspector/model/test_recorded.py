@@ -1,4 +1,4 @@
-"""What recorded runs of the scripts in tests/scripts show; the facts were checked by hand against torch 2.13."""
+"""Recorded runs of the scripts in tests/scripts; the expected facts were checked by hand against torch 2.13."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ LOGS = sorted(path.stem for path in DATA.glob("*.log"))
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run is to show, in the words of the script."""
+    """The facts that a run must show, in the names of the script."""
 
     verdict: str
     graphs: list[str]
@@ -26,10 +26,10 @@ class Facts:
     skips: list[tuple[str, int | None]] = field(default_factory=list)
     """Function, and index of the break that caused it."""
     recompiles: list[tuple[str, bool, list[str]]] = field(default_factory=list)
-    """Compilation, whether it was to be expected, and kinds of causes."""
+    """Compilation, whether it is expected, and kinds of causes."""
     limit: bool = False
     cache: list[tuple[str, int, int]] = field(default_factory=list)
-    """Function, entries used, and how many there may be."""
+    """Function, used cache entries, and the limit."""
 
 
 TRY = Facts(
@@ -48,7 +48,7 @@ SIZES = Facts(
 
 
 def every_size(*first: str) -> Facts:
-    """Give what the script of all sizes shows, with the causes of its first recompile."""
+    """Return the facts of the script of all sizes, with the causes of its first recompilation."""
     return Facts(
         "compiled",
         ["0/0", "0/1", "1/0", "1/1", "1/2", "2/0", "3/0"],
@@ -228,7 +228,7 @@ def facts_of(session: Session) -> Facts:
 
 
 def source(name: str, line: int) -> str:
-    """Give a line of the script that a log was recorded from."""
+    """Return a line of the script that a log was recorded from."""
     script = SCRIPTS / f"{name.partition('.')[0]}.py"
     return script.read_text(encoding="utf-8").splitlines()[line - 1].strip()
 

@@ -1,4 +1,4 @@
-"""What each dimension became, from our own record and from torch's entries alone."""
+"""The kind of each dimension, from our own record and from torch's entries alone."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_range_and_conditions() -> None:
     )
     (shaped,) = log.graph("0/0").session().shapes
     found = shaped.tensors[0].dims[0]
-    assert (found.low, found.high) == (4, None)  # as high as a size can be is no bound
+    assert (found.low, found.high) == (4, None)  # the maximum of a size is not a bound
     assert [(each.text, each.line) for each in found.conditions] == [("x.size(0) > 3", 10)]
 
 

@@ -1,4 +1,4 @@
-"""Processes that end with all that they started, with programs that import nothing slow."""
+"""Processes end with all of their descendants, for programs that import nothing slow."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ def mark() -> str:
 
 
 def alive(mark: str) -> list[int]:
-    """Find the living processes that bear a mark in their environment."""
+    """Find the living processes with a marker in their environment."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -154,7 +154,7 @@ def test_whatever_ends_the_command_ends_it_all(shares: str, number: signal.Signa
         env={**os.environ, "MARK": mark},
         stdout=subprocess.PIPE,
         start_new_session=True,
-        # What a shell runs in the background ignores SIGINT and SIGQUIT, and hands that on.
+        # A background command of a shell ignores SIGINT and SIGQUIT, and its children inherit that.
         preexec_fn=lambda: number is signal.SIGKILL or signal.signal(number, signal.SIG_DFL),
     )
     assert parent.stdout is not None

@@ -1,4 +1,4 @@
-"""How a capture is said to have ended: from the child's status, its log, a deadline and Ctrl-C."""
+"""How a capture ended: from the child's status, its log, a deadline and Ctrl-C."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ EXITED = {"how": "os._exit(3)", "file": MODEL, "line": 12}
 
 
 class FakeChild(ChildProcess):
-    """A child that wrote a log and ended; with a status of None, it runs until it is killed."""
+    """Fake a child that wrote a log and ended; with a status of None, it runs until it is killed."""
 
     text: str = ""
     ended_with: int | None = None
@@ -97,7 +97,7 @@ def test_an_exit_code_is_named(log: Log, message: str, place: tuple[str | None, 
     [(STARTED, "exit code 0, without cleaning up"), (Log().started().ctrace("exited", EXITED), "os._exit(3)")],
 )
 def test_a_model_file_that_ends_the_process_learns_what_to_do(log: Log, how: str, run: Run) -> None:
-    """Its exit code may be 0: that the log has no end is enough."""
+    """Its exit code may be 0; a log without an end mark is enough."""
     failure = ended(run, log, 0, "model")
     assert failure is not None
     assert failure.message == f"the model file ended the process: {how}"

@@ -1,4 +1,4 @@
-"""Writing the entry of the GPU at hand; what torch 2.11 found of a real H100."""
+"""Write the entry of this machine's GPU; the facts are from torch 2.11 on a real H100."""
 
 from pathlib import Path
 

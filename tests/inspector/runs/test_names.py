@@ -1,4 +1,4 @@
-"""Names for runs, runs that stay, and runs that are gone."""
+"""Names of runs, kept runs and deleted runs."""
 
 from pathlib import Path
 

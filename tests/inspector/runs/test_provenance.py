@@ -1,4 +1,4 @@
-"""Which saved runs are run again unasked: only those that were made here, of what belongs to the project."""
+"""Only runs that were captured here, of targets inside the project, may be rerun without naming them."""
 
 import os
 import shutil

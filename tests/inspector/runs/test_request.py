@@ -1,4 +1,4 @@
-"""An request travels to the child process as JSON."""
+"""A request reaches the child process as JSON."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a saved run was made of."""
+"""The options to rerun a saved run."""
 
 from pathlib import Path
 

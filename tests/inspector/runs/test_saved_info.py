@@ -1,4 +1,4 @@
-"""run.json as anybody may have written it: the study in tests/faults has every value; here are the rules."""
+"""An untrusted run.json: tests/faults damages every value; these tests cover the rules."""
 
 import json
 import os
@@ -19,7 +19,7 @@ GOOD: dict[str, Any] = {
     "schema": 1, "created": 1.0, "pid": 1, "status": "done", "seconds": None,
     "target": {"path": "m.py", "name": None, "args": []}, "failure": None, "summary": {"verdict": "compiled"},
 }  # fmt: skip
-"""Written by the version before."""
+"""Written by an older version."""
 
 
 def _store(tmp_path: Path, text: str) -> Store:

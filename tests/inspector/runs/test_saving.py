@@ -1,4 +1,4 @@
-"""A run that the disk does not take is run and shown, and nothing of it is left."""
+"""If the disk refuses a run, it still runs and is shown, and leaves no files behind."""
 
 import errno
 import shutil

@@ -1,4 +1,4 @@
-"""What the disk does not take of a log reaches the command all the same, whole and in request."""
+"""The part of a log that the disk refuses still reaches the command, complete and in order."""
 
 import os
 import resource
@@ -19,13 +19,13 @@ from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.spill import Unframer, framed
 from ctrace.inspector.runs.store import Run, Store
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are not handed on")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="child processes do not inherit descriptors")
 ORDER = CaptureRequest("model", "model.py", None, None, (), Options(), "")
 
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """Have the system refuse larger files, as a quota does."""
+    """Make the system refuse larger files, as a quota does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

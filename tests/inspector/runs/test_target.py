@@ -1,4 +1,4 @@
-"""What the user typed, turned into what to run."""
+"""Resolve what the user typed to a target."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ COMPILES = "import torch\nf = torch.compile(len)\n"
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file to write to, in a folder of its own that is the working directory."""
+    """Return the path of a file in a new working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path / "net.py"
 

@@ -1,4 +1,4 @@
-"""Trials of a run: which runs are tried, and what Ctrl-C leaves."""
+"""Trials of a run: which runs get trials, and what Ctrl-C leaves."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ MODEL = ModelTarget(Path("model.py"), None, None)
 
 
 def stopping(monkeypatch: pytest.MonkeyPatch, second: Session | BaseException) -> None:
-    """Let the first trial end well, and the second as said."""
+    """Let the first trial succeed, and the second end with `second`."""
     left = [printing(0), second]
 
     def capture(*_args: Any, **_options: Any) -> Session:

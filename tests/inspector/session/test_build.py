@@ -1,4 +1,4 @@
-"""From the entries of a log to a session."""
+"""Build a session from the entries of a log."""
 
 import json
 
@@ -137,7 +137,7 @@ class TestCompilations:
 
 
 class TestReset:
-    """After torch._dynamo.reset(), compile ids begin anew."""
+    """After torch._dynamo.reset(), compile ids start again at 0/0."""
 
     def test_what_was_compiled_after_it_is_kept_apart(self):
         session = Log().compiled("0/0", ops=2).compiled("0/0", "helper", 31, ops=5).session()
@@ -222,7 +222,7 @@ class TestProblems:
 
 class TestFailure:
     def without_code(self, error: str = "NotImplementedError: sparse: no") -> Log:
-        """Have a fork find that it cannot generate the code of a graph."""
+        """Return a log in which a fork failed to generate the code of a graph."""
         log = Log().compiled("0/0").ctrace("codegen_started", {"stage": "forward"}, at="0/0")
         return log.ctrace("codegen_failed", {"stage": "forward", "error": error}, at="0/0")
 
@@ -275,7 +275,7 @@ class TestListings:
 
 
 class TestTime:
-    """Phases exclude each other, and are never more than the whole."""
+    """Phases do not overlap, and their sum is at most the total."""
 
     def compiled(self) -> Log:
         log = Log().frame("0/0").graph("0/0")

@@ -1,4 +1,4 @@
-"""Where two sources of a run disagree, it is said, once and with the numbers of both."""
+"""Disagreements between two sources of a run are reported once, with the numbers of both."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ def found(log: Log) -> list[str]:
 
 
 def broken() -> Log:
-    """A function that a break cuts into two graphs, as torch tells it."""
+    """Return the log of a function that a break splits into two graphs."""
     return Log().compiled("0/0").breaks("0/0").compiled("1/0", RESUMED, 10)
 
 
 def counted() -> dict[str, dict[str, int]]:
-    """What torch counts in `broken`."""
+    """Torch's counters for `broken`."""
     return {
         "frames": {"total": 2, "ok": 2},
         "graph_break": {LINK.format("0059"): 1},
@@ -125,7 +125,7 @@ class TestGraphs:
 
 class TestFailures:
     def failed(self, total: int, ok: int = 1) -> Log:
-        """One function that failed, one generator, and what torch counted."""
+        """Return the log of one failed function and one generator, with torch's counters."""
         log = Log().compiled("0/0").gave_up("1/0", "helper", 31).left_alone("pieces", 41, rule="generator")
         return log.left_alone("count", 51, rule="no_tensor").counters(frames={"total": total, "ok": ok})
 

@@ -138,7 +138,7 @@ class TestNextSteps:
 
 
 class TestAttention:
-    """What is said first, and what to do, about attention."""
+    """The first sentence and the advice about attention."""
 
     def test_one_that_is_not_fused_is_a_step(self):
         missed = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), why=Why("no_maximum"))

@@ -1,4 +1,4 @@
-"""Which function a frame is in, and which of them Dynamo met by themselves."""
+"""Find the function of a frame, and the functions that Dynamo compiles directly."""
 
 import pytest
 

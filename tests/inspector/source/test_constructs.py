@@ -11,7 +11,7 @@ from tests.support.helpers import fuzzing
 
 
 def look(body: str, piece: str, *, columns: bool = True) -> Construct:
-    """Look at a piece of a function's body, with torch's columns of its first line or without any."""
+    """Find the construct in a function's body, with torch's columns of its first line or without columns."""
     text = f"def forward(self, x):\n{textwrap.indent(body, '    ')}\n"
     before, line = text[: text.index(piece)], piece.partition("\n")[0]
     begin = len(before.rpartition("\n")[2].lstrip())
@@ -294,6 +294,6 @@ def test_a_call_without_columns_is_the_only_one_of_its_name(line: int, callee: s
 
 
 def test_columns_that_reach_beyond_the_condition_are_cut():
-    # Torch's columns of a branch end where what is executed ends (2.13).
+    # Torch's columns of a branch extend to the end of the executed code (2.13).
     found = construct_at("if x.sum() > 0: x = x / 2\n", 1, (3, 25))
     assert (found.kind, found.expression, found.span) == ("if", "x.sum() > 0", (3, 14))

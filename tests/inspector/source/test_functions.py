@@ -19,7 +19,7 @@ def place(log: Log, at: str = "0/0") -> Place:
 
 
 def called(log: Log, at: str, line: int, wraps: str | None = None) -> Log:
-    """Have a line of the user's call a module of torch's own, which Dynamo compiles inside a wrapper of its own."""
+    """Let a user's line call one of torch's modules, which Dynamo compiles inside its own wrapper."""
     frames = ((MODEL, line, "<module>"), (MODULE, 1778, "_wrapped_call_impl"), (WRAPPER, 67, "inner"))
     stack = [{"filename": log.file(file), "line": number, "name": name} for file, number, name in frames]
     log.record("dynamo_start", {"stack": stack}, at=at)

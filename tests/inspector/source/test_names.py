@@ -1,4 +1,4 @@
-"""Torch's names for values, as the user would write them."""
+"""Convert torch's names for values to the user's."""
 
 import pytest
 from hypothesis import given

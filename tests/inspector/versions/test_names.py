@@ -1,4 +1,4 @@
-"""The tables of releases agree with the torch at hand, and with each other."""
+"""The tables of releases agree with the installed torch, and with each other."""
 
 import re
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What torch 2.14 and 2.15 do differently is shown in plain words: logs recorded with torch 2.15."""
+"""Logs recorded with torch 2.15: reports show the differences of torch 2.14 and 2.15."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_declared_sizes_are_said_to_be() -> None:
 
 
 def test_nested_graph_breaks_move_counts_and_no_site() -> None:
-    """A lock made without the setting holds with it: the places stay, and there are fewer graphs."""
+    """A lock written without the setting also passes with it: the sites stay the same, and there are fewer graphs."""
     split, nested = recorded("nested_break"), recorded("nested_break_on")
     assert (len(split.graphs), len(nested.graphs)) == (4, 2)
     job = JobKey("model.py", "base", "cpu")

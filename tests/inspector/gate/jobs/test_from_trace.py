@@ -1,4 +1,4 @@
-"""Logs that TORCH_TRACE made elsewhere, as jobs of a gate."""
+"""Logs that TORCH_TRACE wrote elsewhere, as jobs of a check."""
 
 import shutil
 from pathlib import Path
@@ -77,7 +77,9 @@ def test_what_a_trace_shows_more_than_the_lock_is_said(tmp_path: Path) -> None:
 def test_limits_are_those_of_the_policy(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, rank_0="try_break.torch")
     limits = Limits(dict.fromkeys(Count, 100))
-    assert outcome_of(folder, policy=Policy(limits=limits)).exit is Exit.UNTRUSTED  # not all of it was measured
+    assert (
+        outcome_of(folder, policy=Policy(limits=limits)).exit is Exit.UNTRUSTED
+    )  # the log does not measure everything
     few = Limits({Count.BREAKS: 9, Count.SKIPPED: 9})
     assert outcome_of(folder, policy=Policy(limits=few)).exit is Exit.DONE
 

@@ -1,4 +1,4 @@
-"""From a policy to jobs."""
+"""A policy expands to jobs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What of a machine a check may use, as its files tell."""
+"""The cores and memory that a check may use, from the machine's files."""
 
 import os
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_version_one(tmp_path: Path) -> None:
     assert machine.memory(tmp_path) == 16 * GIB
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system knows no affinity")
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no CPU affinity")
 def test_cores_within_affinity_and_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
     assert machine.cores(tmp_path) == 16

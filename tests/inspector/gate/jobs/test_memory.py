@@ -1,4 +1,4 @@
-"""Which job fits into memory."""
+"""Choose the next job that fits into memory."""
 
 from ctrace.inspector.gate.jobs.pool import Room
 from ctrace.inspector.gate.model import Job, JobKey
@@ -28,7 +28,7 @@ def test_jobs_are_guessed_until_one_has_ended() -> None:
 def test_the_same_model_needs_the_same_and_others_what_is_usual() -> None:
     room = Room(4 * GIB)
     room.learn(A, 3 * GIB)
-    assert room.fitting([_job("a", "train")], [(B, 0)]) is None  # B is thought to need as much
+    assert room.fitting([_job("a", "train")], [(B, 0)]) is None  # the estimate for B is as high
     room.learn(B, GIB)
     room.learn(C, GIB)
     assert room.fitting([_job("a", "train")], [(B, 0)]) is not None

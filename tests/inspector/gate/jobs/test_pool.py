@@ -1,4 +1,4 @@
-"""Running jobs several at a time, with captures that are none."""
+"""Run several jobs at a time, with fake captures."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ CRASH = Session(failure=Failure(FailurePhase.CRASH, "SIGSEGV", "crashed"))
 
 
 class Fake:
-    """Stands in for `run.capture`: holds on until it may go, and knows how many run at once."""
+    """Fake `capture.capture`: wait for permission to end, and count how many run at once."""
 
     def __init__(self, **peaks: int) -> None:
         self.peaks = peaks
@@ -107,7 +107,7 @@ def test_no_more_run_than_fit_into_memory_but_one_always_does(store: Store, jobs
 
 
 def test_what_jobs_need_is_learned_from_those_that_ended(store: Store, jobs: Callable[[str], list[Job]]) -> None:
-    """Two fit as guessed; once one has shown that it takes all, no two run together."""
+    """Two jobs fit by the first estimate; after one has used all memory, no two run together."""
     fake = Fake(a=3 * GIB, b=3 * GIB).open("b")
     ran = run_jobs(jobs("abcd"), store=store, at_a_time=2, memory=3 * GIB, captures=fake)
     assert next(ran).job.key.model == "b"
@@ -200,10 +200,10 @@ def test_what_a_failed_program_said_last_is_kept(store: Store, jobs: Callable[[s
         return CRASH if resolved.path.stem == "a" else Session()
 
     by_name = {each.job.key.model: each for each in run_jobs(jobs("ab"), store=store, captures=captures)}
-    lines = by_name["a"].said.splitlines()
+    lines = by_name["a"].last_lines.splitlines()
     assert len(lines) == 15
     assert lines[-1] == "line 199999"
-    assert by_name["b"].said == ""
+    assert by_name["b"].last_lines == ""
     assert by_name["a"].run is not None
     output = store.root / by_name["a"].run / "output.txt"
     assert output.stat().st_size < 1_100_000

@@ -1,4 +1,4 @@
-"""Saved results of a check: what makes one count, and what does not."""
+"""Saved results of a check: which changes invalidate one, and which do not."""
 
 import json
 import os

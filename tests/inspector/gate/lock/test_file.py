@@ -1,4 +1,4 @@
-"""The lock: what it looks like, what it survives, and what it refuses."""
+"""The lock file: its text, edits that it survives, and text that it refuses."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ LOCK = Lock(
 )
 TEXT = """\
 # ctrace.lock 1: what torch.compile left out of each model, by torch version; ctrace check allows no more.
-# Made by ctrace check --update, which also renews it; ctrace check --update --only-improve takes away only.
+# Written by ctrace check --update; with --only-improve, nothing in it gets looser.
 
 [torch 2.9]
 
@@ -54,7 +54,7 @@ def record(holds: str) -> str:
 
 
 def one(holds: str) -> str:
-    """A lock of one section and one record."""
+    """Return a lock with one section and one record."""
     return f"[torch 2.1]\n{record(holds)}"
 
 

@@ -1,4 +1,4 @@
-"""Sites of a run beside those of the lock: by hand, and for edits of a model."""
+"""Match sites of a run to those of the lock: built by hand, and for edits of a model."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def breaks_of(source: str, where: tuple[tuple[str, str], ...] = WHERE) -> list[B
 
 
 def judged_now(now: str, where: tuple[tuple[str, str], ...] = WHERE, file: str = "model.py") -> list[str]:
-    """Judge a source by the lock of BEFORE."""
+    """Judge a source against the lock of BEFORE."""
     lock = lock_of(state(session_of(BEFORE, breaks_of(BEFORE))))
     session = session_of(now, breaks_of(now, where), file=f"{ROOT}/{file}")
     return kinds(checked_of(seen_of(state(session)), lock))

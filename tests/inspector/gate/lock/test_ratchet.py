@@ -1,4 +1,4 @@
-"""What the lock becomes: by hand, and for any lock and any states."""
+"""The updated lock: for cases built by hand, and for any lock and any states."""
 
 from collections.abc import Iterable, Sequence
 
@@ -179,7 +179,7 @@ allows = st.lists(st.builds(Allow, st.just("why"), st.sampled_from(("GB1", "GB3"
 
 
 def found_of(outcome: Outcome, lock: Lock) -> set[tuple[object, ...]]:
-    """Give what was found, by job, and site or count; without jobs of versions of torch that a lock says nothing of."""
+    """Return the findings by job, and site or count, without jobs of torch versions that the lock lacks."""
     shown = (
         each for each in outcome.checked if each.state and (each.state.torch in lock.sections or not lock.sections)
     )
@@ -188,7 +188,7 @@ def found_of(outcome: Outcome, lock: Lock) -> set[tuple[object, ...]]:
 
 
 def sites_of(baseline: Baseline) -> list[tuple[object, ...]]:
-    """Give what no edit changes of the sites of a record; a wrapper can change whose code it is that recompiles."""
+    """Return the part of a record's sites that no edit changes; a wrapper can change the owner of a recompilation."""
     keys = [each.key for each in baseline.sites]
     return sorted((key.kind, key.causes, key.owner if key.kind is not SiteKind.RECOMPILE else "") for key in keys)
 

@@ -1,4 +1,4 @@
-"""The lock as tests see it."""
+"""The lock for checks in tests."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Entries of a policy that let sites pass."""
+"""Entries of a policy that allow sites."""
 
 from datetime import date, timedelta
 

@@ -1,4 +1,4 @@
-"""The policy: what a full one says, where one is found, and that each mistake has a line and a way out."""
+"""The policy: a full one, where it is found, and each mistake with its line and advice."""
 
 from datetime import date
 from pathlib import Path
@@ -53,7 +53,7 @@ inductor_guards: false
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project, which is the working folder."""
+    """Create a project as the working folder."""
     project = (tmp_path / "project").resolve()
     (project / "src" / "mylib").mkdir(parents=True)
     (project / ".git").mkdir()

@@ -1,4 +1,4 @@
-"""The policy that `--init` writes is one, as it is and with all its examples taken up."""
+"""The policy that `--init` writes is valid, as it is and with all of its examples enabled."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def loaded(folder: Path, text: str) -> Policy:
 
 
 def with_examples(text: str) -> str:
-    """Take the # away where an example begins: one with a letter or two spaces behind it."""
+    """Remove the # of each example line: a letter or two spaces follow it."""
     return re.sub(r"^#(?=[a-z]|  )", "", text, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""YAML of strangers: plain values with their lines, and nothing else."""
+"""Untrusted YAML: plain values with their lines, and nothing else."""
 
 import time
 

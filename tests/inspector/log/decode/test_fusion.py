@@ -1,4 +1,4 @@
-"""Fusion as a log has it, with numbers for names, becomes Fusion with the user's lines."""
+"""Decode fusion: numbers become names, and stacks the user's lines."""
 
 from typing import Any
 

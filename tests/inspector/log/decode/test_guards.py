@@ -102,7 +102,7 @@ def test_costs_are_whole_or_none(name: str):
 
 
 class TestSession:
-    """What of it a session has."""
+    """The part of it in a session."""
 
     TREE = "+- RootGuardManager\n| +- GuardManager: source=L['x'], type=<class 'int'>, tag_safe=(True, False)\n"
 

@@ -79,7 +79,7 @@ def test_a_fork_ends_as_a_program_does(code: str, status: int, server: Callable[
     assert outcome(process) == status
     assert process is not None
     assert process.finish() == ()
-    with os.fdopen(reading) as output:  # ends: the watcher and the server keep no copy of the pipe
+    with os.fdopen(reading) as output:  # the loop ends, because the watcher and the server keep no copy of the pipe
         assert output.read() == "hello\n"
 
 
