@@ -1,4 +1,4 @@
-"""Contexts that torch enters again around remaining code, and exits after it.
+"""Explain the contexts that torch reenters around remaining code, and exits after it.
 
 Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
 context; the code enters and exits it, and a handler that reraises exits it too.

@@ -1,4 +1,4 @@
-"""What inserted bytecode is for, found from a recorded run, and from codes of other shapes."""
+"""The purpose of inserted bytecode, in a recorded run and in other code objects."""
 
 import pytest
 from msgspec.structs import replace
