@@ -49,7 +49,7 @@ class Scene(Struct, frozen=True):
         return file is not None and owner_of(file, self.session.environment.prefixes) is Owner.USER
 
     def line(self, file: str, line: int) -> str:
-        """Return a source line with its indentation; empty: the text is not known."""
+        """Return a source line with its indentation; empty if the text is not known."""
         lines = self.session.listings.get(file, "").splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 

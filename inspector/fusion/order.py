@@ -1,4 +1,4 @@
-"""The rounds of fusion: which pairs were fused, and what decided their order."""
+"""List the rounds of fusion: the fused pairs, and what decided their order."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ _CLEAR = 16
 
 
 class Ranked(Struct, frozen=True):
-    """A fusible pair at its place in the order."""
+    """A fusible pair, in the order of the round."""
 
     candidate: Candidate
     deciding: str
@@ -56,7 +56,7 @@ def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
 
 
 def ending(fusion: Fusion) -> str:
-    """Say why there was no further round; empty if not known."""
+    """Explain why there was no further round; empty if not known."""
     usual = [each for each in fusion.rounds if not each.reorder]
     if not usual:
         return ""

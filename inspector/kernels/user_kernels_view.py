@@ -45,8 +45,8 @@ def _calls(group: list[UserKernel]) -> Calls:
 
 def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
     """Return the calls of user-written code behind a kernel; empty if Inductor generated it."""
-    wanted = kernel.graph, kernel.stage, kernel.name
-    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == wanted)
+    key = kernel.graph, kernel.stage, kernel.name
+    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == key)
 
 
 def in_one_line(session: Session) -> str:

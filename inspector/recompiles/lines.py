@@ -1,4 +1,4 @@
-"""Which line of the user's code specialized on a value that changed."""
+"""Find the line of the user's code that specialized on a value that changed."""
 
 import re
 
@@ -28,7 +28,7 @@ _BY_FIRST_USE = frozenset(
         CauseKind.REQUIRES_GRAD,
     )
 )
-"""Kinds whose guard is made where a tensor is first used; that line did not specialize on the property."""
+"""Kinds whose guard torch creates at the first use of a tensor; that line did not specialize on the property."""
 
 
 def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> Fixed | None:
@@ -46,11 +46,11 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
 def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> Fixed | None:
     """Pick the condition that is false: by its text, or by bounds that the new value violates."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
-    wanted = _folded(user_name(guard.text))
-    worded = [each for each in conditions if _folded(each.condition) == wanted]
+    text = _folded(user_name(guard.text))
+    same_text = [each for each in conditions if _folded(each.condition) == text]
     outside = [each for each in conditions if _is_outside(each, cause.now)]
     unbounded = [each for each in conditions if each.low is None and each.high is None]
-    return next(iter([*worded, *outside, *unbounded]), None)
+    return next(iter([*same_text, *outside, *unbounded]), None)
 
 
 def _folded(condition: str) -> str:

@@ -159,11 +159,11 @@ def _proven(code: Code) -> Source:
     expected = form_of_code(code, None)
     text = ast.unparse(ast.fix_missing_locations(ast.Module([definition(code)], [])))
     names = _placeholders(code)
-    again = disassembled(compiled(text, (*code.free, *names), code.flags))
-    _check_super_call(code, again)
-    if form_of_code(again, frozenset(names)) != expected:
+    recompiled = disassembled(compiled(text, (*code.free, *names), code.flags))
+    _check_super_call(code, recompiled)
+    if form_of_code(recompiled, frozenset(names)) != expected:
         raise StopError("The reconstructed text compiles to other steps.")
-    used = {name: number for name, number in names.items() if name in again.free}
+    used = {name: number for name, number in names.items() if name in recompiled.free}
     return Source(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
 
 
@@ -213,10 +213,10 @@ def _check_frames(code: Code) -> None:
         before = each
 
 
-def _check_super_call(code: Code, again: Code) -> None:
+def _check_super_call(code: Code, recompiled: Code) -> None:
     """Check what `super()` without arguments reads: the first argument and the variable `__class__`."""
-    for each in (*_all(code), *_all(again)):
+    for each in (*_all(code), *_all(recompiled)):
         if "super" in each.names and any(map(_changes_first, each.instructions)):
             raise StopError("It calls super and changes its first argument.")
-    if "super" in code.names and ("__class__" in code.free) != ("__class__" in again.free):
+    if "super" in code.names and ("__class__" in code.free) != ("__class__" in recompiled.free):
         raise StopError("It calls super without the class around it.")

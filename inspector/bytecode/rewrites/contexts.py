@@ -66,7 +66,7 @@ def _claim_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Rol
 def _claim_stores(claims: Claims, steps: Mapping[int, Step], contexts: Mapping[str, Form]) -> None:
     for step in _free(claims, steps):
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in contexts:
-            role = Role(PieceKind.CONTEXT, f"makes {written(contexts[step.instruction.text], step.lists)} again")
+            role = Role(PieceKind.CONTEXT, f"recreates {written(contexts[step.instruction.text], step.lists)}")
             claims.claim(step.index, role)
             claims.tree(step.taken[0], role)
 

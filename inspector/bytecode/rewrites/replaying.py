@@ -90,10 +90,10 @@ def _told(step: Step, target: Form, lists: Lists) -> str:
     if step.instruction.opname != "GET_ITER":
         return ""
     match step.taken[0].form:
-        case Call(Attribute(Call(_, (given,), ()), "items")):
-            return _updated(to, written(given.form, lists))
-        case Call(Attribute(given, "items")):
-            return _updated(to, written(given, lists))
+        case Call(Attribute(Call(_, (mapping,), ()), "items")):
+            return _updated(to, written(mapping.form, lists))
+        case Call(Attribute(mapping, "items")):
+            return _updated(to, written(mapping, lists))
     return ""
 
 

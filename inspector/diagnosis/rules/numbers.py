@@ -155,23 +155,23 @@ def _buffers(text: str, owner: ast.ClassDef) -> Iterator[_Buffer]:
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
-                    args=[ast.Constant(value=str(name)), given, *_],
+                    args=[ast.Constant(value=str(name)), tensor, *_],
                 ):
                     whole: ast.expr = node
                     begins = f"self.{name} = "
                 case ast.Assign(
                     targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
-                    value=ast.Call(func=made, args=[given, *_]) as whole,
+                    value=ast.Call(func=made, args=[tensor, *_]) as whole,
                 ) if _last_name(made) == "Buffer":
                     begins = ""
                 case _:
                     continue
-            integer = _integer_in(given)
+            integer = _integer_in(tensor)
             if integer is not None:
                 yield _Buffer(name, source_of(text, integer), (whole, f"{begins}{source_of(text, integer)}"))
-            elif used := _tensors_in(given, tensors):
+            elif used := _tensors_in(tensor, tensors):
                 inner = tuple((tensors[each][0], source_of(text, tensors[each][1])) for each in used)
-                yield _Buffer(name, source_of(text, given), (whole, f"{begins}{source_of(text, given)}"), inner)
+                yield _Buffer(name, source_of(text, tensor), (whole, f"{begins}{source_of(text, tensor)}"), inner)
 
 
 def _integer_tensors(method: Function) -> Iterator[tuple[str, tuple[ast.expr, ast.expr]]]:
