@@ -11,6 +11,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
+from ctrace.inspector.diagnosis.first_wordings import first_wording
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
@@ -252,36 +253,9 @@ def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause,
     named = []
     for cause in causes:
         file = PurePath(cause.file).name if cause.file else ""
-        words = " ".join((cause.source or _first_wording(cause.title)).split())
+        words = " ".join((cause.source or first_wording(cause.title)).split())
         text = "\0".join((cause.kind, file, cause.function or "", words))
         id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
         seen[id_] += 1
         named.append(replace(cause, id=id_ if seen[id_] == 1 else f"{id_}-{seen[id_]}"))
     return tuple(named)
-
-
-FIRST_WORDINGS = {
-    "Handwritten attention is not fused": "Attention written by hand is not fused",
-    "Handwritten attention was replaced by code that computes wrong results": (
-        "Attention written by hand was replaced by something else: the results are wrong"
-    ),
-    "Handwritten attention was replaced by scaled_dot_product_attention": (
-        "Attention written by hand was taken for scaled_dot_product_attention"
-    ),
-    "Call to scaled_dot_product_attention has": "A call of scaled_dot_product_attention has",
-    "A softmax between two matmuls, probably attention,": "A softmax between two products, as attention has it,",
-    "A Triton kernel that uses something torch.compile does not support": (
-        "Something of a Triton kernel that torch.compile does not take"
-    ),
-    "Arguments of triton.autotune that torch.compile does not support": (
-        "Arguments of triton.autotune that torch.compile does not take"
-    ),
-    "num_ctas passed in the call": "num_ctas given at the call",
-    "An argument that a Triton kernel cannot take in": "An argument that a Triton kernel cannot have in",
-    "A Triton kernel that torch does not recognize": "A Triton kernel that torch does not take for one",
-}
-"""Old beginnings of titles. Ids are derived from them, so that a reworded title keeps its id."""
-
-
-def _first_wording(title: str) -> str:
-    return next((title.replace(now, first, 1) for now, first in FIRST_WORDINGS.items() if title.startswith(now)), title)

@@ -131,7 +131,7 @@ def _deref(machine: Machine, state: State, here: Instruction) -> Next:
         case "STORE_DEREF":
             machine.event(state, here, "store_deref", (state.pop(),), name, 0)
         case _ if plain:
-            raise StopError(f"The closure variable {name} is deleted at offset {here.offset}.")
+            raise StopError(f"The cell variable {name} is deleted at offset {here.offset}.")
         case _:
             machine.event(state, here, "delete_deref", (), name, 0)
     return None

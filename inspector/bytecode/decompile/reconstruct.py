@@ -179,7 +179,7 @@ def _placeholders(code: Code) -> dict[str, int]:
 def _comments(code: Code, constants: dict[str, int]) -> str:
     lines = [f"# {name} is the constant {_harmless(code.constants[number].text)}" for name, number in constants.items()]
     if code.free:
-        lines.append(f"# from the function around it: {', '.join(map(identifier, code.free))}")
+        lines.append(f"# from the enclosing function: {', '.join(map(identifier, code.free))}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -219,4 +219,4 @@ def _check_super_call(code: Code, recompiled: Code) -> None:
         if "super" in each.names and any(map(_changes_first, each.instructions)):
             raise StopError("It calls super and changes its first argument.")
     if "super" in code.names and ("__class__" in code.free) != ("__class__" in recompiled.free):
-        raise StopError("It calls super without the class around it.")
+        raise StopError("It calls super, but only one of the two versions has the variable __class__.")

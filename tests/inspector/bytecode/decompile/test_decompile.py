@@ -113,7 +113,7 @@ def test_a_cell_is_taken_from_a_function_that_reads_the_variable():
 
     found = source_of(outer(1))
     assert "(lambda: scale).__closure__[0]" in found.text
-    assert found.text.startswith("# from the function around it: scale\n")
+    assert found.text.startswith("# from the enclosing function: scale\n")
     assert found.free == ("scale",)
 
 
