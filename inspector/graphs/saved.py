@@ -31,7 +31,7 @@ class Saved(Struct, frozen=True):
 
     @property
     def is_made(self) -> bool:
-        """Whether it keeps memory alive that the forward allocated."""
+        """Whether the saved value keeps memory alive that the forward allocated."""
         return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
 
 

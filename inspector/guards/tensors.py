@@ -37,7 +37,7 @@ class TensorGuard(Struct, frozen=True):
 
     @property
     def is_parameter(self) -> bool:
-        """Whether it is a parameter or a buffer of a module."""
+        """Whether the tensor is a parameter or a buffer of a module."""
         return self.type == "Parameter" or _PARAMETERS.search(self.guard.source) is not None
 
 

@@ -116,7 +116,7 @@ class Machine:
         if not isinstance(value, Fresh) or value.kind != kind or value in state.escaped:
             return False
         if value.number < state.frozen:
-            raise StopError("A container made before a loop changes in the loop.")
+            raise StopError("A container created before a loop changes in the loop.")
         return True
 
     def event(
@@ -189,7 +189,7 @@ class Machine:
             waiting.extend(_parts(value))
             if isinstance(value, Fresh) and value not in state.escaped:
                 if value.number < state.frozen:
-                    raise StopError("A container made before a loop is first used in the loop.")
+                    raise StopError("A container created before a loop is first used in the loop.")
                 state.escaped.add(value)
                 born.append((value, state.heap[value]))
                 waiting.extend(state.heap[value].items[::-1])
@@ -198,7 +198,7 @@ class Machine:
     def loop(self, state: State, here: Instruction, after: int) -> None:
         """Execute one iteration of a `for` whose iterator is on top of the stack, and record it as the step's body."""
         head, iterator = here.offset, state.stack[-1]
-        state.carried |= self._assigned(head)
+        state.carried |= self._variables_assigned_in_loop(head)
         made = self.event(state, here, "for", (iterator,))
         turn = state.copy()
         turn.frozen = made.number
@@ -206,7 +206,7 @@ class Machine:
         turn.stack.append(Made(made.number))
         made.body = self.run(after, turn).block
 
-    def _assigned(self, head: int) -> set[str]:
+    def _variables_assigned_in_loop(self, head: int) -> set[str]:
         ends = [each.offset for each in self.code.instructions if each.target == head and each.offset > head]
         if not ends:
             raise StopError(f"The loop at offset {head} has no jump back to its start.")

@@ -56,7 +56,7 @@ def _index(state: State, key: Value) -> int | slice | None:
 
 def _store_subscript(machine: Machine, state: State, here: Instruction) -> Next:
     value, owner, key = state.take(3)
-    if not _stored(machine, state, owner, key, value):
+    if not _store_known(machine, state, owner, key, value):
         machine.event(state, here, "setitem", (value, owner, key), None, 0)
     return None
 
@@ -64,12 +64,12 @@ def _store_subscript(machine: Machine, state: State, here: Instruction) -> Next:
 def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
     value, owner, start, stop = state.take(4)
     key = machine.fresh(state, "slice", Contents((start, stop)))
-    if not _stored(machine, state, owner, key, value):
+    if not _store_known(machine, state, owner, key, value):
         machine.event(state, here, "setitem", (value, owner, key), None, 0)
     return None
 
 
-def _stored(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
+def _store_known(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
     """Store into a list whose items are known. Return whether that was possible."""
     if not machine.own(state, owner, "list") or (items := known_items(machine, state, owner)) is None:
         return False

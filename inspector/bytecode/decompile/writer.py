@@ -55,13 +55,13 @@ class Writer(Operands):
             case _:
                 self._event(step)
 
-    def _taken(self, step: Event | Leave) -> list[ast.expr]:
+    def _take_operands(self, step: Event | Leave) -> list[ast.expr]:
         made = self.take(step.operands if isinstance(step, Event) else (step.value,), step.born)
         self.left.subtract(taken(step))
         return made
 
     def _event(self, step: Event) -> None:
-        operands = self._taken(step)
+        operands = self._take_operands(step)
         if step.op in STATEMENTS:
             self.flush()
             self.lines.append(STATEMENTS[step.op](step, operands))
@@ -111,7 +111,7 @@ class Writer(Operands):
         left = step.operands[0]
         value = Made(step.number)
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
-        first, second = self._taken(step)
+        first, second = self._take_operands(step)
         self.flush()
         kept = isinstance(first, ast.Name) and self.holds.get(first.id) == left and self.left[left] <= 0
         if kept and isinstance(first, ast.Name):
@@ -131,7 +131,7 @@ class Writer(Operands):
 
     def _leave(self, step: Leave) -> None:
         if step.how == "return":
-            (value,) = self._taken(step)
+            (value,) = self._take_operands(step)
             self.flush()
             self.lines.append(ast.Return(value))
             return
@@ -144,7 +144,7 @@ class Writer(Operands):
             self.lines.append(ast.Raise())
 
     def _loop(self, step: Event, level: int) -> None:
-        (iterable,) = self._taken(step)
+        (iterable,) = self._take_operands(step)
         self.flush()
         body = list(step.body or [])
         inside = self.inner()

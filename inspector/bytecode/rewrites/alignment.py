@@ -78,7 +78,7 @@ def diff(before: Code, after: Code, pairs: Sequence[Pair]) -> tuple[Edit, ...]:
         edits += [Removed(index) for index in range(old, next_old)]
         edits += [Added(index, after.instructions[index]) for index in range(new, next_new)]
         if next_old < len(before.instructions):
-            edits.append(_kept(next_old, next_new, after.instructions[next_new]))
+            edits.append(_kept_instruction(next_old, next_new, after.instructions[next_new]))
         old, new = next_old + 1, next_new + 1
     return tuple(edits)
 
@@ -96,7 +96,7 @@ def apply(edits: Iterable[Edit], before: Sequence[Instruction]) -> tuple[Instruc
     return tuple(made)
 
 
-def _kept(old: int, new: int, made: Instruction) -> Kept:
+def _kept_instruction(old: int, new: int, made: Instruction) -> Kept:
     label = made.text if made.target is not None else None
     return Kept(old, new, made.offset, made.arg, made.line, made.target, label)
 

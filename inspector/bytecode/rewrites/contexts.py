@@ -43,11 +43,11 @@ def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, 
     call = called_by(step)
     if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
         return None
-    variable = _loaded(call[0], code)
+    variable = _variable_of_method(call[0], code)
     return (call[0].form, variable) if variable in torchs else None
 
 
-def _loaded(function: Value, code: Code) -> str:
+def _variable_of_method(function: Value, code: Code) -> str:
     """Return the variable that a method's object was loaded from."""
     made = function.parts[0].made if function.parts else -1
     loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")

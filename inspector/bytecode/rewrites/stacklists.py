@@ -74,16 +74,16 @@ def _within(move: Move, of: Form, key: Form) -> int | slice | None:
 def store_item(move: Move) -> Done:
     """Set an item or a slice of a list."""
     value, of, key = move.taken
-    return _assigned(move, value, of, key.form)
+    return _assign(move, value, of, key.form)
 
 
 def store_slice(move: Move) -> Done:
     """Set a slice of a list."""
     value, of, low, high = move.taken
-    return _assigned(move, value, of, Built("slice", (low, high)))
+    return _assign(move, value, of, Built("slice", (low, high)))
 
 
-def _assigned(move: Move, value: Value, of: Value, key: Form) -> Done:
+def _assign(move: Move, value: Value, of: Value, key: Form) -> Done:
     within = _within(move, of.form, key)
     if not isinstance(of.form, ListOf) or within is None:
         return (), move.state

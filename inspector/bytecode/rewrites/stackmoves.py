@@ -119,15 +119,15 @@ class Move(Struct, frozen=True):
 
     def store_local(self) -> Done:
         """Store values in one or two local variables."""
-        return self._stored(self.name.split(", "), self.taken[::-1])
+        return self._store(self.name.split(", "), self.taken[::-1])
 
     def store_and_load(self) -> Done:
         """Store a value in one variable and push another."""
         stored, loaded = self.name.split(", ")
-        _, after = self._stored([stored], self.taken)
+        _, after = self._store([stored], self.taken)
         return replace(self, state=after).putting(replace(self, state=after)._variable(loaded))
 
-    def _stored(self, names: list[str], values: tuple[Value, ...]) -> Done:
+    def _store(self, names: list[str], values: tuple[Value, ...]) -> Done:
         variables = {**self.state.variables, **dict(zip(names, values, strict=False))}
         return (), replace(self.state, variables=variables)
 
