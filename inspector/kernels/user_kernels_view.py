@@ -27,7 +27,7 @@ class Calls(Struct, frozen=True):
     """The first call."""
     number: int
     names: tuple[str, ...]
-    """Inductor's names for it; empty if no code was generated."""
+    """Inductor's names for the kernel; empty if it generated no code."""
 
 
 def calls(session: Session) -> tuple[Calls, ...]:
