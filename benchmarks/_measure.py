@@ -1,7 +1,6 @@
 """Run commands alternately as whole processes, and compare their cost."""
 
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -25,7 +24,8 @@ if train:
     model.train()
 compiled = torch.compile(model)
 for _ in range(2):
-    output = compiled(*module.inputs())
+    taken = module.inputs()
+    output = compiled(**taken) if isinstance(taken, dict) else compiled(*taken)
     if train:
         output.sum().backward()
 """
@@ -38,6 +38,8 @@ class Cost:
 
     wall: float
     cpu: float
+    memory: int
+    """The peak memory of the largest of these processes, in KiB."""
 
 
 def run(command: Sequence[str], environment: dict[str, str], codes: Sequence[int] = (0,)) -> Cost:
@@ -46,17 +48,16 @@ def run(command: Sequence[str], environment: dict[str, str], codes: Sequence[int
     Raises:
         subprocess.CalledProcessError: it failed.
     """
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    child = subprocess.Popen(
+        command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    if done.returncode not in codes:
-        raise subprocess.CalledProcessError(done.returncode, list(command))
+    _, status, used = os.wait4(child.pid, 0)
     wall = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Cost(wall, cpu)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode not in codes:
+        raise subprocess.CalledProcessError(child.returncode, list(command))
+    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 
 def plain(model: Path, *options: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The models of virtual_gpu.py: CTRACE_BENCH_MODEL selects one, CTRACE_BENCH_DEVICE its device.
+"""The models of virtual_gpu.py and architectures.py: CTRACE_BENCH_MODEL selects one, CTRACE_BENCH_DEVICE its device.
 
 CTRACE_BENCH_TRAIN=1 leaves parameters trainable for `ctrace --train`; otherwise they are frozen, because a graph
 without gradients is compiled for inference. Nothing is downloaded: weights are random.
@@ -82,6 +82,58 @@ class Classified(nn.Module):
         return nn.functional.cross_entropy(self.classes(hidden).flatten(0, 1), wanted.flatten())
 
 
+class UNet(nn.Module):
+    """Two levels of convolutions with a skip connection between them; takes (batch, 3, height, width)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.middle, self.up = self._level(3, 16), self._level(16, 32), self._level(48, 16)
+        self.out = nn.Conv2d(16, 3, 1)
+
+    @staticmethod
+    def _level(taken: int, made: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(taken, made, 3, padding=1), nn.GroupNorm(4, made), nn.SiLU(), nn.Conv2d(made, made, 3, padding=1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        fine = self.down(x)
+        coarse = self.middle(nn.functional.avg_pool2d(fine, 2))
+        result: Tensor = self.out(self.up(torch.cat([fine, nn.functional.interpolate(coarse, scale_factor=2)], 1)))
+        return result
+
+
+class Diffusion(nn.Module):
+    """Two transformer blocks whose norms are modulated by the time step; takes (batch, sequence, width)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Attention(sdpa=True) for _ in range(2)])
+        self.modulations = nn.ModuleList([nn.Linear(WIDTH, 3 * WIDTH) for _ in range(2)])
+        self.norm = nn.LayerNorm(WIDTH, elementwise_affine=False)
+
+    def forward(self, x: Tensor, step: Tensor) -> Tensor:
+        for block, modulation in zip(self.blocks, self.modulations, strict=True):
+            shift, scale, gate = modulation(nn.functional.silu(step))[:, None].chunk(3, -1)
+            x = x + gate * block(self.norm(x) * (1 + scale) + shift)
+        return x
+
+
+class GraphNet(nn.Module):
+    """Two rounds of messages along edges, summed at each node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message, self.update = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        source, target = edges
+        for _ in range(2):
+            sums = torch.zeros_like(nodes).index_add(0, target, self.message(nodes[source]))
+            nodes = torch.relu(self.update(torch.cat([nodes, sums], -1)))
+        return nodes
+
+
 def _gpt2() -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -123,6 +175,33 @@ def _vit() -> nn.Module:
     return model
 
 
+def _mixtral() -> nn.Module:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    sizes = {"hidden_size": WIDTH, "intermediate_size": 512, "num_attention_heads": HEADS, "num_key_value_heads": 2}
+    config = MixtralConfig(num_hidden_layers=2, vocab_size=8000, num_local_experts=4, use_cache=False, **sizes)
+    model: nn.Module = MixtralForCausalLM(config)
+    return model
+
+
+def _whisper() -> nn.Module:
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    heads = {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS}
+    sizes = {"d_model": WIDTH, "encoder_ffn_dim": 512, "decoder_ffn_dim": 512, "max_source_positions": SEQUENCE}
+    config = WhisperConfig(encoder_layers=2, decoder_layers=2, vocab_size=51865, use_cache=False, **heads, **sizes)
+    model: nn.Module = WhisperForConditionalGeneration(config)
+    return model
+
+
+def _mamba() -> nn.Module:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(vocab_size=8000, hidden_size=WIDTH, state_size=16, num_hidden_layers=2, use_cache=False)
+    model: nn.Module = MambaForCausalLM(config)
+    return model
+
+
 def _vectors() -> tuple[Tensor, ...]:
     return (torch.rand(BATCH, SEQUENCE, WIDTH),)
 
@@ -152,6 +231,15 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Any]]] = {
     "llama": (_llama, _text),
     "t5": (_t5, _text),
     "bert": (_bert, lambda: _text(masked=True)),
+    "mixtral": (_mixtral, lambda: {"input_ids": _tokens()}),
+    "whisper": (
+        _whisper,
+        lambda: {"input_features": torch.rand(BATCH, 80, 2 * SEQUENCE), "decoder_input_ids": _tokens()[:, :32]},
+    ),
+    "mamba": (_mamba, lambda: {"input_ids": _tokens()[:, :32]}),
+    "unet": (UNet, _images),
+    "dit": (Diffusion, lambda: (*_vectors(), torch.rand(BATCH, WIDTH))),
+    "gnn": (GraphNet, lambda: (torch.rand(SEQUENCE, WIDTH), torch.randint(0, SEQUENCE, (2, 4 * SEQUENCE)))),
     "vit": (_vit, lambda: {"pixel_values": _images()[0], "labels": torch.randint(0, 10, (BATCH,))}),
 }
 """How to make each model, and its inputs."""

@@ -138,6 +138,22 @@ class CauseKind(StrEnum):
     OTHER = "other"
 
 
+TENSOR_CAUSES = frozenset(
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+        CauseKind.DEVICE,
+        CauseKind.LAYOUT,
+        CauseKind.REQUIRES_GRAD,
+        CauseKind.DISPATCH_KEYS,
+    )
+)
+"""Kinds whose subject is a tensor."""
+
+
 class Cause(Struct, frozen=True):
     """One guard that failed for a new call."""
 

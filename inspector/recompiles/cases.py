@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ctrace.inspector.log.events.guards import UnmetGuard
-from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.model.findings import TENSOR_CAUSES, Cause, CauseKind
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.helper_checks import ITERATOR, LAZY_COPY, POSITION, STREAM
 
@@ -57,19 +57,6 @@ def case_of(facts: Facts) -> str:
 
 _MANY_VALUES = frozenset((CauseKind.STRIDE, CauseKind.DISPATCH_KEYS))
 """Kinds for which one change, such as a transpose or inference mode, shows different values in each tensor."""
-_OF_TENSORS = frozenset(
-    (
-        CauseKind.SIZE,
-        CauseKind.ZERO_ONE,
-        CauseKind.DUCK_SHAPE,
-        CauseKind.STRIDE,
-        CauseKind.DTYPE,
-        CauseKind.DEVICE,
-        CauseKind.LAYOUT,
-        CauseKind.REQUIRES_GRAD,
-        CauseKind.DISPATCH_KEYS,
-    )
-)
 _OF_MODES = frozenset((CauseKind.GRAD_MODE, CauseKind.AUTOCAST, CauseKind.TRAINING_MODE))
 
 
@@ -82,7 +69,7 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     cause = cause_of(guard)
     facts = Facts.of(cause, guard)
     values = (case_of(facts),) if cause.kind in _MANY_VALUES else (cause.was, cause.now)
-    by_name = cause.kind not in _OF_TENSORS | _OF_MODES
+    by_name = cause.kind not in TENSOR_CAUSES | _OF_MODES
     return cause.kind, *values, cause.subject.rpartition(".")[2] if by_name else None
 
 

@@ -7,28 +7,13 @@ from msgspec.structs import replace
 from ctrace.inspector.guards.failed_guard_text import sources_of
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.model.findings import TENSOR_CAUSES, Cause, CauseKind
 from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.deferred import first_computed
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import user_frame
-
-_BY_FIRST_USE = frozenset(
-    (
-        CauseKind.SIZE,
-        CauseKind.ZERO_ONE,
-        CauseKind.DUCK_SHAPE,
-        CauseKind.STRIDE,
-        CauseKind.DTYPE,
-        CauseKind.DEVICE,
-        CauseKind.LAYOUT,
-        CauseKind.DISPATCH_KEYS,
-        CauseKind.REQUIRES_GRAD,
-    )
-)
-"""Kinds whose guard torch creates at the first use of a tensor; that line did not specialize on the property."""
 
 
 def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> Fixed | None:
@@ -70,7 +55,8 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, r
     """Add the line that specialized on a value; for the result of a break, the line of the broken call."""
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
-    by_use = None if cause.kind in _BY_FIRST_USE else user_frame(guard.stack, raw.prefixes)
+    # Torch creates the guards of a tensor at its first use; that line did not specialize on the property.
+    by_use = None if cause.kind in TENSOR_CAUSES else user_frame(guard.stack, raw.prefixes)
     if by_use is not None:
         torch, text = str(raw.environment.get("torch", "")), raw.listings.get(by_use.file, "")
         by_use = first_computed(cause, by_use, torch, text)

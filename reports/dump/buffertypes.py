@@ -3,7 +3,8 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from ctrace.reports.dump.module import Module, dotted
+from ctrace.inspector.kernels.emitted_code import dotted
+from ctrace.reports.dump.module import Module
 from ctrace.reports.dump.signatures import Parameter
 
 

@@ -134,12 +134,3 @@ def bound(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return [statement.name]
     return []
-
-
-def dotted(node: ast.expr) -> str:
-    """Write `torch.ops.aten.mm.default` for such an expression; nothing for another."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
