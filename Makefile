@@ -32,6 +32,7 @@ help:  ## List the targets
 	@echo
 	@echo '  make test ARGS="-m \"not integration\""      pass arguments to pytest'
 	@echo '  make test TORCH=2.11.0 TRITON=3.6.0        use another torch, in .venv-2.11.0'
+	@echo '  make types ARGS="--platform darwin"          check the types as on macOS'
 	@echo '  make demo PYTHON=/path/to/python3.12       make the environment with another Python'
 
 demo: $(READY)  ## Explain a small attention model
@@ -58,7 +59,7 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff format .
 
 types: $(READY) editor  ## Type-check
-	$(BIN)/mypy -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+	$(BIN)/mypy $(ARGS) -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
 
 editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types

@@ -36,7 +36,7 @@ class _Tally(Struct):
     skips: Counter[int] = field(default_factory=Counter)
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
-        """Count for the owner of the innermost frame that has one."""
+        """Add the number to the owner of the innermost frame that has an owner."""
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -87,7 +87,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
 
 
 def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
-    """Return a report's frames from the compiled function inwards: its callers broke nothing."""
+    """Return a report's frames from the compiled function inwards, because its callers have no part in the break."""
     place = place_of(raw, report.compilation)
     root = codes.key(Frame(place.file, place.begins, place.function))
     frames = report.parsed.frames

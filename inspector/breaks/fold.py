@@ -84,7 +84,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 
 
 def logger_method(called: str) -> str:
-    """Return the logger method that Dynamo did not trace; empty: it is not a logger's."""
+    """Return the logger method that Dynamo did not trace; empty: no logger method broke."""
     match = _LOGGER.match(called)
     return match["name"] if match is not None else ""
 

@@ -32,7 +32,7 @@ class Lesson(Struct, frozen=True):
 
     @property
     def absence(self) -> str:
-        """Say when another version of torch has the gb id and the installed one does not; empty: it has it."""
+        """Say which versions of torch have the gb id if the installed one does not; empty: it does."""
         if self.torch is not None or self.lifetime is None or not self.version:
             return ""
         return self.lifetime.absence(self.version)
@@ -52,10 +52,10 @@ def lesson(name: str) -> Lesson:
     life = lifetime(key) if match else None
     if entry is None and torch is None and life is None:
         raise _unknown(name, key)
-    named = entry.about("").calling("warning") if entry else None
+    general = entry.about("").calling("warning") if entry else None
     cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
     why_not = unadvised(key) if match and entry is None else None
-    return Lesson(key, named, tuple(cases), torch, why_not, _installed(), life)
+    return Lesson(key, general, tuple(cases), torch, why_not, _installed(), life)
 
 
 def _installed() -> str:

@@ -54,8 +54,8 @@ def _given_up(
         owner = owner_of(file, raw.prefixes)
         if owner is Owner.USER or (owner is Owner.LIBRARY and codes.key(Frame(file, frame.line, function)) in busy):
             skip = Skip(function, file, frame.line, "")
-            met = next((report for report in reports if report.compilation == compile_id), None)
-            yield _by_failure(raw, skip, measured) if met is None else _by_break(raw, codes, skip, met, breaks)
+            first = next((report for report in reports if report.compilation == compile_id), None)
+            yield _by_failure(raw, skip, measured) if first is None else _by_break(raw, codes, skip, first, breaks)
 
 
 def _is_same(failure: Failure, measured: Measured) -> bool:

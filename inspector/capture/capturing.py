@@ -65,7 +65,7 @@ def capturing(
         owned: paths of code that counts as the user's.
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
         cores: the most cores that forks may use to emit code.
-        files: record which files the program was made of.
+        files: record which files the program depends on.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -79,7 +79,7 @@ def capturing(
                 active.enter_context(files_read(owned)(recorder, when))
             yield recorder
             if getpid() != process:
-                recorder.log.close()  # this is a fork that has ended; its parent goes on
+                recorder.log.close()  # this is a fork that reached the end of the block; its parent still writes
         recorder.record("end", {})
     finally:
         recorder.log.close()
@@ -90,7 +90,7 @@ def _guarded(when: When, recorder: Recorder) -> When:
 
     def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
         def act(module: ModuleType) -> None:
-            with recorder.watching(f"what {name} does"):
+            with recorder.watching(f"what happens in {name}"):
                 action(module)
 
         when(name, act)

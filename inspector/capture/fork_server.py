@@ -1,7 +1,7 @@
 """Import what every capture imports, once, and fork a process for each capture.
 
 The server runs no op, starts no thread and initializes no GPU: a fork of it is like a new process that has imported the
-same modules. It proves that with a first fork, and refuses to serve if the proof fails. The modules are those that a
+same modules. It checks this with a first fork, and refuses to serve if the check fails. The modules are those that a
 capture without code generation has imported by its end (compared for torch 2.13, CPU); a module that another version of
 torch lacks is left out.
 """
@@ -43,13 +43,13 @@ _MODULES = (
 _MOST_BYTES = 1 << 16
 _MOST_DESCRIPTORS = 16
 _NOT_FLUSHED = 120
-"""Python's exit code where it cannot write its last output (Python/pylifecycle.c, 3.11)."""
+"""Python's exit code if it cannot write its last output (Python/pylifecycle.c, 3.11)."""
 _HIGH = 200
-"""The server's own descriptors are above those that a program expects to be free."""
+"""Lowest number of the server's own descriptors, because programs expect low numbers to be free."""
 
 
 class _NotFound:
-    """The last finder of the import system: records the top-level modules that nothing has found."""
+    """The last finder of the import system: records the top-level modules that no other finder finds."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -64,8 +64,8 @@ class _NotFound:
 def main(loaded: frozenset[str]) -> None:
     """Serve captures through the socket whose descriptor is the first argument, until it closes.
 
-    The second argument is a pipe that holds what this process prints. `loaded` are the modules that Python itself
-    imported at startup.
+    The second argument is the descriptor of a pipe that receives what this process prints. `loaded` are the modules
+    that Python itself imported at startup.
     """
     control = _high(int(sys.argv[1]))
     printed = int(sys.argv[2])
@@ -77,11 +77,11 @@ def main(loaded: frozenset[str]) -> None:
         os._exit(0)
     sys.stdout.flush()
     sys.stderr.flush()
-    talk = _read(printed)
+    printed_text = _read(printed)
     names = sorted({name.partition(".")[0] for name in sys.modules} - loaded | not_found)
     control.sendall(json.dumps({"modules": names}).encode())
     arguments = _serve(control)
-    os.write(2, talk)  # a new process would have printed this while it imported torch
+    os.write(2, printed_text)  # a new process would have printed this while it imported torch
     _become_new(arguments)
     shared = _Shared()
     try:
@@ -93,7 +93,7 @@ def main(loaded: frozenset[str]) -> None:
 
 
 class _Shared:
-    """What a fork shares with the server; Python need not tear that down when the fork ends.
+    """Modules and libraries that a fork shares with the server, and that need no teardown when the fork ends.
 
     Tearing torch's modules down copies their pages, and takes as long as tracing a small model.
     """
@@ -107,7 +107,8 @@ class _Shared:
         return not _libraries() <= self._libraries
 
     def end(self, status: int) -> int:
-        """Do what Python does at the end of a program, in its order, for what the program added; return the status."""
+        """End the program as Python does, in its order, but tear down only what the program added; return the
+        status."""
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         flushed = [_flushed(each) for each in (sys.stdout, sys.stderr)]
@@ -137,7 +138,7 @@ def _libraries() -> set[str]:
 
 
 def _high(number: int) -> socket.socket:
-    """Move a descriptor out of the way of the programs'."""
+    """Move a descriptor above the numbers that programs use."""
     import fcntl
 
     moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH)
@@ -146,7 +147,7 @@ def _high(number: int) -> socket.socket:
 
 
 def _imported() -> set[str]:
-    """Import torch; return the top-level modules that it looked for in vain."""
+    """Import torch; return the top-level modules that it looked for but did not find."""
     finder = _NotFound()
     sys.meta_path.append(finder)
     try:
@@ -211,14 +212,14 @@ def _serve(control: socket.socket) -> list[str]:
 
 
 def _reap() -> None:
-    """Collect the watchers that have ended."""
+    """Reap the watcher processes that have ended."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _renumbered(arguments: Sequence[str], before: Sequence[int], now: Sequence[int]) -> list[str]:
-    """Replace the numbers of descriptors in the arguments by their numbers in this process."""
+    """Replace descriptor numbers in the arguments with the numbers in this process."""
     changed = {
         form.format(old): form.format(new)
         for form in ("{}", "/dev/fd/{}")
@@ -228,9 +229,9 @@ def _renumbered(arguments: Sequence[str], before: Sequence[int], now: Sequence[i
 
 
 def _become_new(arguments: list[str]) -> None:
-    """Make this fork what a new process would be: its own arguments and its own random numbers.
+    """Make this fork look like a new process: set its arguments and reseed its random generators.
 
-    Python itself reseeds `random` after a fork. torch seeds its generator for the CPU as it is imported, at random.
+    Python itself reseeds `random` after a fork. torch seeds its CPU generator at random when it is imported.
     """
     import torch
 

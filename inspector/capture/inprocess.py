@@ -32,11 +32,11 @@ def capturing_here(
         try:
             yield recorder
         except Exception:
-            recorder.record("end", {})  # the block is over but the process goes on: the log is complete
+            recorder.record("end", {})  # the exception ends the block but not the process, so the log is complete
             raise
         finally:
             if not build:
-                with recorder.watching("dropping what was only emitted"):
+                with recorder.watching("the removal of cache entries without built kernels"):
                     _drop_entries(codes)
 
 

@@ -11,7 +11,7 @@ from ctrace.inspector.capture.capturing import capturing
 from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
 from ctrace.inspector.log.reader import Entry, read
 
-_WANTED = {
+_RECORDS = {
     "torch's structured trace": "dynamo_output_graph",
     "bytecode hook": "artifact:ctrace_bytecode",
     "graph breaks": "artifact:dynamo_graph_break_reason",
@@ -21,7 +21,7 @@ _WANTED = {
     "where guards come from": "artifact:ctrace_guards",
     "symbols of sizes": "create_symbol",
     "graphs and backends": "artifact:ctrace_graph",
-    "sizes and what they became": "artifact:ctrace_shapes",
+    "static and dynamic sizes": "artifact:ctrace_shapes",
     "graph passes": "artifact:ctrace_pass",
     "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
@@ -60,12 +60,12 @@ def _target() -> dict[str, Any]:
     refused = hooks.refused()
     if not refused:
         with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
-            given = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
-            torch.autograd.grad((given @ given).sum(), [given])
+            tensor = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
+            torch.autograd.grad((tensor @ tensor).sum(), [tensor])
     return {
-        "name": "code for a GPU that is not there",
+        "name": "code for a target GPU",
         "ok": not refused,
-        "found": refused or "of the forward and the backward",
+        "found": refused or "for the forward and the backward",
         "todo": "--target emits no code for the backward pass here; please report it with your torch version",
     }
 
@@ -78,7 +78,7 @@ def _probe() -> list[dict[str, Any]]:
         entries = [entry for entry in read(log) if isinstance(entry, Entry)]
     kinds = [entry.kind for entry in entries]
     problems = [json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem"]
-    findings = [_finding(name, kinds.count(kind)) for name, kind in _WANTED.items()]
+    findings = [_finding(name, kinds.count(kind)) for name, kind in _RECORDS.items()]
     return [*findings, *({"name": "problem", "ok": False, "found": problem} for problem in problems)]
 
 

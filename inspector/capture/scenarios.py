@@ -122,14 +122,14 @@ class _Runs:
         before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})
         self._frames_before_last = _frames()
-        # Only once nothing compiles any more: compiling dispatches ops, too.
+        # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
         self._dangers.after(before, results)
         return before.counts, left
 
     def _timed(self, way: Way) -> float | None:
-        """Time calls that compile nothing; None: the last call recompiled, and so would these."""
+        """Time calls that compile nothing; None: the last call recompiled, so further calls may, too."""
         times: list[float] = []
         while self._frames_before_last == _frames() and len(times) < _TIMED:
             call = way.make()

@@ -72,7 +72,11 @@ def titled_by_generation(cause: RootCause, mine: list[Recompile], session: Sessi
     grown = next((found for each in mine if (found := growth_in(session, each)) is not None), None)
     if grown is not None:
         return replace(
-            cause, title=f"a cache grows from call to call: {grown.name} {grown.was} → {grown.now}", expected=""
+            cause,
+            title=f"a cache grows from call to call: {grown.name} {grown.was} → {grown.now}",
+            why="Prefill and decode need a graph each. The graph for decoding fits one length of the cache; "
+            "the next length recompiles it once more, with a dynamic length.",
+            expected="",
         )
     if not mine or not all(is_switch(session, each) for each in mine):
         return cause

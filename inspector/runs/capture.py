@@ -17,7 +17,7 @@ from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
-from ctrace.inspector.versions.installed import check_torch, check_triton
+from ctrace.inspector.versions.installed import check_environment, check_triton
 
 if TYPE_CHECKING:
     from ctrace.inspector.log.events.core import Event
@@ -55,7 +55,7 @@ def capture(
         TargetError: the target is not what it seemed to be; nothing is saved.
         RunError: the run's log was written by a newer ctrace.
     """
-    check_torch()
+    check_environment()
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
     target = _target(resolved)

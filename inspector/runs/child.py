@@ -1,6 +1,6 @@
 """The owner of a capture's processes: the program and all its descendants.
 
-On Linux, a watcher (`watcher.py`) kills them all when the command line ends, even by SIGKILL. macOS and Windows have no
+On Linux, a watcher (`watcher.py`) kills them all when the command line ends, even by SIGKILL. macOS has no
 subreaper: a program that does not need the keyboard gets a process group, which is killed with it. There, processes
 survive if they leave the group, or if SIGKILL ends the command line.
 """

@@ -199,6 +199,13 @@ def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, i
         return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
     if status < 0:
         return _killed(-status, raw)
+    if not raw.environment:
+        return Failure(
+            FailurePhase.CRASH,
+            "Exit",
+            f"the capture ended before it loaded the program: exit code {status}",
+            todo="See the error above; ctrace doctor checks this environment.",
+        )
     if is_model and not raw.ended:
         exit_text = raw.exited.how if raw.exited is not None else f"exit code {status}, without cleaning up"
         return Failure(

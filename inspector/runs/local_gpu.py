@@ -13,7 +13,7 @@ from ctrace.inspector.gpus.yaml_file import NAMES, canonical, is_name, shown
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions.installed import check_torch
+from ctrace.inspector.versions.installed import check_environment
 
 _SECONDS = 120
 _FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "rates", "vector_rates", "sources"))
@@ -36,7 +36,7 @@ def at_hand() -> AtHand:
         SetupError: torch is missing, or does not answer.
         TargetError: the machine has no GPU.
     """
-    check_torch()
+    check_environment()
     try:
         written = answer_of(python("ctrace.inspector.capture.built_kernels.gpu_facts"), _SECONDS)
     except TimeoutError:

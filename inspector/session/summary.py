@@ -190,9 +190,13 @@ def _why_failed(session: Session) -> str:
         case FailurePhase.RUN:
             return f"The run raised an exception. {what}"
         case FailurePhase.INTERRUPT:
-            return "The run was interrupted. Seen until then:"
+            return "The run was interrupted." + _until_then(session)
         case FailurePhase.CRASH | FailurePhase.TIMEOUT:
-            return f"{_capitalized(failure.message)}. Seen until then:"
+            return f"{_capitalized(failure.message)}." + _until_then(session)
+
+
+def _until_then(session: Session) -> str:
+    return " Seen until then:" if session.compilations or session.skips else ""
 
 
 def _why_left(message: str) -> str:

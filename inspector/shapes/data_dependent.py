@@ -17,16 +17,16 @@ _UNKNOWN = re.compile(
 _TRACEBACK = re.compile(r"User (?:Stack \(most recent call last\)|code traceback):\n(?P<frames>(?: .*\n?)+)")
 
 
-def needed_by(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
-    """Find the conditions in torch's texts on a failed compilation and on breaks."""
+def data_conditions(raw: Raw, compile_id: str) -> tuple[Condition, ...]:
+    """Find the conditions in torch's messages about a failed compilation and about breaks."""
     measured = raw.metrics.get(compile_id)
     texts = [measured.fail_reason] if measured and measured.fail_reason else []
     texts += [reported.text for reported in raw.breaks if reported.id == compile_id]
-    found = (_needed(raw, text) for text in texts)
+    found = (_data_condition(raw, text) for text in texts)
     return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
-def _needed(raw: Raw, text: str) -> Condition | None:
+def _data_condition(raw: Raw, text: str) -> Condition | None:
     unknown, traceback = _UNKNOWN.search(text), _TRACEBACK.search(text)
     if unknown is None:
         return None

@@ -5,20 +5,20 @@ import re
 from ctrace.inspector.log.events.shapes import Dim, NumberSeen, ShapesSeen, Symbol, TensorSeen, UnbackedMade
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor, Unbacked
-from ctrace.inspector.shapes.data_dependent import needed_by
+from ctrace.inspector.shapes.data_dependent import data_conditions
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import place_of
 from ctrace.inspector.source.names import user_name
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
 _CONTENT = ".item()"
-"""Torch handles the value of a one-element integer tensor like a size; it is none."""
+"""Torch gives the value of a one-element integer tensor a symbol, as if it were a size."""
 _NO_BOUND = 2**63 - 2
-"""sys.maxsize - 1 is as high as a size can be."""
+"""An upper bound of sys.maxsize - 1 or more means that there is none."""
 
 
 def shapes_of(raw: Raw) -> tuple[Shaped, ...]:
-    """Describe every compilation of which something is known, in the order of compiling."""
+    """Describe every compilation with recorded sizes, in the order of compilation."""
     return tuple(_shaped(raw, each) for each in raw.seen if each in raw.shapes or each in raw.symbols)
 
 
@@ -35,7 +35,7 @@ def _shaped(raw: Raw, compile_id: str) -> Shaped:
         resumes=place.resumes_at is not None,
         complete=seen is not None,
         fail_type=measured.fail_type if measured else None,
-        needed=needed_by(raw, compile_id),
+        needed=data_conditions(raw, compile_id),
     )
 
 
@@ -115,7 +115,8 @@ def _is_number(expression: str) -> bool:
 
 
 def _policy(dim: Dim, always_static: str | None, seen: ShapesSeen) -> Policy:
-    """Decide as torch does (2.13, _dynamo/variables/builder.py, `_automatic_dynamic`)."""
+    """Return why a dimension is static or dynamic, as torch decides it (2.13, _dynamo/variables/builder.py,
+    `_automatic_dynamic`)."""
     if dim.policy == "unbacked":
         return Policy.DECLARED if seen.declared and "unbacked" not in dim.marks else Policy.MARKED_UNBACKED
     if dim.policy == "duck":
@@ -167,7 +168,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
 
 
 def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
-    """List the sizes that a log of torch alone shows: those that were symbolic at first."""
+    """List the sizes in a log that only torch wrote: those that were symbolic at first."""
     found: dict[str, list[Dimension]] = {}
     for made in symbols.made():
         match = _SIZE.fullmatch(made.source)
@@ -190,7 +191,7 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
 
 
 def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbols) -> tuple[Unbacked, ...]:
-    """List sizes that depend on data, without those of inputs that were marked so."""
+    """List data-dependent sizes, except those of inputs marked as unbacked."""
     ranges = {symbol.name: symbol for symbol in seen.symbols} if seen else {}
     inputs = {dim.expression for tensor in (seen.tensors if seen else ()) for dim in tensor.dims}
     made = dict.fromkeys(each.symbol for each in raw.symbols.get(compile_id, ()) if isinstance(each, UnbackedMade))

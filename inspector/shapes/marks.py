@@ -1,4 +1,4 @@
-"""Lines to paste that keep a size dynamic, each only where it helps."""
+"""Lines to paste that keep a size dynamic, offered only where they help."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,27 +10,27 @@ from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor
 from ctrace.inspector.versions.differences import SOURCES_BY_DIMENSION
 
 _PASTABLE = re.compile(r"[\w.\[\]'()-]+")
-"""Names without a comma or a space, which torch splits at, and without what a shell would expand."""
+"""Names without commas and spaces, at which torch splits, and without characters that a shell expands."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
 _NUMPY = "___from_numpy("
-"""An array is no tensor, and cannot be marked."""
+"""Start of the source of a NumPy array, which cannot be marked."""
 _UNLISTED = "float"
-"""A Python number of this type cannot be named in the setting."""
+"""Type of Python numbers that TORCH_COMPILE_DYNAMIC_SOURCES cannot list."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
 _DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
 
 
 class Mark(Struct, frozen=True):
-    """A line to paste, and where; an empty line is a remark."""
+    """A line to paste, and where to paste it; if the line is empty, `note` is a remark."""
 
     line: str
     note: str
 
 
 def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
-    """Offer lines for dimensions that varied; `torch` is the version that ran."""
+    """Return lines to paste for dimensions that varied; `torch` is the version of the run."""
     functions = tuple(shown)
-    whole = [function for function in functions if not function.latest.resumes]  # no mark reaches what others make
+    whole = [function for function in functions if not function.latest.resumes]  # marks cannot reach resumed inputs
     found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each, function)]
     found += _environment_line(functions, torch)
     found += [mark for function in functions for mark in _checks(function)]
@@ -39,7 +39,7 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 
 
 def _varied(sized: Sized) -> bool:
-    """Whether marking helps: it had several sizes, and nothing but torch's default made a graph for one of them."""
+    """Whether marking helps: the size varied, and only torch's default compiled a graph for one size."""
     dim = sized.dim
     once = len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC
     if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
@@ -69,7 +69,7 @@ def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
 
 
 def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
-    """Whether the user can mark it: a tensor with a name, and no part of another, which is marked as a whole."""
+    """Whether the user can mark a tensor: it has a name, and is not part of another tensor, which is marked whole."""
     source = each.tensor.source
     whole = (other.tensor.source for other in function.tensors)
     is_part = any(source.startswith(f"{other}.") for other in whole)
@@ -79,8 +79,8 @@ def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
 def _bounds(sized: Sized) -> str:
     """Return `min` and `max` if the user's conditions set them, all sizes meet them, and there is no other condition.
 
-    With a range, torch refuses every other condition on that dimension alone; one bound without the other is an error
-    inside of torch (2.13, _dynamo/variables/builder.py:4800).
+    With a range, torch rejects every other condition that involves only that dimension. Passing one bound without the
+    other is an error inside torch (2.13, _dynamo/variables/builder.py:4800).
     """
     dim = sized.dim
     simple = dim.conditions and all(_BOUND.fullmatch(each.text) for each in dim.conditions)
@@ -109,7 +109,7 @@ def _environment_line(functions: Iterable[FunctionShapes], torch: str) -> list[M
 
 
 def _checks(function: FunctionShapes) -> Iterator[Mark]:
-    """Offer to promise a condition on data; the user's own words are needed for it."""
+    """Offer a `torch._check` for each data-dependent condition that the user's code contains."""
     for needed in function.latest.needed:
         if needed.source:
             note = f"before line {needed.line}, if it is always true; torch then does not need the value"
@@ -121,7 +121,7 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
         dim, line = sized.dim, sized.dim.fixed.line if sized.dim.fixed else None
         name = f"{sized.name} of {function.latest.function}"
         if sized.was_fixed and (sized.one_graph_each or dim.policy is Policy.MARKED_DYNAMIC):
-            place = f"until line {line} changes" if line is not None else "as it is"
+            place = f"until line {line} changes" if line is not None else "until the code changes"
             yield Mark("", f"Marking {name} dynamic raises ConstraintViolationError {place}.")
         elif sized.was_apart and len(sized.took) > 1 and dim.index is not None and _is_marked_by_name(each, function):
             line_ = f"torch._dynamo.decorators.mark_unbacked({each.tensor.name}, {dim.index})"

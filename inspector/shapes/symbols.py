@@ -1,6 +1,6 @@
-"""Why a size is not dynamic: the user's line that specialized on it, or that put a condition on it.
+"""Find why a size is not dynamic: the user's line that specialized it, or that put a condition on it.
 
-Writes sympy's conditions in the user's names: `Eq(Mod(s77, 2), 0)` is `x.size(0) % 2 == 0`.
+Conditions use the user's names: sympy's `Eq(Mod(s77, 2), 0)` becomes `x.size(0) % 2 == 0`.
 """
 
 import ast
@@ -27,7 +27,7 @@ from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import resumed
 
 _LONGEST = 2000
-"""Characters of a condition that is still looked into."""
+"""Longest condition to parse, in characters."""
 _COMPARED: dict[str, type[ast.cmpop]] = {"Eq": ast.Eq, "Ne": ast.NotEq}
 _OPERATORS: dict[str, type[ast.operator]] = {
     "Mod": ast.Mod, "PythonMod": ast.Mod, "FloorDiv": ast.FloorDiv, "CleanDiv": ast.FloorDiv,
@@ -37,7 +37,7 @@ _SYMBOL = re.compile(r"\b(?:[su]|z[su]?f|zuf)\d+\b")
 
 
 def in_words(expression: str, names: Mapping[str, str]) -> str:
-    """Write a condition as Python would, with a name for each symbol; one that cannot be read keeps its form."""
+    """Write a condition in Python with the user's names; if it cannot be parsed, only replace the names."""
     return _SYMBOL.sub(lambda match: names.get(match[0], match[0]), _as_python(expression))
 
 
@@ -81,23 +81,23 @@ class _Python(ast.NodeTransformer):
 
 
 _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
-"""A condition that specializes a symbol; reported as such, and not as a condition again."""
+"""A condition that specializes a symbol; it is reported as a specialization, not as a condition."""
 
 
 class Fixed(Struct, frozen=True):
-    """A condition that holds in all of a graph, with the user's line that made it."""
+    """A condition that a graph requires, with the user's line that caused it."""
 
     source: str
-    """Torch's name for what it is about, such as `L['x'].size()[0]`."""
+    """Torch's name for the size, such as `L['x'].size()[0]`."""
     condition: str
     """In the user's names, such as `x.size(0) == 4`."""
     value: str | None
-    """The one value that is left; None: more than one is."""
+    """The only possible value; None: several are possible."""
     frame: Frame | None
-    """None: no code of the user's was being traced, as in a backend."""
+    """None: no user code was being traced, as in a backend."""
     kind: ConditionKind
     reason: str
-    """Torch's own word, or its own form of the condition."""
+    """Torch's reason for a specialization, or its form of the condition."""
     why: str
     """A plain sentence."""
     low: int | None = None
@@ -105,7 +105,7 @@ class Fixed(Struct, frozen=True):
 
 
 class Symbols:
-    """What torch says of the symbols of one compilation."""
+    """Torch's events about the symbols of one compilation."""
 
     def __init__(self, raw: Raw, compile_id: str) -> None:
         self._raw = raw
@@ -120,12 +120,12 @@ class Symbols:
         return next(made, None) or self._symbol_seen(source)
 
     def fixed(self, source: str) -> Fixed | None:
-        """Find what specialized it to one value, directly or through another size that it must equal."""
+        """Find what specialized a size to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
         return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
 
     def conditions(self, source: str) -> tuple[Fixed, ...]:
-        """Return the conditions on it, those of the user's branches first, each with its first place."""
+        """Return the conditions on a size, each where it first occurs; those of the user's branches come first."""
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
@@ -136,7 +136,7 @@ class Symbols:
         return tuple(self._condition(each, source) for each in ordered)
 
     def origin(self, symbol: str) -> Frame | None:
-        """Find the user's line that made a size which depends on data."""
+        """Find the user's line that created a data-dependent size."""
         made = (each.stack for each in self._events if isinstance(each, UnbackedMade) and each.symbol == symbol)
         return self._frame(next(made, ()))
 
@@ -145,7 +145,7 @@ class Symbols:
         return in_words(expression, self.names)
 
     def made(self) -> Iterator[SymbolMade]:
-        """Return what became a symbol, in torch's order."""
+        """Return the sizes and numbers that became symbols, in torch's order."""
         return (each for each in self._events if isinstance(each, SymbolMade))
 
     def _first_sources(self) -> dict[str, str]:
@@ -154,7 +154,7 @@ class Symbols:
         return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
 
     def _symbol_seen(self, source: str) -> str | None:
-        """Look where torch's events say nothing: sizes that share a symbol, and strides."""
+        """Find a symbol that torch's events lack, in ctrace's record: sizes that share a symbol, and strides."""
         for tensor in self._seen.tensors if self._seen else ():
             if not source.startswith(f"{tensor.source}."):
                 continue
@@ -166,9 +166,9 @@ class Symbols:
         return None
 
     def _kept(self) -> list[ConditionMet]:
-        """Leave out conditions that torch only asked about; without our own record, none is known to be one."""
-        met = [each for each in self._events if isinstance(each, ConditionMet)]
-        return [each for each in met if self._seen is None or each.expression in self._seen.conditions]
+        """Return the conditions that became guards; without ctrace's record, all that torch evaluated."""
+        conditions = [each for each in self._events if isinstance(each, ConditionMet)]
+        return [each for each in conditions if self._seen is None or each.expression in self._seen.conditions]
 
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):
@@ -177,45 +177,45 @@ class Symbols:
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
     def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> Fixed | None:
-        """Follow torch from a symbol to what fixed it; `passed` are those on the way already."""
+        """Follow equalities from a symbol to what specialized it; `passed` are the symbols already followed."""
         event = self._fixed_itself(symbol)
         if event is not None:
             return self._constant(event, source)
         passed |= {symbol}
-        for met in self._kept():
-            others = set(symbols_in(met.expression)) - passed
-            if not others or symbol not in symbols_in(met.expression) or not met.expression.startswith("Eq("):
+        for equality in self._kept():
+            others = set(symbols_in(equality.expression)) - passed
+            if not others or symbol not in symbols_in(equality.expression) or not equality.expression.startswith("Eq("):
                 continue
             found = next((found for other in sorted(others) if (found := self._fixed(other, source, passed))), None)
             if found is not None:
-                equal = self._condition(met, source)
+                equal = self._condition(equality, source)
                 where = f" (line {equal.frame.line})" if equal.frame else ""
-                return replace(found, why=f"It has to be true that {equal.condition}{where}. {found.why}")
+                return replace(found, why=f"{equal.condition} must hold{where}. {found.why}")
         return None
 
     def _fixed_itself(self, symbol: str) -> SymbolFixed | None:
-        """Pass over `find`: torch then only looked up what it had found elsewhere, and at any later line."""
+        """Return the event that specialized a symbol. Skip `find`, where torch only looks up an earlier result."""
         fixes = (each for each in self._events if isinstance(each, SymbolFixed) and each.symbol == symbol)
         return next((each for each in fixes if each.reason != "find"), None)
 
     def _constant(self, event: SymbolFixed, source: str) -> Fixed:
         before = self._events[: self._events.index(event)]
-        met = [
+        conditions = [
             each for each in before if isinstance(each, ConditionMet) and event.symbol in symbols_in(each.expression)
         ]
-        kind = _kind((met[-1] if met else event).asked)
+        kind = _kind((conditions[-1] if conditions else event).asked)
         frame = self._frame(event.stack)
         subject = self.names.get(event.symbol, event.symbol)
         condition = f"{subject} == {event.value}"
         why = _sentence(kind, frame, subject, condition, event.value)
         return Fixed(source, condition, event.value, frame, kind, event.reason, why)
 
-    def _condition(self, met: ConditionMet, source: str) -> Fixed:
-        kind, frame, words = _kind(met.asked), self._frame(met.stack), self.words(met.expression)
-        subject = next((self.names.get(each, each) for each in symbols_in(met.expression)), words)
-        _, low, high = bounds_of(met.expression) or ("", None, None)
+    def _condition(self, event: ConditionMet, source: str) -> Fixed:
+        kind, frame, words = _kind(event.asked), self._frame(event.stack), self.words(event.expression)
+        subject = next((self.names.get(each, each) for each in symbols_in(event.expression)), words)
+        _, low, high = bounds_of(event.expression) or ("", None, None)
         why = _sentence(kind, frame, subject, words, None)
-        return Fixed(source, words, None, frame, kind, met.expression, why, low, high)
+        return Fixed(source, words, None, frame, kind, event.expression, why, low, high)
 
     def _frame(self, stack: Iterable[CodeLine]) -> Frame | None:
         files = self._raw.files
@@ -226,9 +226,10 @@ class Symbols:
 
 
 def _kind(functions: tuple[str, ...]) -> ConditionKind:
-    """Tell by torch's functions on the way (2.11 and 2.13, fx/experimental/sym_node.py and symbolic_shapes.py).
+    """Classify a condition by torch's functions on its stack (2.11 and 2.13, fx/experimental/sym_node.py and
+    symbolic_shapes.py).
 
-    `guard_scalar` is Dynamo's own question on behalf of the user's code (_dynamo/variables/tensor.py).
+    Dynamo calls `guard_scalar` when the user's code needs the value (_dynamo/variables/tensor.py).
     """
     names = set(functions)
     if "guard_scalar" in names:

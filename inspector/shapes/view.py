@@ -1,4 +1,4 @@
-"""What became of sizes, by function: the newest graph, what differed before, and which sizes each dimension took."""
+"""Sizes by function: the newest graph, what differed before, and which sizes each dimension had."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 
 _FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALIZED, DimKind.ZERO_ONE))
-"""Kinds that hold for one size only."""
+"""Kinds of dimensions for which a graph is valid for one size only."""
 _STATIC_WHY = {
     Policy.NOT_VARIED: "torch treats a size as static until it varies",
     Policy.PARAMETER: "torch keeps the sizes of parameters static",
@@ -30,20 +30,20 @@ _DYNAMIC_WHY = {
 
 
 class Sized(Struct, frozen=True):
-    """A dimension, and the sizes that it had when something was compiled for it, in their order, each once."""
+    """A dimension of the newest graph, and the distinct sizes that it had in all compilations, in order."""
 
     name: str
     """As the user would write it: `x.size(0)`."""
     dim: Dimension
     took: tuple[str, ...]
     free_in: str | None = None
-    """The newest graph that holds for more than one size."""
+    """The newest graph that is valid for more than one size."""
     was_fixed: bool = False
-    """Whether the code that was compiled fixed it in any graph."""
+    """Whether the code specialized it in any graph."""
     was_apart: bool = False
-    """Whether a graph holds for 0 or 1 only."""
+    """Whether any graph is valid for 0 or 1 only."""
     was_duck: bool = False
-    """Whether an earlier graph took it for one with others that it is not one with now."""
+    """Whether an earlier graph assumed that it equals dimensions that it is independent of now."""
 
     @property
     def one_graph_each(self) -> bool:
@@ -59,14 +59,14 @@ class SizedTensor(Struct, frozen=True):
 
 
 class FunctionShapes(Struct, frozen=True):
-    """A function's newest graph, and the earlier ones, newest first, in which some size was something else."""
+    """A function's newest graph, and the earlier graphs that treat some size differently, newest first."""
 
     latest: Shaped
     earlier: tuple[tuple[Shaped, tuple[str, ...]], ...]
-    """Each with what differed in it."""
+    """Earlier graphs, each with the dimensions that differ."""
     tensors: tuple[SizedTensor, ...]
     hidden: int
-    """Parameters and buffers that are static and not shown."""
+    """Number of static parameters and buffers that are not shown."""
     graphs: int
 
 
@@ -99,7 +99,7 @@ def _function(group: list[Shaped], *, everything: bool) -> FunctionShapes:
 
 
 def _is_shown(each: SizedTensor) -> bool:
-    """Of what a module holds, only what is not simply static."""
+    """Whether to show a tensor: every input and number, but a parameter or buffer only if it is not simply static."""
     plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
     return each.tensor.role in ("input", "number") or not plain
 
@@ -130,7 +130,7 @@ def dim_name(tensor: ShapedTensor, dim: Dimension) -> str:
 
 
 def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
-    """Say what was something else in an earlier graph than in the newest one."""
+    """List the dimensions that an earlier graph treats differently from the newest one."""
     now = {(tensor.source, dim.index): dim for tensor in latest.tensors for dim in tensor.dims}
     found = []
     for tensor in before.tensors:
@@ -142,14 +142,14 @@ def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
 
 
 def _form(dim: Dimension) -> tuple[str, ...]:
-    """What a graph holds for, as far as one dimension goes; which sizes it was fixed to is shown with the dimension."""
+    """Return how a graph treats a dimension; omit the size that it is fixed to, which the report shows anyway."""
     if dim.kind in _FIXED:
         return ("fixed",)
     return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
 
 
 def short(dim: Dimension) -> str:
-    """Say in a few words what a dimension became."""
+    """Describe briefly how a graph treats a dimension."""
     match dim.kind:
         case DimKind.STATIC:
             return f"static {dim.size}"
@@ -196,18 +196,18 @@ def why(sized: Sized) -> str:
 
 
 def telling(dim: Dimension) -> tuple[Condition, ...]:
-    """Return the conditions on a dimension that the user's own code made, or that an operation is only valid for."""
+    """Return the conditions on a dimension that the user's code caused, or that an operation requires."""
     return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
 
 
 def is_dull(each: SizedTensor) -> bool:
-    """Whether there is one thing to say of all dimensions: static, for one reason, and never another size."""
+    """Whether all dimensions are static for the same reason and had only one size."""
     plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
     return plain and len({sized.dim.policy for sized in each.dims}) < 2
 
 
 def violations(session: Session) -> tuple[str, ...]:
-    """Explain a ConstraintViolationError: what the user's mark asked for, and which lines together forbid it."""
+    """Explain each ConstraintViolationError: the user's mark, and the lines that contradict it."""
     failed = [shaped for shaped in session.shapes if shaped.fail_type == "ConstraintViolationError"]
     return tuple(sentence for shaped in failed for sentence in _violations(shaped))
 
@@ -223,19 +223,19 @@ def _violations(shaped: Shaped) -> Iterator[str]:
             elif dim.became:
                 yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"
             elif dim.ranged and telling(dim):
-                yield f"{name} is marked with a range, but not all of it is possible. {_because(dim, tensor, shaped)}"
+                yield f"{name} is marked with a range, but parts of it are impossible. {_because(dim, tensor, shaped)}"
 
 
 def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
     causes = (dim.fixed,) if dim.fixed else telling(dim)
     reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
-    held = [
+    equal = [
         f"{dim_name(other, one)} ({other.role})"
         for other in shaped.tensors
         for one in other.dims
         if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
     ]
-    also = f" Static and {dim.size} too: {', '.join(held[:3])}." if held else ""
+    also = f" Also static at {dim.size}: {', '.join(equal[:3])}." if equal else ""
     return f"{reasons}{also}"
 
 

@@ -22,7 +22,7 @@ from ctrace.inspector.timing.events import Event, Noted, Results
 from ctrace.inspector.timing.fold import Fold
 from ctrace.inspector.timing.model import Measured
 from ctrace.inspector.timing.request import Configuration, TimingRequest
-from ctrace.inspector.versions.installed import check_torch
+from ctrace.inspector.versions.installed import check_environment
 
 _POLL_SECONDS = 0.1
 _MODULE = "ctrace.inspector.capture.timing.main"
@@ -54,7 +54,7 @@ def measured(
         TargetError: the target cannot be loaded, or torch does not support a configuration.
         SetupError: there is no supported torch, or the system cannot start a process.
     """
-    check_torch()
+    check_environment()
     # Use empty caches, to measure the compile time of a first run and to leave the user's caches unchanged.
     with (
         tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder,

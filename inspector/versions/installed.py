@@ -1,4 +1,6 @@
-"""Check the installed versions of torch and Triton without importing them."""
+"""Check the system and the installed versions of torch and Triton, without importing them."""
+
+import sys
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.versions.releases import OLDEST, release_of
@@ -14,12 +16,16 @@ def torch_version() -> str | None:
         return None
 
 
-def check_torch() -> None:
-    """Refuse to start without a supported torch.
+def check_environment() -> None:
+    """Refuse to capture on Windows, where a capture cannot end what it starts, and without a supported torch.
 
     Raises:
-        SetupError: torch is missing or too old.
+        SetupError: the system is Windows, or torch is missing or too old.
     """
+    if sys.platform == "win32":
+        raise SetupError(
+            "ctrace cannot run models on Windows", "run it in WSL 2; saved runs and logs of torch can be read here"
+        )
     version = torch_version()
     oldest = ".".join(map(str, OLDEST))
     if version is None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -118,12 +119,19 @@ def _bounded(text: str, letters: int) -> str:
 
 
 def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[RenderableType]:
-    """List expected recompilations, which need no change, one line each."""
-    yield section("Expected recompilations" if has_advice else "Expected recompilations, nothing to change")
-    for each in found[:2]:
-        yield item(Text(fmt.one_line(f"{each.title} ({symptoms(each)})", 150), style="dim"))
-    if len(found) > 2:
-        yield Text(f" and {fmt.count(len(found) - 2, 'more')}: see ctrace recompiles", style="dim")
+    """List what needs no change, one line for each title."""
+    kinds = {symptom.what for each in found for symptom in each.symptoms}
+    what = "Expected recompilations" if kinds == {Finding.RECOMPILE} else "Expected"
+    yield section(what if has_advice else f"{what}, nothing to change")
+    titles: dict[str, list[RootCause]] = {}
+    for each in found:
+        titles.setdefault(each.title, []).append(each)
+    for title, same in list(titles.items())[:2]:
+        counted = replace(same[0], symptoms=tuple(symptom for each in same for symptom in each.symptoms))
+        yield item(Text(fmt.one_line(f"{title} ({symptoms(counted)})", 150), style="dim"))
+    if len(titles) > 2:
+        views = "ctrace recompiles" if kinds == {Finding.RECOMPILE} else "ctrace breaks, recompiles"
+        yield Text(f" and {fmt.count(len(titles) - 2, 'more')}: see {views}", style="dim")
 
 
 def gradients_note(session: Session) -> str:

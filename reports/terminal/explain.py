@@ -63,7 +63,8 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
     yield headline(session)
     for sentence in violations(session):
         yield item(Text(fmt.one_line(sentence, 900), style="red"))
-    yield _environment(session)
+    if environment := _environment(session):
+        yield environment
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
     yield from what_to_do(found) if found.advice else _healthy(session)
@@ -81,8 +82,9 @@ def _environment(session: Session) -> Text:
     gpu = target_of(session)
     generated = f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
     built = "kernels built" if environment.built else generated
+    without = "torch unknown" if session.compilations else ""
     parts = [
-        f"torch {environment.torch}" if environment.torch else "torch unknown",
+        f"torch {environment.torch}" if environment.torch else without,
         f"python {environment.python}" if environment.python else "",
         environment.device,
         f"backend {environment.backend}" if environment.backend else "",

@@ -33,8 +33,8 @@ def effect(found: Effect) -> str:
     ]
     parts = [f"{name} {was} → {now}" for name, was, now in pairs if was != now]
     before, after = found.before.coverage, found.after.coverage
-    if before is not None and after is not None and abs(before - after) >= 1:
-        parts.append(f"ops in graphs {before:.0f}% → {after:.0f}%")
+    if before is not None and after is not None and int(before) != int(after):
+        parts.append(f"ops in graphs {int(before)}% → {int(after)}%")  # rounded down, like the verdict's share
     return ", ".join(parts)
 
 

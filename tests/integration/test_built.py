@@ -206,7 +206,7 @@ class TestOnAGpu:
             describe = builds.TritonBuilds._describe
             def both(self, kernel, result):
                 found = describe(self, kernel, result)
-                read = resources(self._heard[found["hash"]].code["cubin"])
+                read = resources(self._compilations[found["hash"]].code["cubin"])
                 assert read["registers"] == found["registers"], (read, found)
                 assert read["spills"] == found["spills"], (read, found)
                 print("AGREED", found["kernel"])

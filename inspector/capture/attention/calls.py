@@ -1,4 +1,4 @@
-"""Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that AOTAutograd makes of each.
+"""Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that each one becomes.
 
 Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if torch
 has a fused kernel for it, else matmuls and a softmax (`_scaled_dot_product_attention_math`).
@@ -26,7 +26,7 @@ class Calls(Struct, frozen=True):
 
     @classmethod
     def of(cls, graph: Any, modules: Container[str]) -> "Calls":
-        """Find the nodes of each call; in the calls named `modules`, nodes have a module's class as function."""
+        """Find the nodes of each call; the nodes of calls in `modules` name a module's class as their function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
             name, function = _source(node)
@@ -36,7 +36,7 @@ class Calls(Struct, frozen=True):
         return cls(nodes, {node: name for name, own in nodes.items() for node in own})
 
     def without(self, names: Container[str]) -> "Calls":
-        """Return the calls without `names`."""
+        """Return the calls except those in `names`."""
         nodes = {name: own for name, own in self.nodes.items() if name not in names}
         return Calls(nodes, {node: name for node, name in self.names.items() if name in nodes})
 

@@ -1,7 +1,7 @@
 """Find out why torch has no fused kernel for a call of `scaled_dot_product_attention`, by asking torch.
 
-`torch._fused_sdp_choice` (2.11 to 2.13) returns the kernel that a call would take: 0 is the one of matmuls and a
-softmax. Ask it about tensors of the same sizes, strides and dtypes, each time with one thing changed.
+`torch._fused_sdp_choice` (2.11 to 2.13) returns the kernel that a call would take; 0 is the math kernel (matmuls and a
+softmax). Call it with tensors of the same sizes, strides and dtypes, and change one thing at a time.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 _MATH = 0
 _LARGEST = 1 << 28
-"""The most bytes that one question may allocate."""
+"""Most bytes to allocate for the tensors of one call."""
 _ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
@@ -30,9 +30,9 @@ class Call(Struct, frozen=True):
 
     @classmethod
     def of(cls, node: Any) -> "Call":
-        """Read a node of Dynamo's graph."""
-        given = {**dict(zip(_ORDER, node.args, strict=False)), **node.kwargs}
-        return cls(**{name: _value(each) for name, each in given.items()})
+        """Read the arguments of a call from its node in Dynamo's graph."""
+        arguments = {**dict(zip(_ORDER, node.args, strict=False)), **node.kwargs}
+        return cls(**{name: _value(each) for name, each in arguments.items()})
 
     @classmethod
     def within(cls, node: Any) -> "Call":
@@ -51,7 +51,7 @@ class Call(Struct, frozen=True):
 
 
 def why_math(call: Call) -> tuple[str, ...]:
-    """Return the codes of the obstacles to a fused kernel, the first one first; `math` if torch names none."""
+    """Return the codes of the changes that give a fused kernel, one if possible; `math`: none do."""
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -68,7 +68,7 @@ def why_math(call: Call) -> tuple[str, ...]:
 
 
 def _together(call: Call) -> tuple[str, ...]:
-    """Apply one change after the other until torch chooses a fused kernel."""
+    """Add one change after another until torch chooses a fused kernel; return the codes of all."""
     codes = []
     for code, change in _CHANGES.items():
         changed = change(call)
@@ -122,7 +122,7 @@ def _with_one_width(call: Call) -> Call:
 
 
 def _with_one_batch(call: Call) -> Call:
-    """Expand what is broadcast over batches or heads."""
+    """Expand tensors that are broadcast over batches or heads."""
     import torch
 
     tensors = (call.query, call.key, call.value)
@@ -151,7 +151,7 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
     "math_batch": _with_one_batch,
     "math_dtype": _in_half,
 }
-"""The changes to try, by code; one that does not apply returns the same call."""
+"""The changes to try, by code; a change that does not apply returns the same call."""
 
 
 def chosen_kernel(call: Call) -> int:

@@ -1,4 +1,4 @@
-"""Find the first thing that keeps an attention from matching Inductor's patterns, by asking each pattern.
+"""Find the first thing that keeps an attention from matching Inductor's patterns, by trying each pattern.
 
 An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` is torch's nearest pattern, `found` and
 `wanted` are ops, `stacks` are the places in the user's code.
@@ -32,7 +32,7 @@ class _Near(Struct, frozen=True):
 
 
 def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
-    """Return why none of the patterns (with the nodes where they could start) matches; `training`: a joint graph."""
+    """Return why no pattern matches at the node where it could start; `training`: the graph is a joint graph."""
     if place.late:
         return _answer("late_division", None, [place.output])
     tried = list(entries)
@@ -73,7 +73,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
         found.append(_of_layout(place, layouts))
-    # Other uses of a value mostly have the same reason as the first, such as a returned value.
+    # Report only the first other use: the rest mostly have the same reason, such as a returned value.
     found += [_of_other_use(*each, name) for each in _other_uses(near)[:1]]
     if found:
         return found
@@ -95,16 +95,16 @@ _BATCHING = ("aten.view", "aten.expand")
 
 def _of_edit(edit: Edit, place: Place) -> Answer:
     """Describe a difference in ops."""
-    wanted = pattern_op(edit.pattern)
-    if wanted == "aten.sub" and edit.kind == "missing" and place.maximum is None:
+    expected = pattern_op(edit.pattern)
+    if expected == "aten.sub" and edit.kind == "missing" and place.maximum is None:
         return _answer("no_maximum", None, place.softmax[:1])
-    if wanted == "aten.amax":
-        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=wanted)
+    if expected == "aten.amax":
+        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=expected)
     if edit.kind == "missing":
-        code = "no_scale" if wanted in ("aten.div", "aten.mul") else "missing"
-        return _answer(code, None, [edit.node], wanted=wanted)
+        code = "no_scale" if expected in ("aten.div", "aten.mul") else "missing"
+        return _answer(code, None, [edit.node], wanted=expected)
     code = _EXTRA.get(op_of(edit.node), "extra") if edit.kind == "extra" else "other"
-    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=wanted)
+    return _answer(code, None, [edit.node], found=op_of(edit.node), wanted=expected)
 
 
 _EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
@@ -124,12 +124,12 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
 
 
 def _of_backward(near: _Near, name: str) -> Answer:
-    """Describe a mismatch with the pattern's backward; the forward matches, so usually another gradient is needed."""
-    wanted = near.fit.match.kwargs
+    """Describe a mismatch with the pattern's backward; the forward matches, so the gradients usually differ."""
+    arguments = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
-        if argument in wanted and _is_constant(wanted[argument]):
+        if argument in arguments and _is_constant(arguments[argument]):
             return _answer("no_gradient", name, [near.root], argument=argument)
-    mask = wanted.get("attn_mask")
+    mask = arguments.get("attn_mask")
     if hasattr(mask, "all_input_nodes") and _has_gradient(mask):
         return _answer("mask_gradient", name, [near.root])
     return _answer("backward", name, [near.root])
@@ -166,7 +166,7 @@ def _gradients(graph: Any) -> dict[Any, bool]:
 
 
 def _rank(place: Place) -> int | None:
-    """Return the number of dimensions of the scores; queries and keys have as many, but may be views."""
+    """Return the rank of the scores, which is also that of the queries and keys unless these are views."""
     scores = getattr(place.softmax[0], "meta", {}).get("val")
     return None if scores is None else int(scores.dim())
 

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.patch import patched
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))
 """The ops that define an attention: never left out or skipped."""
 _ALIKE = ({"aten.mul", "aten.div"}, {"aten.max", "aten.amax"})
-"""Ops that may stand for each other."""
+"""Ops that may replace each other."""
 _ARITHMETIC = frozenset(("aten.mul", "aten.div", "aten.add", "aten.sub"))
 _PASSED = LAYOUT | {"getitem"}
 
@@ -52,9 +52,9 @@ class Fit(Struct, frozen=True):
 
 class _Trial(Struct):
     ops: int
-    """Edits of ops that are left."""
+    """Number of op edits that are still allowed."""
     layouts: int
-    """Edits of layout ops that are left."""
+    """Number of layout edits that are still allowed."""
     edits: list[Edit] = field(default_factory=list)
     forced: set[tuple[int, int]] = field(default_factory=set)
     thread: int = field(default_factory=threading.get_ident)
@@ -68,7 +68,7 @@ class _Trial(Struct):
         del self.edits[edits:]
 
     def spend(self, edit: Edit) -> bool:
-        """Use up an edit, if one of its kind is left."""
+        """Record an edit if one of its kind is still allowed; return whether it is."""
         left = self.layouts if edit.is_layout else self.ops
         if left <= 0:
             return False

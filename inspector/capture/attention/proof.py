@@ -15,15 +15,15 @@ SAME, VALUES, SHAPE, UNTRIED = "same", "values", "shape", "untried"
 _LARGEST = 1 << 26
 """Bytes of all values of one trial."""
 _APART = 0.05
-"""Fraction of the values' norm by which they must differ; bfloat16 is accurate to 0.01."""
+"""Results differ if their distance exceeds this fraction of the norm; bfloat16 is accurate to 0.01."""
 _RANDOM = ("rand", "dropout", "bernoulli", "philox", "seed")
 
 
 def likeness(match: Any) -> tuple[Any, ...]:
     """Return a key that distinguishes matches by ops, numbers and sizes; layers of a model are mostly alike."""
     nodes = [(node.target, repr([each for each in node.args if not hasattr(each, "users")])) for node in match.nodes]
-    given = [(name, str(getattr(node, "meta", {}).get("val", node))) for name, node in match.kwargs.items()]
-    return (*nodes, *given)
+    inputs = [(name, str(getattr(node, "meta", {}).get("val", node))) for name, node in match.kwargs.items()]
+    return (*nodes, *inputs)
 
 
 def compared(entry: Any, match: Any) -> str:
@@ -37,11 +37,11 @@ def compared(entry: Any, match: Any) -> str:
     new = new[0] if isinstance(new, (list, tuple)) else new
     if not _have_one_shape(root, new):
         return SHAPE
-    given = {each for each in arguments if hasattr(each, "users")}
-    if _is_too_much(root, given):
+    inputs = {each for each in arguments if hasattr(each, "users")}
+    if _is_too_much(root, inputs):
         return UNTRIED
     tensors = [match.kwargs.get(name) for name in ("query", "key", "value")]
-    return _run(root, new, given, dict(zip(_placeholders(replacement), arguments, strict=False)), tensors)
+    return _run(root, new, inputs, dict(zip(_placeholders(replacement), arguments, strict=False)), tensors)
 
 
 def _have_one_shape(root: Any, new: Any) -> bool:
@@ -53,9 +53,9 @@ def _placeholders(graph: Any) -> list[Any]:
     return [node for node in graph.nodes if node.op == "placeholder"]
 
 
-def _is_too_much(root: Any, given: set[Any]) -> bool:
+def _is_too_much(root: Any, inputs: set[Any]) -> bool:
     size = 0
-    for node in _behind(root, given):
+    for node in _behind(root, inputs):
         value = node.meta.get("val")
         size += whole(value.numel()) * value.dtype.itemsize if hasattr(value, "numel") else 0
         if size > _LARGEST or any(word in op_of(node) for word in _RANDOM):
@@ -63,13 +63,13 @@ def _is_too_much(root: Any, given: set[Any]) -> bool:
     return False
 
 
-def _run(root: Any, new: Any, given: set[Any], arguments: dict[Any, Any], tensors: list[Any]) -> str:
+def _run(root: Any, new: Any, inputs: set[Any], arguments: dict[Any, Any], tensors: list[Any]) -> str:
     import torch
     from torch._guards import tracing
     from torch.utils._python_dispatch import _disable_current_modes
 
     with tracing(None), _disable_current_modes(), torch.no_grad():
-        random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(given)}
+        random = {node: _random(node.meta["val"], mask=node not in tensors) for node in sorted(inputs)}
         before = _evaluated(root, random)
         known = {place: random.get(each, each) if hasattr(each, "users") else each for place, each in arguments.items()}
         after = _evaluated(new, known)
@@ -96,19 +96,19 @@ def _random(like: Any, *, mask: bool = True) -> Any:
     return made.random_(0, 2, generator=generator)
 
 
-def _behind(root: Any, given: set[Any]) -> Iterator[Any]:
+def _behind(root: Any, inputs: set[Any]) -> Iterator[Any]:
     """List a node and everything that it is computed from, arguments last."""
     queue, seen = [root], {root}
     while queue:
         node = queue.pop()
         yield node
-        fresh = [] if node in given else [each for each in node.all_input_nodes if each not in seen]
+        fresh = [] if node in inputs else [each for each in node.all_input_nodes if each not in seen]
         seen.update(fresh)
         queue += fresh
 
 
 def _evaluated(root: Any, known: dict[Any, Any]) -> Any:
-    """Compute a node; compute each value that it needs once."""
+    """Compute a node's value; compute each node that it depends on once."""
     from torch.fx import map_arg
 
     needed = set(_behind(root, set(known)))

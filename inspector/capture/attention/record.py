@@ -1,8 +1,8 @@
 """Record every attention of a graph: a call of `scaled_dot_product_attention`, or matmuls and a softmax by hand.
 
 Inductor searches for the second kind in its joint graph passes (2.11 to 2.13, _inductor/fx_passes/joint_graph.py:649)
-with some sixty patterns of fuse_attention.py. The hook searches the same graph just before and asks each pattern.
-It gets torch's own answer from `extra_check`, torch's last call before it replaces a match.
+with some sixty patterns of fuse_attention.py. The hook searches the same graph just before and tries each pattern. It
+gets torch's decision from `extra_check`, torch's last call before it replaces a match.
 """
 
 import threading
@@ -37,7 +37,7 @@ _BATCHED = ("aten.bmm", "aten.baddbmm")
 
 
 class _Candidate(Struct):
-    """An attention and the patterns' answer to it."""
+    """An attention, and the pattern that matches it or the reason why none does."""
 
     place: Place
     axis: int | None
@@ -51,7 +51,7 @@ class _Candidate(Struct):
 
 
 class _Attention:
-    """Follows the joint graph passes of each thread."""
+    """Records attentions before and after the joint graph passes, for each thread."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -73,34 +73,34 @@ class _Attention:
         if not self._recorder.keeps("attention"):
             return original(graph, *args, **kwargs)
         calls: list[Calls] = []
-        self._current.asked = None
+        self._current.candidates = None
         with self._recorder.watching("attention"):
             every = Calls.of(graph.graph, getattr(self._current, "modules", ()))
             calls += [every.without(getattr(self._current, "weighted", ())), every]
             self._current.called = calls[0].names
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
-            if (asked := self._current.asked) is None:  # torch did not search for the patterns
+            if (candidates := self._current.candidates) is None:  # torch did not search for the patterns
                 why: Answer = {"code": _off(), "stacks": []}
-                asked = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
-            self._record(done.graph, calls[0], calls[1], asked)
+                candidates = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
+            self._record(done.graph, calls[0], calls[1], candidates)
         return done
 
     def apply(self, original: Callable[..., Any], patterns: Any, gm: Any) -> Any:
         """Replace `PatternMatcherPass.apply`."""
         entries = _attention_entries(patterns)
-        if not (entries and hasattr(self._current, "asked") and self._recorder.keeps("attention")):
+        if not (entries and hasattr(self._current, "candidates") and self._recorder.keeps("attention")):
             return original(patterns, gm)
-        asked: list[_Candidate] = []
+        candidates: list[_Candidate] = []
         with self._recorder.watching("attention"):
-            asked += _ask(getattr(gm, "graph", gm), entries, self._current.called)
-            self._current.asked = asked
-        with _listening(entries, asked, self._recorder):
+            candidates += _candidates(getattr(gm, "graph", gm), entries, self._current.called)
+            self._current.candidates = candidates
+        with _watching(entries, candidates, self._recorder):
             return original(patterns, gm)
 
-    def _record(self, graph: Any, calls: Calls, every: Calls, asked: list[_Candidate]) -> None:
+    def _record(self, graph: Any, calls: Calls, every: Calls, candidates: list[_Candidate]) -> None:
         places = [_fused(name, node) for name, node in calls.fused()]
-        for each in asked:
+        for each in candidates:
             call = calls.name_of(each.place.output)
             if call is not None and not each.matched:
                 each.answer = self._why_math(call)
@@ -116,14 +116,14 @@ class _Attention:
         return {"code": first, "stacks": [], "also": others}
 
 
-def _ask(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Candidate]:
+def _candidates(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Candidate]:
     training = any(map(is_backward, graph.nodes))
     known: dict[tuple[Any, ...], Answer] = {}
-    asked = []
+    candidates = []
     for place in places_in(graph):
         tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
-        asked.append(_Candidate(place, axis_of(place), _first_answer(place, tried, training, known, called)))
-    return asked
+        candidates.append(_Candidate(place, axis_of(place), _first_answer(place, tried, training, known, called)))
+    return candidates
 
 
 def _root_for(entry: Any, roots: tuple[Any, ...]) -> Any:
@@ -141,7 +141,7 @@ def _first_answer(
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
-    if place.output in called:  # a call that torch decomposed is handled elsewhere
+    if place.output in called:  # a call of the function that torch decomposed is handled elsewhere
         return None
     shape = _shape(place)
     if shape not in known:
@@ -165,13 +165,13 @@ def _shape(place: Place) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _listening(entries: list[Any], asked: list[_Candidate], recorder: Recorder) -> Iterator[None]:
-    """Record the answer of torch's last check for each match."""
-    by_root = {root: each for each in asked for root in each.place.roots}
+def _watching(entries: list[Any], candidates: list[_Candidate], recorder: Recorder) -> Iterator[None]:
+    """Record the result of torch's last check for each match."""
+    by_root = {root: each for each in candidates for root in each.place.roots}
     originals = [(entry, entry.extra_check) for entry in entries]
     trials: dict[tuple[Any, ...], str] = {}
     for entry, check in originals:
-        entry.extra_check = _heard(entry, check, _Hearing(pattern_name(entry), by_root, trials, recorder))
+        entry.extra_check = _watched_check(entry, check, _PatternWatch(pattern_name(entry), by_root, trials, recorder))
     try:
         yield
     finally:
@@ -179,11 +179,11 @@ def _listening(entries: list[Any], asked: list[_Candidate], recorder: Recorder) 
             entry.extra_check = check
 
 
-class _Hearing(Struct, frozen=True):
+class _PatternWatch(Struct, frozen=True):
     name: str
     by_root: dict[Any, _Candidate]
     trials: dict[tuple[Any, ...], str]
-    """Results of running matches, by their likeness."""
+    """Results of running matches, by `likeness`."""
     recorder: Recorder
 
     def trial(self, entry: Any, match: Any) -> str:
@@ -193,19 +193,19 @@ class _Hearing(Struct, frozen=True):
         return self.trials[alike]
 
 
-def _heard(entry: Any, check: Any, hearing: _Hearing) -> Any:
+def _watched_check(entry: Any, check: Any, watch: _PatternWatch) -> Any:
     def extra_check(match: Any) -> Any:
         before = _counted()
-        taken = check(match)
-        with hearing.recorder.watching("attention"):
-            each = hearing.by_root.get(match.output_nodes()[0])
-            if each is not None and taken:
-                each.matched, each.counted = hearing.name, _counted() - before
+        is_applied = check(match)
+        with watch.recorder.watching("attention"):
+            each = watch.by_root.get(match.output_nodes()[0])
+            if each is not None and is_applied:
+                each.matched, each.counted = watch.name, _counted() - before
                 each.became = fused_ops(match.replacement_graph)
-                each.trial = hearing.trial(entry, match)
+                each.trial = watch.trial(entry, match)
             elif each is not None and each.matched is None and not _was_refused(each):
                 each.answer = {**refused(entry, match, check), "refused": True}
-        return taken
+        return is_applied
 
     extra_check.__wrapped__ = check  # type: ignore[attr-defined]
     return extra_check

@@ -55,9 +55,9 @@ def _found() -> dict[str, Any]:
     return {"facts": facts, "by_driver": sorted(by_driver), "torch": torch.__version__}
 
 
-def _of_driver(wanted: list[str]) -> dict[str, int]:
+def _of_driver(facts: list[str]) -> dict[str, int]:
     """Ask the driver for the facts that this torch lacks; empty if there is no driver."""
-    known = [fact for fact in wanted if fact in _OF_DRIVER]
+    known = [fact for fact in facts if fact in _OF_DRIVER]
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:

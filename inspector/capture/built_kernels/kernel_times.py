@@ -91,7 +91,7 @@ class KernelTimes:
 
 
 class Run:
-    """The first run of a graph part; `why` is the reason why nothing in it can be timed."""
+    """The first run of a graph part; `why` is the reason why its kernels cannot be timed."""
 
     def __init__(self, recorder: Recorder, part: Part, why: str) -> None:
         self._recorder = recorder
@@ -171,7 +171,7 @@ def _uses_cuda_graphs() -> bool:
 
 
 def _unable() -> str:
-    """Return why nothing can be timed now; empty: timing is possible."""
+    """Return why kernels cannot be timed now; empty: they can."""
     import torch
 
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():

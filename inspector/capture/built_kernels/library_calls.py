@@ -28,7 +28,7 @@ class Timing(Protocol):
 
 @contextmanager
 def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
-    """Time the calls that `module` makes in this block with `run`."""
+    """Let `run` time the calls that `module` makes in this block."""
     calls, names = _Calls(run), vars(module)
     kept = {name: value for name, value in names.items() if name == _EXTERNAL or name.startswith(_CPP)}
     for name, value in kept.items():
@@ -41,7 +41,7 @@ def passing_by(run: Timing, module: ModuleType) -> Iterator[None]:
 
 
 class _Calls:
-    """Times calls, but not the individual ops inside a named call."""
+    """Times calls, but not the aten ops inside a call that has a name in the wrapper."""
 
     def __init__(self, run: Timing) -> None:
         self._run = run
@@ -112,7 +112,7 @@ def _computes(func: Any, args: Any, kwargs: Any) -> bool:
 def _written(func: Any, args: Any, kwargs: Any) -> list[Any]:
     """Return the arguments that an op writes to, by its schema."""
     arguments = func._schema.arguments
-    given = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
+    values = dict(zip((each.name for each in arguments), args, strict=False)) | kwargs
     return [
-        given[each.name] for each in arguments if each.name in given and getattr(each.alias_info, "is_write", False)
+        values[each.name] for each in arguments if each.name in values and getattr(each.alias_info, "is_write", False)
     ]

@@ -54,7 +54,7 @@ class _Hooks:
         theirs = knobs.compilation.listener
 
         def listener(**facts: Any) -> None:
-            with self._recorder.watching("a compile of Triton's"):
+            with self._recorder.watching("a Triton compilation"):
                 known = ("metadata", "metadata_group", "times", "cache_hit")
                 self._builds.listen(**{name: facts[name] for name in known})
             if theirs is not None:

@@ -1,8 +1,8 @@
 """Time one launch of a kernel: the median of many separate launches with cold caches.
 
-On a GPU, use events. Restoring the arguments and flushing the cache comes before the first event of each launch and
-takes long enough for the CPU to queue the launch meanwhile. The time between two events around an empty kernel is
-recorded, too (`building/gpu.py`): it is the lower limit of what can be measured.
+On a GPU, use events. Before the first event of each launch, the arguments are restored and the cache is flushed, which
+takes long enough for the CPU to queue the launch. The time between two events around an empty kernel is also recorded
+(`built_kernels/gpu.py`), as the lower limit of what can be measured.
 """
 
 import statistics
@@ -41,14 +41,14 @@ def _batch(launch: Callable[[], Any], restore: Callable[[], None], cache: Any, l
 
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
     _give_head_start()
-    for began, ended in events:
+    for start, end in events:
         restore()
         cache.zero_()
-        began.record()
+        start.record()
         launch()
-        ended.record()
+        end.record()
     torch.cuda.synchronize()
-    return [began.elapsed_time(ended) / 1000 for began, ended in events]
+    return [start.elapsed_time(end) / 1000 for start, end in events]
 
 
 def _l2_bytes() -> int:

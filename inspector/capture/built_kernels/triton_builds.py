@@ -39,7 +39,7 @@ class TritonBuilds:
         """Without `on_device`, no launch chooses among several configurations: keep the code of all."""
         self._recorder = recorder
         self._on_device = on_device
-        self._heard: dict[str, _Compilation] = {}
+        self._compilations: dict[str, _Compilation] = {}
         self._results: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
         self._parts: WeakKeyDictionary[Any, list[Part]] = WeakKeyDictionary()
         self._recorded: set[tuple[str, ...]] = set()
@@ -48,11 +48,11 @@ class TritonBuilds:
     def listen(self, *, metadata: dict[str, Any], metadata_group: dict[str, str], times: Any, cache_hit: bool) -> None:
         """Store Triton's report; read the code now, because its files may disappear."""
         hash_ = str(metadata["hash"])
-        if cache_hit and hash_ in self._heard:  # from this run's cache: already measured
+        if cache_hit and hash_ in self._compilations:  # from this run's cache: already measured
             return
         stages = [] if cache_hit else [("source", times.ir_initialization), *times.lowering_stages]
         seconds = [{"stage": str(stage), "seconds": micro / 1e6} for stage, micro in stages]
-        self._heard[hash_] = _Compilation(dict(metadata), seconds, _code(metadata_group))
+        self._compilations[hash_] = _Compilation(dict(metadata), seconds, _code(metadata_group))
 
     def compiled(self, kernel: Any, result: Any) -> None:
         """Store what an autotuner compiled for one configuration."""
@@ -91,14 +91,14 @@ class TritonBuilds:
 
     def _describe(self, kernel: Any, result: Any) -> dict[str, Any]:
         config, compiled = result.config, result.kernel
-        heard = self._heard.get(_hash(result))
-        metadata = heard.metadata if heard else {}
+        build = self._compilations.get(_hash(result))
+        metadata = build.metadata if build else {}
         resources_of_kernel = {
             "registers": getattr(compiled, "n_regs", None),
             "spills": getattr(compiled, "n_spills", None),
         }
-        if resources_of_kernel["registers"] is None and heard is not None and _BINARY in heard.code:  # not loaded yet
-            resources_of_kernel.update(resources(heard.code[_BINARY]))
+        if resources_of_kernel["registers"] is None and build is not None and _BINARY in build.code:  # not loaded yet
+            resources_of_kernel.update(resources(build.code[_BINARY]))
         resources_of_kernel["shared"] = metadata.get("shared", getattr(compiled, "shared", None))
         return {
             "kernel": name_of(kernel),
@@ -106,18 +106,18 @@ class TritonBuilds:
             "warps": int(metadata.get("num_warps", config.num_warps)),
             "stages": int(metadata.get("num_stages", config.num_stages)),
             "blocks": {str(name): value for name, value in config.kwargs.items() if type(value) is int},
-            "seconds": heard.seconds if heard else [],
+            "seconds": build.seconds if build else [],
             **resources_of_kernel,
         }
 
     def _keep(self, hash_: str) -> None:
         """Record the code of a compiled kernel, once."""
-        heard = self._heard.get(hash_)
-        if heard is None or hash_ in self._kept:
+        build = self._compilations.get(hash_)
+        if build is None or hash_ in self._kept:
             return
         self._kept.add(hash_)
-        texts = {stage: text.decode("utf-8", "replace") for stage, text in heard.code.items() if stage != _BINARY}
-        binary = heard.code.get(_BINARY)
+        texts = {stage: text.decode("utf-8", "replace") for stage, text in build.code.items() if stage != _BINARY}
+        binary = build.code.get(_BINARY)
         with self._recorder.watching("the machine code of a kernel"):
             if binary is not None and self._on_device:
                 texts["sass"] = disassembled(binary)

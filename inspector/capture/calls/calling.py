@@ -31,8 +31,8 @@ def called(
         TargetError: no output requires a gradient.
         BaseException: whatever the model raises.
     """
-    given = tensors(call)
-    leaves = [leaf for leaf in (*_parameters(model), *given) if leaf.is_leaf and leaf.requires_grad] if train else []
+    inputs = tensors(call)
+    leaves = [leaf for leaf in (*_parameters(model), *inputs) if leaf.is_leaf and leaf.requires_grad] if train else []
     for leaf in leaves:
         leaf.grad = None
     try:
@@ -42,7 +42,7 @@ def called(
             _backward(outputs)
     finally:
         end_if_forked()
-    return Results(outputs, given, [leaf.grad for leaf in leaves], _buffers(model)), counts
+    return Results(outputs, inputs, [leaf.grad for leaf in leaves], _buffers(model)), counts
 
 
 def _parameters(model: Any) -> Iterable[Any]:

@@ -1,4 +1,4 @@
-"""Record how the user's code ends its own process before it does: `os._exit`, `exec`, a signal to itself.
+"""Record how the user's code is about to end its process: `os._exit`, `exec`, a signal to itself.
 
 ctrace's code cannot run after these calls, so they are patched while the program runs. An exit from C code leaves no
 record; `launch.py` then knows only the exit status.
@@ -22,7 +22,7 @@ _HARMLESS = {
     getattr(signal, name, 0)
     for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU")
 }
-"""Signals that do not end a process that has no handler for them; 0 is no signal."""
+"""Signals whose default action does not end a process; 0 is no signal."""
 
 
 @contextmanager

@@ -29,8 +29,8 @@ def place_of_failure(error: BaseException) -> Place | None:
     walked = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(without_our_frames(error.__traceback__))
     ]
-    for places, wanted in ((quoted, Owner.USER), (quoted, Owner.LIBRARY), (walked, Owner.USER)):
-        found = next((each for each in reversed(places) if owner_of(each[0], owners) is wanted), None)
+    for places, owner in ((quoted, Owner.USER), (quoted, Owner.LIBRARY), (walked, Owner.USER)):
+        found = next((each for each in reversed(places) if owner_of(each[0], owners) is owner), None)
         if found is not None:
             return found
     return _of_library(walked, owners)
@@ -48,7 +48,7 @@ def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None
 
 
 def _owners() -> dict[str, str]:
-    """Return the owner of each folder; without torch if the failed file does not import it."""
+    """Return the owner of each library folder, including torch's if torch was imported."""
     file = getattr(sys.modules.get("torch"), "__file__", None)
     return library_prefixes() | ({} if file is None else {str(Path(file).resolve().parent): "torch"})
 

@@ -24,22 +24,23 @@ def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:
     kinds = [ScenarioKind.BASE] + [ScenarioKind.GIVEN] * len(calls)
     names = ["base"] + [f"inputs {number}" for number in range(2, len(calls) + 1)]
     return {
-        name: Way(functools.partial(_again, call), kind) for name, call, kind in zip(names, calls, kinds, strict=False)
+        name: Way(functools.partial(_copied_call, call), kind)
+        for name, call, kind in zip(names, calls, kinds, strict=False)
     }
 
 
-def _again(call: Call) -> Call:
+def _copied_call(call: Call) -> Call:
     return Call(call.args, dict(call.kwargs))
 
 
-def _call(given: Any, kwargs: Mapping[str, Any]) -> Call:
+def _call(inputs: Any, kwargs: Mapping[str, Any]) -> Call:
     import torch
 
-    if isinstance(given, torch.Tensor):
-        return Call((given,), {**kwargs})
-    if isinstance(given, tuple):
-        return Call(given, {**kwargs})
-    if isinstance(given, Mapping):
-        return Call((), {**given, **kwargs})
+    if isinstance(inputs, torch.Tensor):
+        return Call((inputs,), {**kwargs})
+    if isinstance(inputs, tuple):
+        return Call(inputs, {**kwargs})
+    if isinstance(inputs, Mapping):
+        return Call((), {**inputs, **kwargs})
     todo = "pass a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these for several calls"
-    raise TargetError(f"inputs have type {type(given).__name__}", todo)
+    raise TargetError(f"inputs have type {type(inputs).__name__}", todo)

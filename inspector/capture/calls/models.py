@@ -47,8 +47,8 @@ def load(
     model = _model(module, request.name, where)
     base = _base(module, request, where)
     scenarios = {"base": Way(base, ScenarioKind.BASE)}
-    for name, given in _scenarios(module, where).items():
-        scenarios[str(name)] = Way(functools.partial(_call, given, f"scenario {name!r} of {where}"))
+    for name, inputs in _scenarios(module, where).items():
+        scenarios[str(name)] = Way(functools.partial(_call, inputs, f"scenario {name!r} of {where}"))
     for text in request.options.vary:
         scenarios |= varied(base, parse_vary(text))
     planned(scenarios)
@@ -139,12 +139,12 @@ def _base(module: ModuleType, request: CaptureRequest, where: str) -> Callable[[
     return lambda: _call(module.inputs, f"inputs of {where}")
 
 
-def _call(given: Any, what: str) -> Call:
+def _call(inputs: Any, what: str) -> Call:
     """Turn a model file's inputs into arguments.
 
     They are a tuple, a dict of keyword arguments, one tensor, or a function that returns one of these.
     """
-    value = given() if callable(given) and not _is_tensor(given) else given
+    value = inputs() if callable(inputs) and not _is_tensor(inputs) else inputs
     if isinstance(value, Mapping):
         return Call((), {str(name): argument for name, argument in value.items()})
     if isinstance(value, tuple | list):

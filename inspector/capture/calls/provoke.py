@@ -34,26 +34,26 @@ def _applies(way: Way) -> bool:
     return True
 
 
-def _suspects(model: Any, given: list[Any]) -> Iterator[Vary | Choice]:
+def _suspects(model: Any, inputs: list[Any]) -> Iterator[Vary | Choice]:
     import torch
 
-    yield from _sizes(given)
+    yield from _sizes(inputs)
     if isinstance(model, torch.nn.Module):
         yield Choice("mode", ("eval" if model.training else "train",))
     if torch.is_grad_enabled():
         yield Choice("grad", ("off",))
     yield Choice("stride", ("noncontiguous",))
-    floating = [tensor.dtype for tensor in given if tensor.is_floating_point()]
+    floating = [tensor.dtype for tensor in inputs if tensor.is_floating_point()]
     if floating:
         yield Choice("dtype", ("float64" if floating[0] is torch.float32 else "float32",))
 
 
-def _sizes(given: list[Any]) -> Iterator[Vary]:
+def _sizes(inputs: list[Any]) -> Iterator[Vary]:
     """Make scenarios with batch size 1, an odd batch size, and sequences of double length."""
-    batch = next((tensor.shape[0] for tensor in given if tensor.dim()), 0)
+    batch = next((tensor.shape[0] for tensor in inputs if tensor.dim()), 0)
     if batch:
         odd = batch + 1 + batch % 2
         yield Vary(0, tuple(size for size in (1, odd) if size != batch))
-    long = [tensor.shape[1] for tensor in given if tensor.dim() == _SEQUENCE_DIMENSIONS[tensor.is_floating_point()]]
+    long = [tensor.shape[1] for tensor in inputs if tensor.dim() == _SEQUENCE_DIMENSIONS[tensor.is_floating_point()]]
     if long and long[0]:
         yield Vary(1, (2 * long[0],))

@@ -1,6 +1,6 @@
 """How this process came to capture: as a new process, or as a fork of one that had already imported torch.
 
-A fork that finds out that a new process would behave differently ends, and asks for one.
+If a fork finds that a new process would behave differently, it ends and asks for a new process.
 """
 
 import builtins
@@ -30,9 +30,9 @@ class Start:
     def loading(self, request: CaptureRequest) -> Iterator[None]:
         """Load the model in this block. If a new process would load it differently, ask for one and end.
 
-        That is so if the load changes environment variables, which torch reads while it is imported, or how modules are
-        found: a new process imports half of torch after the load. It is also so if a folder of the import path has a
-        module that hides one that torch imports.
+        Loading differs if it changes environment variables, which torch reads while it is imported, or how modules are
+        found, because a new process imports half of torch after the model. It also differs if a folder of the import
+        path has a module that hides one that torch imports.
         """
         if not self._imported:
             yield
@@ -58,7 +58,7 @@ class Start:
 
 
 class _ImportState(Struct, frozen=True):
-    """What decides how torch is imported."""
+    """The state that decides how torch is imported."""
 
     variables: dict[str, str]
     path: tuple[str, ...]
@@ -70,13 +70,13 @@ class _ImportState(Struct, frozen=True):
 
     @classmethod
     def now(cls) -> "_ImportState":
-        """Return the present state."""
+        """Return the current state."""
         strict = sum(each[0] == "error" for each in warnings.filters)
         finders = tuple(sys.meta_path)
         return cls(dict(os.environ), tuple(sys.path), dict(sys.modules), finders, builtins.__import__, strict)
 
     def still_holds(self) -> bool:
-        """Whether what was there is still there; new entries of the path and new modules do no harm."""
+        """Whether torch would still be imported the same way; new path entries and new modules do not change that."""
         now = self.now()
         kept = all(now.modules.get(name, self) is module for name, module in self.modules.items())
         same = (now.variables, now.function) == (self.variables, self.function)
@@ -93,13 +93,13 @@ class _ImportState(Struct, frozen=True):
 
 
 def _finds(finder: Any, modules: dict[str, Any]) -> bool:
-    """Whether a new finder, as a library installs for its own modules, might find one of these modules instead."""
+    """Whether a new finder, such as a library's for its own modules, could find one of these modules instead."""
     try:
         for name in modules:
             parent = modules.get(name.rpartition(".")[0])
             if finder.find_spec(name, getattr(parent, "__path__", None), None) is not None:
                 return True
-    except Exception:  # it is the program's code
+    except Exception:  # the finder is the program's code
         return True
     return False
 

@@ -23,12 +23,12 @@ def make_inputs(texts: Sequence[str]) -> Call:
     letters: dict[str, int] = {}
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for given in map(parse_input, texts):
-        value = given.value.value if isinstance(given.value, LiteralInput) else _tensor(given.value, letters)
-        if given.name is None:
+    for spec in map(parse_input, texts):
+        value = spec.value.value if isinstance(spec.value, LiteralInput) else _tensor(spec.value, letters)
+        if spec.name is None:
             args.append(value)
         else:
-            kwargs[given.name] = value
+            kwargs[spec.name] = value
     return Call(tuple(args), kwargs)
 
 
@@ -87,18 +87,18 @@ def _repeated_rows(tensor: Any, dimension: int, size: int) -> Any:
     import torch
 
     rows = torch.arange(size, device=tensor.device) % max(tensor.shape[dimension], 1)
-    taken = tensor.detach().index_select(dimension, rows)
-    return taken.requires_grad_(tensor.requires_grad)
+    every_second = tensor.detach().index_select(dimension, rows)
+    return every_second.requires_grad_(tensor.requires_grad)
 
 
 def recast(tensor: Any, dtype: str) -> Any:
     """Cast a floating tensor to another dtype; return any other tensor unchanged."""
     import torch
 
-    wanted = getattr(torch, dtype)
-    if not tensor.is_floating_point() or tensor.dtype is wanted:
+    target = getattr(torch, dtype)
+    if not tensor.is_floating_point() or tensor.dtype is target:
         return tensor
-    return tensor.detach().to(wanted).requires_grad_(tensor.requires_grad)
+    return tensor.detach().to(target).requires_grad_(tensor.requires_grad)
 
 
 def restrided(tensor: Any, stride: str) -> Any:
@@ -125,8 +125,8 @@ def _channels_last(tensor: Any) -> Any:
     import torch
 
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    wanted = formats.get(tensor.dim())
-    return tensor.contiguous(memory_format=wanted) if wanted else None
+    memory_format = formats.get(tensor.dim())
+    return tensor.contiguous(memory_format=memory_format) if memory_format else None
 
 
 _LAYOUTS: dict[str, Callable[[Any], Any]] = {

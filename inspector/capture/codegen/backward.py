@@ -71,8 +71,8 @@ class Backwards:
 
         def post_compile(*args: Any, **kwargs: Any) -> Any:
             with self._recorder.watching("a pending backward"):
-                given = signature.bind(*args, **kwargs).arguments
-                self._add(_OlderCompiler(given))
+                arguments = signature.bind(*args, **kwargs).arguments
+                self._add(_OlderCompiler(arguments))
             return original(*args, **kwargs)
 
         return post_compile
@@ -114,11 +114,11 @@ class Backwards:
 class _OlderCompiler:
     """Does what 2.11's autograd function does on the first backward call (runtime_wrappers.py:2857)."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.compiled_bw = given["compiled_bw_func"]
-        self._info = given["lazy_backward_info"]
-        self._config = given["aot_config"]
-        self._without_autocast = given["disable_amp"]
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.compiled_bw = arguments["compiled_bw_func"]
+        self._info = arguments["lazy_backward_info"]
+        self._config = arguments["aot_config"]
+        self._without_autocast = arguments["disable_amp"]
 
     def get_or_compile(self, *, saved_tensors_use_once: bool) -> Any:
         from contextlib import nullcontext

@@ -4,7 +4,7 @@ A graph enters Inductor in `compile_fx` (2.13, _inductor/compile_fx.py:2685) and
 fusion and code generation, so guards, failures and shapes are those of a real compilation. Only the last step is
 skipped: building and loading the module (`GraphLowering.compile_to_module`, graph.py:2662). Dynamo gets a copy of the
 original graph to run eagerly, with the same numbers as without torch.compile. Choices that Inductor would make by
-timing are listed for a target GPU, else not made (`Tuning`).
+timing are listed for a target GPU, and otherwise not made (`Tuning`).
 
 If only guards are needed (`tracing` in guards/eager_backend.py), code generation is skipped, too; see
 guards/lowering.py.
@@ -49,22 +49,22 @@ _TUNING = (
 _PROCESSES = ("autotune_in_subproc", "pipeline_max_autotune_gemm", "distributed_max_autotune_gemm")
 """Switches that build and time candidates in separate processes during lowering."""
 _AHEAD = "a graph was compiled ahead of time, outside of torch.compile (torch.compiler.precompile): it is not shown"
-_SAID = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
+_REPORTED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 
 
 class Tuning(Struct, frozen=True):
-    """The switches that are off while a graph is compiled, and what replaces timing."""
+    """The switches to turn off while a graph is compiled, and what replaces timing."""
 
     off: dict[str, bool]
     instead: Callable[[], AbstractContextManager[None]]
     problem: Callable[[], None]
-    """Records that tuning was requested and not done."""
+    """Records that tuning was enabled but not done."""
 
     def allowed(self, patches: dict[str, Any]) -> dict[str, Any]:
         """Return the settings passed to `torch.compile`, without those that enable tuning."""
         from torch._inductor import config
 
-        if any(patches.get(name, getattr(config, name, False)) for name in _SAID if name in self.off):
+        if any(patches.get(name, getattr(config, name, False)) for name in _REPORTED if name in self.off):
             self.problem()
         return {name: value for name, value in patches.items() if name not in self.off}
 
@@ -129,7 +129,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
         finally:
             try:
                 codegen.wait()
-            finally:  # if waiting was interrupted, some are still running
+            finally:  # forks still run if waiting was interrupted
                 codegen.end()
                 cores.close()
 
@@ -149,7 +149,7 @@ def _configured(tuning: Tuning) -> Context:
 
 
 def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Context:
-    """Return a context that also presents the target GPU, and where a failure to emit does not end the program."""
+    """Return a context that also presents the target GPU; failing to emit code in it does not end the program."""
 
     @contextmanager
     def inside() -> Iterator[None]:
@@ -206,8 +206,8 @@ class _Emitter:
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
         with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
-            given = example_inputs if self._gpu is None else move(model, example_inputs)
-            call = self._signature.bind(model, given, *args, **kwargs)
+            inputs = example_inputs if self._gpu is None else move(model, example_inputs)
+            call = self._signature.bind(model, inputs, *args, **kwargs)
             tuning = self._tuning if self._recorder.keeps("codegen") else replace(self._tuning, problem=lambda: None)
             call.arguments["config_patches"] = tuning.allowed(call.arguments.get("config_patches") or {})
             self._original(*call.args, **call.kwargs)

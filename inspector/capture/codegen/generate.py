@@ -13,14 +13,14 @@ from typing import Any
 
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.forks import end, ended, fork
+from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
 
 
 class Codegen:
-    """Generates code, compiles its kernels with `metal`, and tracks the forks that still work."""
+    """Generates code, compiles its kernels with `metal`, and tracks the forks that still run."""
 
     def __init__(self, recorder: Recorder, cores: Cores, metal: Metal | None) -> None:
         self._recorder = recorder
@@ -109,7 +109,7 @@ class Codegen:
             self._cores.release()
 
     def _runs(self, pid: int, *, block: bool = False) -> bool:
-        status = ended(pid, block=block)
+        status = exit_status(pid, block=block)
         if status is not None and status < 0:  # it was killed and has not returned its core
             self._cores.release()
         return status is None

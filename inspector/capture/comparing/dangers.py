@@ -83,12 +83,12 @@ class Dangers:
             self._worlds.append(facts)
         try:
             run = self._eager.run(call, way, world, counting)
-            given = copied(call) if run is not None else call
+            arguments = copied(call) if run is not None else call
         except EagerError:
             if not index:
                 raise
-            run, given = None, call  # the compiled call shows what is wrong
-        return Before(scenario, index, given, way, world, RandomStates(), run)
+            run, arguments = None, call  # the compiled call reports the failure
+        return Before(scenario, index, arguments, way, world, RandomStates(), run)
 
     def _look(self) -> World:
         with self._recorder.watching("the state that the model reads"):
@@ -148,7 +148,7 @@ class _Search:
         self._verdict = AGREED
 
     def report(self) -> None:
-        """Record the cause, or that none was found; leave the world as the call left it."""
+        """Record the cause, or that none was found; then restore the world to its state after the call."""
         after = look(self._dangers._model)
         random = RandomStates()
         try:
@@ -159,8 +159,8 @@ class _Search:
 
     def _find(self) -> None:
         watched = Watched()
-        again = self._run([], watched) if self._before.world.restore() else None
-        if again is None or not _repeats(self._expected.results, again.results):
+        repeated = self._run([], watched) if self._before.world.restore() else None
+        if repeated is None or not _repeats(self._expected.results, repeated.results):
             self._not_compared("the model gives different results for the same inputs in eager")
         elif self._dangers._built or not self._blamed(self._gives_the_same):
             self._judge(watched)

@@ -22,7 +22,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
 
 _TIMES = 3
-"""How often a tensor's memory is needed: for itself, its gradient, and what is computed from it."""
+"""How many times a tensor's memory is needed: for the tensor, its gradient, and what is computed from it."""
 _NOT_COMPARED = "coverage was not measured, and results were not compared with eager"
 Around = Callable[[], AbstractContextManager[Any]]
 
@@ -77,12 +77,12 @@ class Eager:
         random = RandomStates()
         try:
             try:
-                given = copied(call)
+                arguments = copied(call)
                 if arithmetic is not None:
-                    model, given = arithmetic.model(model), arithmetic.call(given)
+                    model, arguments = arithmetic.model(model), arithmetic.call(arguments)
                 began = time.perf_counter()
                 with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
-                    results, counts = called(model, given, way, train=self._train, counting=counting)
+                    results, counts = called(model, arguments, way, train=self._train, counting=counting)
                 return EagerRun(taken(results), counts, random.have_moved(), time.perf_counter() - began)
             except TargetError:
                 raise
@@ -119,9 +119,9 @@ class Eager:
         """Whether float64 copies of the model and its arguments fit into memory."""
         import torch
 
-        given = [*self._model.parameters(), *self._model.buffers()] if isinstance(self._model, torch.nn.Module) else []
-        needed = _TIMES * 8 * sum(each.numel() for each in (*given, *tensors(call)))
-        on_gpu = any(each.is_cuda for each in (*given, *tensors(call)))
+        state = [*self._model.parameters(), *self._model.buffers()] if isinstance(self._model, torch.nn.Module) else []
+        needed = _TIMES * 8 * sum(each.numel() for each in (*state, *tensors(call)))
+        on_gpu = any(each.is_cuda for each in (*state, *tensors(call)))
         return bool(needed <= (free_memory() if on_gpu else memory()))
 
     def _copy(self) -> Any:

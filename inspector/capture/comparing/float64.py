@@ -14,7 +14,7 @@ class NoReferenceError(Exception):
 
 
 class Float64(Watched):
-    """Every floating-point number in float64, whatever dtype the model, a cast or autocast asks for."""
+    """Every floating-point number in float64, even if the model, a cast or autocast chooses another dtype."""
 
     is_other = True
 

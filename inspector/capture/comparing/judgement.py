@@ -36,10 +36,10 @@ from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
-"""How many times the smallest value of a dtype may be lost."""
+"""How many times the smallest value of a dtype a result may lose."""
 _FEW = 1000
 _ENOUGH = 4
-"""How many calls show how often rounding changes a value."""
+"""Number of calls from which to estimate how often rounding changes a value."""
 _HOPELESS = 1 / 3
 
 
@@ -110,7 +110,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
-    """Judge a value that is not rounded; undecided where eager may give another value."""
+    """Judge a value that is not rounded; undecided if rounding may change eager's value."""
     import torch
 
     if isinstance(eager, torch.Tensor) and isinstance(compiled, torch.Tensor):
@@ -126,10 +126,10 @@ def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
 
 
 def _ties_unseen(once: int, calls: int) -> float:
-    """Bound the number of values that depend on a near tie though no call has changed them.
+    """Return an upper bound on the number of values that depend on a near tie but that no call has changed.
 
     The estimate is Good and Turing's: the values that exactly one call has changed, divided by the number of calls. Add
-    one to that count, because it may be zero by luck; the bound is twice the estimate plus three deviations.
+    one to that count, because it may be zero by chance; the bound is twice the estimate plus three deviations.
     """
     expected = (once + 1) / calls if calls >= _ENOUGH else 0.0
     return 2 * expected + 3 * math.sqrt(expected)
@@ -221,7 +221,7 @@ class _Numbers(Struct, frozen=True):
             return _Measure(max(map(of, errors)), of(off), times, more)
 
         def drift(weights: Any, more: float) -> _Measure:
-            # Errors that cancel by luck could still have added up to this.
+            # Eager's errors may cancel by chance, so add what they could have added up to.
             eager = max(
                 abs(float((each * weights).mean())) + rms(each * weights) / off.numel() ** 0.5 for each in errors
             )

@@ -1,4 +1,4 @@
-"""The precision of each dtype, and how far two calls in it may differ without meaning anything."""
+"""The precision of each dtype, and how far two correct calls in it may differ."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -59,12 +59,12 @@ def coarser(one: Precision, other: Precision) -> Precision:
 
 def matmul_roundoff(device: str) -> float:
     """Return the relative error to which a device may round float32 factors of a matmul or convolution; 0: none."""
-    asked = set(_settings(device))
+    settings = set(_settings(device))
     if device == "cuda":
-        return TF32 if asked & {"medium", "high", "tf32", "True"} else 0.0
-    if asked & {"medium", "bf16"}:
+        return TF32 if settings & {"medium", "high", "tf32", "True"} else 0.0
+    if settings & {"medium", "bf16"}:
         return BFLOAT16.roundoff
-    return TF32 if asked & {"high", "tf32"} else 0.0
+    return TF32 if settings & {"high", "tf32"} else 0.0
 
 
 def _settings(device: str) -> Iterator[str]:

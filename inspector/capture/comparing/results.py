@@ -30,7 +30,7 @@ def taken(results: Results) -> Results:
 
 
 class Leaf(Struct, frozen=True):
-    """A value at the same place of both results, or two containers there that differ in kind or size."""
+    """One place in both results: a value, or two containers that differ in kind or size."""
 
     name: str
     path: Path
@@ -91,7 +91,7 @@ def dense(value: Any) -> Any:
 
 
 class _Absent:
-    """Stands for a place that results do not have."""
+    """Marks a place that results do not have."""
 
 
 ABSENT = _Absent()
@@ -110,12 +110,12 @@ def found(results: Results, path: Path) -> Any:
 
 
 def disagreeing(eager: Results, compiled: Results) -> list[Leaf]:
-    """List the places where results differ by more than two calls in that dtype may."""
+    """List the places where results differ by more than their dtype allows for two calls."""
     return [leaf for leaf in leaves(eager, compiled) if not agree(leaf.eager, leaf.compiled)]
 
 
 def agree(one: Any, other: Any) -> bool:
-    """Whether two values differ by no more than two calls in their dtype may."""
+    """Whether two values differ by no more than their dtype allows for two calls."""
     import torch
 
     if type(one) is not type(other) or isinstance(one, list | tuple | dict):
@@ -166,7 +166,7 @@ def rms(values: Any) -> float:
 
 
 def within_tolerances(leaf: Leaf, coarsest: Precision, *, built: bool, scale: float = 0.0) -> bool:
-    """Whether two calls in a dtype may differ this much: the rule when there is no reference."""
+    """Whether a dtype allows this difference between two calls: the rule when there is no reference."""
     import torch
 
     one, other = leaf.eager, leaf.compiled

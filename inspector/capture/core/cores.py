@@ -21,9 +21,9 @@ class Cores:
         count = min(count, int(share) - 1) if share.isdecimal() else count
         count = count if most is None else min(count, most - 1)
         self._free, self._back = os.pipe()
-        self._pipe = fstat(self._free)  # the same for both ends
+        self._pipe = fstat(self._free)  # identifies the pipe; both ends have the same status
         os.set_blocking(self._free, False)
-        write(self._back, _ONE * max(min(count, 4096), 0))  # every pipe holds this much
+        write(self._back, _ONE * max(min(count, 4096), 0))  # any pipe can hold 4096 bytes
 
     def take(self) -> bool:
         """Take a core if one is free."""
@@ -43,6 +43,6 @@ class Cores:
         """Close the pipe once no fork holds a core."""
         for end in (self._free, self._back):
             with suppress(OSError):  # closed by the program
-                if samestat(fstat(end), self._pipe):  # else the number belongs to another file
+                if samestat(fstat(end), self._pipe):  # otherwise, another file has reused the number
                     close(end)
         self._free = self._back = -1

@@ -1,7 +1,7 @@
-"""Record the files that a model was made of, so that a later check can tell whether it is unchanged.
+"""Record the files that a model depends on, so that a later check can tell whether they have changed.
 
-These are the user's modules, and what Python code opened for reading. Libraries are left out: their versions stand for
-them. A file that native code opens is not seen.
+These are the user's modules and the files that Python code opens for reading. Libraries are left out, because their
+versions identify them. Files that native code opens are not recorded.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def files_read(owned: Iterable[str]) -> Source:
-    """Make the source that records them; `owned` are paths that count as the user's."""
+    """Make the source that records these files; `owned` are paths that count as the user's."""
 
     @contextmanager
     def source(recorder: Recorder, _when: When) -> Iterator[None]:
         opened = _Opened()
-        sys.addaudithook(opened.hear)
+        sys.addaudithook(opened.note)
         try:
             yield
         finally:
@@ -44,7 +44,7 @@ def files_read(owned: Iterable[str]) -> Source:
 
 
 class _Opened:
-    """Hears which files this process opens."""
+    """Collects the files that this process opens."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -53,8 +53,8 @@ class _Opened:
         self.began = time.time_ns()
         self._process = getpid()
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note a file; called by Python for each of its audit events, which have the arguments of their function."""
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note an opened file; Python calls this for every audit event, with the arguments of the audited function."""
         if event != "open" or self.is_over or getpid() != self._process:
             return
         path, mode, flags = arguments
@@ -65,7 +65,7 @@ class _Opened:
 
 
 def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
-    """Return the digest of each file; empty for one whose content cannot stand for it."""
+    """Return the digest of each file; empty for a file that has none, or beyond the first `_MOST_FILES`."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     sources = {os.path.abspath(each) for each in modules if isinstance(each, str)}  # noqa: PTH100
     libraries = tuple(f"{prefix}{os.sep}" for prefix in {*library_prefixes(), *_OURS} if prefix not in owned)

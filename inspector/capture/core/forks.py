@@ -19,7 +19,7 @@ def fork(work: Callable[[], None]) -> int:
         OSError: the system cannot start another process.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns where other threads exist
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns if other threads exist
         pid = os.fork()
     if pid == 0:
         _work(work)
@@ -39,8 +39,8 @@ def _work(work: Callable[[], None]) -> None:
         os._exit(status)
 
 
-def ended(pid: int, *, block: bool = False) -> int | None:
-    """Return a fork's exit status, negative for a signal; None: still running; 0: the program has waited for it."""
+def exit_status(pid: int, *, block: bool = False) -> int | None:
+    """Return a fork's exit status, negative for a signal, 0 if the program has reaped it; None: still running."""
     try:
         found, status = os.waitpid(pid, 0 if block else os.WNOHANG)
     except ChildProcessError:
@@ -52,7 +52,7 @@ def end(pid: int) -> None:
     """Kill a fork whose result is no longer needed, and wait for it."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    ended(pid, block=True)
+    exit_status(pid, block=True)
 
 
 def _die_with_parent() -> None:

@@ -20,9 +20,9 @@ class _KeptLogger(logging.Logger):
     @property
     def handlers(self) -> list[logging.Handler]:
         """The handlers, always including the kept ones."""
-        held: list[logging.Handler] = self.__dict__["handlers"]
-        held += [each for each in self.__dict__[_KEPT] if each not in held]
-        return held
+        handlers: list[logging.Handler] = self.__dict__["handlers"]
+        handlers += [each for each in self.__dict__[_KEPT] if each not in handlers]
+        return handlers
 
     @handlers.setter
     def handlers(self, value: list[logging.Handler]) -> None:

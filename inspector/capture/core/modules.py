@@ -6,9 +6,10 @@ from types import ModuleType
 
 
 class Preloaded:
-    """The modules that ctrace imported, as opposed to Python's startup.
+    """The modules that ctrace imported after Python's startup.
 
-    A program with a `random.py` beside it imports that file as `random`. It would find the module that ctrace imported.
+    A program with a `random.py` beside it imports that file as `random`, but Python would return the module that ctrace
+    has imported.
     """
 
     def __init__(self, before: frozenset[str]) -> None:
@@ -16,7 +17,7 @@ class Preloaded:
         self._before = before
 
     def uncover(self, folder: str) -> dict[str, ModuleType]:
-        """Drop the modules that a file of `folder` shadows from `sys.modules`; ctrace keeps using its references."""
+        """Remove modules that a file of `folder` shadows from `sys.modules`; ctrace keeps its own references."""
         ours = {name for name in sys.modules if "." not in name} - self._before
         shadowed = {name for name in ours if is_in(folder, name)}
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in shadowed}

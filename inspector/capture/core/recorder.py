@@ -19,7 +19,7 @@ class Recorder(Struct):
     _failed: set[str] = field(default_factory=set)
 
     def keeps(self, name: str) -> bool:
-        """Whether `record(name, ...)` writes anything now; a hook can skip its work otherwise."""
+        """Whether `record(name, ...)` writes a record now; if not, a hook can skip its work."""
         return self.log.keeps(f"ctrace_{name}")
 
     @contextmanager

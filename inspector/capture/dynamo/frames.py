@@ -31,7 +31,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
             torch_folder = folder_of_torch()
 
             class Left(ConvertFrameReturn):
-                """A decision not to compile; `wrap_guarded_code` creates those with code."""
+                """A decision not to compile; decisions with compiled code are created in `wrap_guarded_code`."""
 
                 def __init__(self, *args: Any, **kwargs: Any) -> None:
                     super().__init__(*args, **kwargs)

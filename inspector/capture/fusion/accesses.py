@@ -28,7 +28,7 @@ class Touch(Struct, frozen=True):
 
 
 def touches(node: Any, buffers: Buffers) -> list[Touch]:
-    """List the accesses of an unfused node; one that only names a part of a buffer has none."""
+    """List the accesses of an unfused node; a node that only names a part of a buffer has none."""
     from torch._inductor import ir, scheduler
 
     if isinstance(node, scheduler.SchedulerNode):

@@ -57,12 +57,12 @@ class Buffers:
 
     def table(self, names: Iterable[str]) -> list[dict[str, Any]]:
         """Return the description of each buffer."""
-        given, back = {*self._graph.graph_inputs, *self._graph.constants}, set(self.outputs())
-        return [self._describe(name, given, back) for name in names]
+        inputs, outputs = {*self._graph.graph_inputs, *self._graph.constants}, set(self.outputs())
+        return [self._describe(name, inputs, outputs) for name in names]
 
-    def _describe(self, name: str, given: set[str], back: set[str]) -> dict[str, Any]:
+    def _describe(self, name: str, inputs: set[str], outputs: set[str]) -> dict[str, Any]:
         layout = self._layout(name)
-        role = "input" if name in given else "output" if name in back else "inner"
+        role = "input" if name in inputs else "output" if name in outputs else "inner"
         if layout is None:
             return {"name": name, "role": role, "dtype": "", "shape": [], "stride": [], "device": "", "bytes": None}
         return {

@@ -96,7 +96,7 @@ def _evaluate(formula: Any, call: Any) -> int:
 
 
 def _on_floats(call: Any) -> bool:
-    """Whether an operation takes or returns anything but integers; True if unknown."""
+    """Whether an operation takes or returns values other than integers; True if unknown."""
     import torch
     from torch.utils._pytree import tree_leaves
 

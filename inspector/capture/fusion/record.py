@@ -51,7 +51,7 @@ class _FusionLog:
 
 def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
     if not isinstance(message, str):  # a WhyNoFuse
-        rounds.tell(message.name1, message.name2, message.reason % message.args)
+        rounds.add_reason(message.name1, message.name2, message.reason % message.args)
     elif message.startswith("fusing %s with %s") and len(args) == 2:
         rounds.fuse(str(args[0]), str(args[1]))
 
@@ -141,15 +141,15 @@ class _Hooks:
     def _can_fuse(self, original: Any) -> Any:
         def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **kwargs: Any) -> Any:
             rounds = self.now.rounds
-            if rounds is None or rounds.asking:
+            if rounds is None or rounds.is_in_can_fuse:
                 return original(scheduler, first, second, *args, **kwargs)
-            rounds.asking, logged_before = True, rounds.reasons_logged
+            rounds.is_in_can_fuse, logged_before = True, rounds.reasons_logged
             try:
                 possible = original(scheduler, first, second, *args, **kwargs)
             finally:
-                rounds.asking = False
+                rounds.is_in_can_fuse = False
             with self._recorder.watching("a pair of the scheduler"):
-                rounds.ask(first, second)
+                rounds.count_pair(first, second)
                 if not possible and rounds.reasons_logged == logged_before:
                     rounds.refuse(first, second)
             return possible

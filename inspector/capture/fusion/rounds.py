@@ -4,7 +4,7 @@ from typing import Any
 
 
 class Rounds:
-    """The rounds of one call: pairs asked about, refused, found and fused.
+    """The rounds of one call: pairs that the scheduler tries, refuses, finds fusable and fuses.
 
     Names and reasons are stored once, because most of them recur in every round.
     """
@@ -15,8 +15,8 @@ class Rounds:
         self.rounds: list[dict[str, Any]] = []
         self.reasons_logged = 0
         """How many reasons torch has logged."""
-        self.asking = False
-        """Whether the scheduler is in `can_fuse`, which may ask about other pairs."""
+        self.is_in_can_fuse = False
+        """Whether the scheduler is in `can_fuse`, which may call itself for other pairs."""
         self._nodes: dict[Any, int] = {}  # a fused node rebuilds its name from its members' on every access
         self._tried: set[tuple[int, int]] = set()
         self._scores: dict[tuple[int, int], Any] = {}
@@ -32,16 +32,16 @@ class Rounds:
         """End the round with `after` nodes."""
         self.rounds[-1].update(after=after, tried=len(self._tried))
 
-    def ask(self, first: Any, second: Any) -> None:
-        """Count a pair of nodes that the scheduler asks about."""
+    def count_pair(self, first: Any, second: Any) -> None:
+        """Count a pair of nodes that the scheduler tries to fuse."""
         pair = self._pair(first, second)
         self._tried.add((min(pair), max(pair)))
 
     def refuse(self, first: Any, second: Any, reason: str = "") -> None:
-        """Record a refused pair of nodes; torch logged no reason unless there is one."""
+        """Record a refused pair of nodes; an empty reason means that torch logged none."""
         self._refuse(*self._pair(first, second), reason)
 
-    def tell(self, first: str, second: str, reason: str) -> None:
+    def add_reason(self, first: str, second: str, reason: str) -> None:
         """Record a reason that torch logged, with the names of the nodes."""
         self.reasons_logged += 1
         if self.rounds:

@@ -90,7 +90,7 @@ def _device_mode_only(unmet: Unmet) -> bool:
 
 
 def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
-    """A size of 0 or 1 gets its own graph; that it also differs from another size adds nothing."""
+    """A size of 0 or 1 gets its own graph, so guards that compare it with other sizes are consequences."""
     apart = {match["size"] for unmet in found if unmet.now in ("0", "1") and (match := _LEAST.match(unmet.guard))}
 
     def is_equality(unmet: Unmet) -> bool:

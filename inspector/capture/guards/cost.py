@@ -39,7 +39,7 @@ class _Timed(Struct, frozen=True):
 def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
     """Measure a guard tree on the call that it was made for; times in microseconds."""
     root = manager.root
-    often = 3 * _COLD_TIMES  # all parts are compared with this
+    often = 3 * _COLD_TIMES  # measured longer, because all parts are compared with it
     whole = _timed(root, f_locals, often)
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
@@ -89,11 +89,11 @@ def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[s
 
     The parts of depth 0 and the root add up to the whole; deeper ones are parts of parts.
     """
-    way = _Way(root, f_locals, (root.get_source(),), base, 0)
-    yield from _under(way, list(children(root)), _leaves_below(root))
+    path = _Path(root, f_locals, (root.get_source(),), base, 0)
+    yield from _under(path, list(children(root)), _leaves_below(root))
 
 
-class _Way(Struct, frozen=True):
+class _Path(Struct, frozen=True):
     """The nodes from the root to a part, and the time to check only these."""
 
     root: Any
@@ -108,34 +108,34 @@ class _Way(Struct, frozen=True):
         timed = _timed(_only(self.root, inside), self.f_locals)
         return _Timed(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
 
-    def to(self, node: Any) -> "_Way":
+    def to(self, node: Any) -> "_Path":
         """Extend the path to a node."""
         sources = (*self.sources, node.get_source())
-        return _Way(
+        return _Path(
             self.root, self.f_locals, sources, _timed(_only(self.root, set(sources)), self.f_locals), self.depth + 1
         )
 
 
-def _under(way: _Way, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
+def _under(path: _Path, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
     """Measure each larger node alone and all small ones together: below the clock's noise, a time means nothing."""
     small = [node for node in nodes if _leaves_below(node) * _SMALL < leaves]
     for node in nodes:
         if node in small:
             continue
-        timed, number = way.measured([node])
+        timed, number = path.measured([node])
         yield {
             "source": node.get_source(),
-            "depth": way.depth,
+            "depth": path.depth,
             "guards": number,
             "cold": timed.cold,
             "warm": timed.warm,
         }
         below = list(children(node))
-        if number * _LARGE > leaves and way.depth < _DEEPEST and below:
-            yield from _under(way.to(node), below, leaves)
+        if number * _LARGE > leaves and path.depth < _DEEPEST and below:
+            yield from _under(path.to(node), below, leaves)
     if small:
-        timed, number = way.measured(small)
-        yield _part("", way.depth, number, timed)
+        timed, number = path.measured(small)
+        yield _part("", path.depth, number, timed)
 
 
 def _part(source: str, depth: int, number: int, timed: _Timed) -> dict[str, Any]:

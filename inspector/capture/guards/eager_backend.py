@@ -61,17 +61,17 @@ def other_backend(before: Any, now: Any) -> list[Unmet]:
 def _named(backend: Any) -> str:
     """Return a backend's name and options as they were passed to torch.compile."""
     name = getattr(backend, "compiler_name", None) or getattr(backend, "__qualname__", None)
-    given = {
+    values = {
         "dynamic": getattr(backend, "dynamic", None),
         **_options(getattr(backend, "kwargs", None)),
         **_options(getattr(backend, "config", None)),
     }
-    options = ", ".join(f"{key}={value!r}"[:80] for key, value in given.items() if value is not None)
+    options = ", ".join(f"{key}={value!r}"[:80] for key, value in values.items() if value is not None)
     text = str(name or class_name(type(backend)))
     return f"{text} ({options})" if options else text
 
 
-def _options(given: Any) -> dict[str, Any]:
+def _options(options: Any) -> dict[str, Any]:
     """Keep options that are plain values."""
-    plain = given if isinstance(given, dict) else {}
+    plain = options if isinstance(options, dict) else {}
     return {str(key): value for key, value in plain.items() if isinstance(value, bool | int | float | str)}

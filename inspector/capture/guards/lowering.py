@@ -62,7 +62,7 @@ def add_late_guards(graph: Any) -> None:
     graph._update_scheduler()
     for node in graph.scheduler.nodes:
         for each in node.get_nodes():
-            _ask_of_sums(each)
+            _add_sum_guards(each)
 
 
 def _is_studied(graph: Any) -> bool:
@@ -77,8 +77,8 @@ def _is_studied(graph: Any) -> bool:
     )
 
 
-def _ask_of_sums(node: Any) -> None:
-    """Ask about a scheduled node what `CppKernel.reduction` asks, with the ranges of its loops."""
+def _add_sum_guards(node: Any) -> None:
+    """Evaluate the condition of `CppKernel.reduction` for a scheduled node's sums, which adds its guards."""
     from types import SimpleNamespace
 
     from torch._inductor.codegen.cpp import CppKernel

@@ -143,20 +143,20 @@ def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
 
 
 def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
-    """Count the guards that Dynamo requested and that were dropped, by kind and by what dropped them.
+    """Count the guards that Dynamo requested and that were dropped, by kind and by the reason.
 
     `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): its `sorted_guards` are those
     that a `guard_filter_fn` let through.
     """
     from torch._dynamo import config
 
-    asked = builder.check_fn_manager.output_graph.guards
+    requested = builder.check_fn_manager.output_graph.guards
     found: Counter[tuple[str, str]] = Counter()
     if config.skip_nnmodule_hook_guards:
-        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in asked)
+        found[_HOOKS, _HOOKS_SWITCH] = sum(guard.create_fn_name() == _HOOKS for guard in requested)
     if maker.f_locals.get("guard_filter_fn") is not None:
         kept = set(map(id, maker.f_locals["sorted_guards"]))
-        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in asked if id(guard) not in kept)
+        found.update((guard.create_fn_name(), "guard_filter_fn") for guard in requested if id(guard) not in kept)
     return [{"kind": kind, "why": why, "number": number} for (kind, why), number in found.items() if number]
 
 

@@ -31,7 +31,7 @@ class GuardStacks(Struct):
         self._of.update(dict.fromkeys(map(_without_hint, parts), self._known.setdefault(stack, stack)))
 
     def of(self, part: str) -> Stack | None:
-        """Return the stack of a guard; None: torch made it for itself."""
+        """Return the stack of a guard; None: torch added the guard itself."""
         return self._of.get(_without_hint(part))
 
     def name_objects(self, parts: Iterable[str], value_of: Callable[[str], Any]) -> None:

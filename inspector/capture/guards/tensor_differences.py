@@ -76,7 +76,7 @@ def _backend_of(keys: str) -> str:
 
 
 def _layout_of(keys: str) -> str:
-    """Return the layout that dispatch keys stand for; they distinguish two sparse layouts."""
+    """Return the layout that dispatch keys imply; they distinguish two sparse layouts."""
     if any(key.startswith("SparseCsr") for key in _names(keys)):
         return "sparse_csr"
     if any(key.startswith("Sparse") for key in _names(keys)):

@@ -1,4 +1,4 @@
-"""Record what becomes of CUDA graphs: torch's decision while compiling, and skips and recordings while running.
+"""Record what torch does with CUDA graphs: torch's decision while compiling, and skips and recordings while running.
 
 Torch decides for each graph part when it makes a `CompiledFxGraph` (2.11 to 2.15, _inductor/output_code.py), wraps what
 may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later
@@ -142,7 +142,7 @@ def _writes(node: Any, placeholder: Any) -> bool:
 
 
 def _attributed(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what happens while a graph part runs be recorded for that part."""
+    """Assign what is recorded while a graph part runs to that part."""
 
     def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
         run, part = original(model, *args, **kwargs), _part(kwargs)
@@ -186,7 +186,7 @@ def _noting_recording(recorder: Recorder, now: threading.local, original: Callab
 
 
 def _sizes(inputs: Any) -> str:
-    """Return the sizes of inputs: of tensors, and numbers that stand for sizes."""
+    """Return the sizes of inputs: those of tensors, and numbers that are symbolic sizes."""
     import torch
 
     shown = [str(list(each.shape)) if isinstance(each, torch.Tensor) else str(each) for each in inputs]

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.source import When
 
 @contextmanager
 def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterator[None]:
-    """Record this for each part; call `done` after a part whose code is not generated inside another part's."""
+    """Record layouts and sizes for each part; call `done` after a part that is not nested in another one."""
     with ExitStack() as patches:
         depth = 0
 

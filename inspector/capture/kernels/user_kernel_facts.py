@@ -41,8 +41,8 @@ def described(
 
     node: Any = V.graph.current_node
     kernel, configs, restored, zeroed = user.get_kernel_and_metadata()
-    given = side_table().get_kernel(user.kernel_idx)
-    chain = tuple(_chain(originals.get(id(given), given)))
+    registered = side_table().get_kernel(user.kernel_idx)
+    chain = tuple(_chain(originals.get(id(registered), registered)))
     tuner = next((each for each in chain if hasattr(each, "configs")), None)
     constants = node.kwargs["constant_args_idx"]
     op = ops.get(constants)
@@ -145,10 +145,10 @@ def _described_tensor(value: Any) -> Any:
     return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
 
 
-def _kind(name: str, value: Any, given: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> str:
+def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> str:
     if hasattr(value, "get_dtype") and hasattr(value, "get_size"):
         return "tensor"
-    if name not in given:
+    if name not in passed:
         return "config" if name in tuned else "default"
     return "constant" if is_constexpr else "none" if value is None else "number"
 

@@ -1,4 +1,4 @@
-"""Record user-written Triton kernels in a compiled region, and what torch makes of each call.
+"""Record user-written Triton kernels in a compiled region, and how torch lowers each call.
 
 Inductor makes one `UserDefinedTritonKernel` (2.11 and 2.13, _inductor/ir.py) for each call. Meanwhile, it asks
 `identify_mutated_tensors` (2.11) or `identify_accessed_tensors` (2.13, _higher_order_ops/triton_kernel_wrap.py) which

@@ -62,7 +62,7 @@ class _Open(Struct):
     patterns: dict[str, _Pattern] = field(default_factory=dict)
 
     def look(self, counted: Counter[str]) -> None:
-        """Add the changes since the last look."""
+        """Add the changes since the last call."""
         self.counted.update(_gained(self.counted_since, counted))
         self.counted_since = counted
         if self.since is None:
@@ -71,7 +71,7 @@ class _Open(Struct):
         self._compare(before, self.since)
 
     def restart(self, counted: Counter[str]) -> None:
-        """Ignore the changes since the last look, which belong to another pass."""
+        """Ignore the changes since the last call, which belong to another pass."""
         self.counted_since = counted
         self.since = None if self.since is None else _seen(self.module.graph)
 

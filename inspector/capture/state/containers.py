@@ -120,7 +120,7 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
 def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
     def content() -> Content:
         # Copy first: a dict that another thread grows cannot be iterated.
-        return {key: held for key, held in dict(value).items() if key not in _UNTOUCHED}
+        return {key: item for key, item in dict(value).items() if key not in _UNTOUCHED}
 
     # Not the methods that a user's subclass overrides; but an OrderedDict keeps its order apart from the items.
     base = OrderedDict if isinstance(value, OrderedDict) else dict
@@ -140,7 +140,7 @@ def _of_cell(path: str, cell: CellType) -> Container:
     def content() -> Content:
         try:
             return {"": cell.cell_contents}
-        except ValueError:  # nothing assigned yet
+        except ValueError:  # the cell is still empty
             return {}
 
     def put(_key: str, value: Any) -> None:
@@ -160,7 +160,7 @@ def _of_class(cls: type) -> Container | None:
         return None
 
     def content() -> Content:
-        return {name: held for name, held in vars(cls).items() if name not in _UNTOUCHED}
+        return {name: item for name, item in vars(cls).items() if name not in _UNTOUCHED}
 
     leads = owner is not Owner.TORCH
     put, remove = partial(type.__setattr__, cls), partial(type.__delattr__, cls)
@@ -178,7 +178,7 @@ def _of_module(module: ModuleType) -> Container | None:
 
 def _own(content: Content) -> Content:
     """Drop what Python and Dynamo store in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
-    return {name: held for name, held in content.items() if not str(name).startswith("__")}
+    return {name: item for name, item in content.items() if not str(name).startswith("__")}
 
 
 def _attributes(value: Any) -> Content | None:
@@ -212,10 +212,10 @@ def _owner(module: str) -> Owner | None:
 def children(container: Container | None, path: str, kind: str, value: Any) -> Iterator[tuple[str, str, Any]]:
     """Yield the path, kind and value of everything that a value refers to."""
     if container is not None and container.leads:
-        for key, held in container.content().items():
-            if not isinstance(held, _LEAVES):
+        for key, item in container.content().items():
+            if not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and hasattr(type(value), "_call_impl")
-                yield container.path_of(key), "hook" if hooks else container.kind, held
+                yield container.path_of(key), "hook" if hooks else container.kind, item
     if isinstance(value, MethodType):
         yield path, kind, value.__self__
         yield path, kind, value.__func__
@@ -224,7 +224,7 @@ def children(container: Container | None, path: str, kind: str, value: Any) -> I
     elif isinstance(value, property):
         yield path, kind, value.fget
     elif isinstance(value, tuple | frozenset) and len(value) <= _LONG:
-        yield from ((f"{path}[{index}]", kind, held) for index, held in enumerate(value))
+        yield from ((f"{path}[{index}]", kind, item) for index, item in enumerate(value))
     elif isinstance(value, FunctionType):
         yield from _of_function(value)
     elif not isinstance(value, type | ModuleType | dict | list | set | CellType) and container is not None:

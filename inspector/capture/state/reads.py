@@ -40,7 +40,7 @@ def _name(change: Change) -> str:
 
 def _files(world: World) -> list[str]:
     """List the source files of the modules with the model's code, the user's first."""
-    modules = [path for kind, path in world.held if kind == "global"]
+    modules = [path for kind, path in world.containers if kind == "global"]
     files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
     known = dict.fromkeys(str(file) for file in files if file is not None)
     return sorted(known, key=lambda file: owner_of(file, library_prefixes()) is not Owner.USER)

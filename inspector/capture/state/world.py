@@ -59,7 +59,7 @@ class Change(Struct, frozen=True):
 class World(Struct):
     """A checkpoint."""
 
-    held: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
+    containers: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
     """Containers by kind and path, each with its content."""
     tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
     """Tensors, each with its version and a copy; None: too large."""
@@ -68,7 +68,7 @@ class World(Struct):
         """Return all plain values and functions."""
         return {
             (where, key): value
-            for where, (_, content) in self.held.items()
+            for where, (_, content) in self.containers.items()
             for key, value in content.items()
             if is_plain(value)
         }
@@ -79,7 +79,7 @@ class World(Struct):
         now = self.facts()
         for where, key in dict.fromkeys((*now, *facts)):
             was, value = facts.get((where, key), MISSING), now.get((where, key), MISSING)
-            container, content = self.held.get(where, (None, {}))
+            container, content = self.containers.get(where, (None, {}))
             unknown = value is MISSING and key in content  # it is no longer a plain value
             if container is not None and not unknown and not _same(was, value):
                 found.append(Change(container, key, was, value))
@@ -87,7 +87,7 @@ class World(Struct):
 
     def restore(self) -> bool:
         """Restore what has changed since; False: a tensor without a copy has changed."""
-        for container, content in self.held.values():
+        for container, content in self.containers.values():
             container.restore(content)
         changed = [(tensor, copied) for tensor, version, copied in self.tensors if tensor._version != version]
         for tensor, copied in changed:
@@ -116,7 +116,7 @@ def look(model: Any) -> World:
     world = World()
     tensors: dict[int, Any] = {}
     for container in (*free_standing(), *_reachable(model, tensors)):
-        world.held.setdefault((container.kind, container.path), (container, container.content()))
+        world.containers.setdefault((container.kind, container.path), (container, container.content()))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
     return world
@@ -126,7 +126,7 @@ def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
     """Walk breadth first, so that each container has its shortest path; collect tensors along the way."""
     import torch
 
-    seen: dict[int, Any] = {}  # the values, too: a temporary object must not free its id
+    seen: dict[int, Any] = {}  # keeps the values alive, so that no temporary object frees its id
     waiting = deque([("model", "attribute", model)])
     while waiting and len(seen) < _MOST_CONTAINERS:
         path, kind, value = waiting.popleft()

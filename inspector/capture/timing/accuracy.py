@@ -1,4 +1,4 @@
-"""Compare the results of a compiled call with eager's, as one number."""
+"""Compare the results of a compiled call with those in eager, as one number."""
 
 import math
 from typing import Any
@@ -17,21 +17,21 @@ RANDOM = "two eager calls differ, too"
 def differed(bench: Bench, way: Way, *, train: bool) -> Differed:
     """Call eager twice and compiled once, each with copies of the same inputs, and compare outputs and gradients.
 
-    The model's own state goes on between the calls, so a model that changes it differs from itself, too.
+    The model keeps its state between the calls: if it changes that state, two eager calls differ, too.
     """
     original, results = bench.make(), []
     for side in (0, 0, 1):
         try:
             call = copied(original)
-        except Exception as error:  # an argument's own `__deepcopy__`
+        except Exception as error:  # an argument's `__deepcopy__` may raise anything
             return Differed(bench.scenario, None, f"the inputs cannot be copied: {type_name(error)}")
         results.append(taken(called(bench.sides[side], call, way, train=train)[0]))
     eager, second, compiled = results
     noise, difference = _largest(eager, second), _largest(eager, compiled)
     if math.isinf(difference or 0.0):
-        return Differed(bench.scenario, None, "the results have other sizes")
+        return Differed(bench.scenario, None, "the results differ in shape")
     if noise is None or difference is None:
-        return Differed(bench.scenario, None, "the results hold no numbers to compare")
+        return Differed(bench.scenario, None, "the results contain no floating-point values to compare")
     if noise > 1e-4:
         return Differed(bench.scenario, None, RANDOM)
     return Differed(bench.scenario, difference)

@@ -1,7 +1,7 @@
 """Count what torch compiles and records while a model is called, by torch's own callbacks.
 
-Torch calls them when a compilation, a delayed backward or the recording of a CUDA graph begins, never during a call
-that does none of it (_dynamo/callback.py, 2.11 to 2.13).
+Torch calls them when a compilation, a delayed backward or the recording of a CUDA graph begins, and not in any other
+call (_dynamo/callback.py, 2.11 to 2.13).
 """
 
 from collections import Counter
@@ -13,14 +13,14 @@ _RECORDING = "CUDAGRAPH_RECORDING"
 
 
 class Compilations:
-    """Counts since it was made."""
+    """Counts compilations and recordings of CUDA graphs."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Count while in the block."""
+        """Count in this block."""
         from torch._dynamo.callback import callback_handler
 
         callback_handler.register_start_callback(self._began)

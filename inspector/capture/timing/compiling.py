@@ -1,4 +1,4 @@
-"""Compile the model as a configuration says, and report what came of it."""
+"""Compile the model with a configuration, and report the graphs, breaks and CUDA graphs."""
 
 import ast
 from typing import Any
@@ -47,10 +47,10 @@ def _check_name(option: str, name: str, known: list[str]) -> None:
 
 
 def inductor_options(configuration: Configuration) -> dict[str, Any]:
-    """Return the options as Inductor's config has them.
+    """Return the options with the names and types of Inductor's config.
 
     Raises:
-        TargetError: there is no such option, or it has another type.
+        TargetError: there is no such option, or its value has another type.
     """
     if not configuration.options:
         return {}
@@ -63,11 +63,11 @@ def inductor_options(configuration: Configuration) -> dict[str, Any]:
 def _value(name: str, text: str, known: dict[str, str]) -> Any:
     from torch._inductor import config
 
-    asked = name.replace("-", "_")
-    if asked not in known:
-        todo = did_you_mean(asked, known, "torch._inductor.list_options() lists them")
+    key = name.replace("-", "_")
+    if key not in known:
+        todo = did_you_mean(key, known, "torch._inductor.list_options() lists them")
         raise TargetError(f"--options {name}: Inductor has no such option", todo)
-    value, default = _read(text), config.get_config_copy()[asked]
+    value, default = _read(text), config.get_config_copy()[key]
     is_number = isinstance(default, float) and isinstance(value, int)
     if default is not None and type(value) is not type(default) and not is_number:
         what = f"--options {name}={text}: not a value of type {type(default).__name__}"
@@ -104,7 +104,7 @@ def compiled(model: Any, options: Options, configuration: Configuration) -> Any:
 
 
 def uses_cuda_graphs(configuration: Configuration) -> bool:
-    """Whether the configuration asks for CUDA graphs."""
+    """Whether the configuration enables CUDA graphs."""
     from torch._inductor import config, list_mode_options
 
     if configuration.backend not in (None, "inductor"):
@@ -115,7 +115,7 @@ def uses_cuda_graphs(configuration: Configuration) -> bool:
 
 
 def outcome(configuration: Configuration, compilations: Compilations, skips: Skips, device: str) -> Compiled:
-    """Return what the compiler made of all calls so far."""
+    """Return what torch.compile did in all calls so far."""
     from torch._dynamo.utils import counters
 
     recorded = compilations.recordings

@@ -1,7 +1,7 @@
-"""Record why torch skips CUDA graphs; the reasons come while compiling, not in the timed calls.
+"""Record why torch skips CUDA graphs; torch decides this while it compiles, not in the timed calls.
 
-Torch words each reason when it decides (`log_cudagraph_skip_and_bump_counter`, _inductor/cudagraph_utils.py, 2.11 to
-2.13); the modules that decide import the function by name.
+Torch passes each reason to `log_cudagraph_skip_and_bump_counter` (_inductor/cudagraph_utils.py, 2.11 to 2.13). The
+modules that decide import this function by name, so it is patched in each of them.
 """
 
 import sys
@@ -20,14 +20,14 @@ _SLOW_PATH = "Unable to hit fast path of CUDAGraphs"
 
 
 class Skips:
-    """The reasons, and how often each was the reason."""
+    """The reasons, each with the number of skips."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record reasons while in the block; if torch has moved the function, only its counter knows of skips."""
+        """Record reasons in this block. If torch has moved the function, only torch's counter shows that it skips."""
         import torch._inductor.compile_fx
         import torch._inductor.cudagraph_trees
         import torch._inductor.cudagraph_utils

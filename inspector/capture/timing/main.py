@@ -1,4 +1,4 @@
-"""The measuring process: load the model, time each part of each scenario, and append what was measured to a file."""
+"""The measuring process: load the model, time each part of each scenario, and append the results to a file."""
 
 import os
 import platform
@@ -42,7 +42,7 @@ def main(loaded: frozenset[str]) -> None:
     process = os.getpid()
 
     def record(event: Event) -> None:
-        if os.getpid() == process:  # not in a fork of the model's
+        if os.getpid() == process:  # not in a fork that the model makes
             os.write(file, line_of(event))
 
     model = _within("load", record, None, lambda: _loaded(request, preloaded))
@@ -87,14 +87,14 @@ class _Timing:
         """Time all scenarios; one that fails is recorded, and the next one is timed."""
         with ExitStack() as active:
             active.enter_context(self._compilations.counting())
-            active.enter_context(self._skips.recording())  # no call is timed slower for it: it waits for decisions
+            active.enter_context(self._skips.recording())  # slows down no timed call: torch decides while compiling
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):
                     _within("run", self._record, name, partial(self._scenario, name, way))
             self._record(outcome(self._request.configuration, self._compilations, self._skips, self._device))
 
     def _try_eager(self, name: str, way: Way) -> bool:
-        """Call the model once without torch.compile, and look at what it does to its inputs."""
+        """Call the model once without torch.compile; note whether it changes inputs or records unused gradients."""
         import torch
 
         call = way.make()
@@ -164,12 +164,12 @@ def _version(tensor: Any) -> int | None:
 
 
 def _device(model: Any, *values: Any) -> str:
-    """Return the type of device that a call uses: that of any tensor that is not on the CPU."""
+    """Return the type of device that a call uses: that of the first tensor that is not on the CPU."""
     import torch
     from torch.utils import _pytree
 
-    held = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
-    leaves = [leaf for leaf in (*held, *_pytree.tree_leaves(values)) if isinstance(leaf, torch.Tensor)]
+    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    leaves = [leaf for leaf in (*state, *_pytree.tree_leaves(values)) if isinstance(leaf, torch.Tensor)]
     return next((leaf.device.type for leaf in leaves if leaf.device.type not in ("cpu", "meta")), "cpu")
 
 
@@ -181,7 +181,7 @@ def _requires_gradients(outputs: Any) -> bool:
 
 
 def _within(phase: str, record: Callable[[Event], None], scenario: str | None, work: Callable[[], Any]) -> Any:
-    """Return what the work returns; record what it raises, and return None."""
+    """Do the work and return its result; if it raises, record that and return None."""
     try:
         return work()
     except TargetError as error:

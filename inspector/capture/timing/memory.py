@@ -1,4 +1,4 @@
-"""Measure the most memory that the tensors of a call take."""
+"""Measure the peak memory of a call's tensors."""
 
 import gc
 from typing import Any
@@ -7,7 +7,7 @@ from ctrace.inspector.capture.timing.rounds import Bench
 
 
 def peak_of(bench: Bench, side: int) -> int | None:
-    """Return the bytes that a call allocates at its peak, beyond what is allocated before; None: not known."""
+    """Return the bytes allocated at a call's peak, minus those allocated before the call; None: not known."""
     import torch
 
     gc.collect()
@@ -23,7 +23,7 @@ def peak_of(bench: Bench, side: int) -> int | None:
 
 
 def _on_cpu(bench: Bench, side: int, calls: Any) -> int | None:
-    """Sum up the profiler's record of each allocation; torch keeps no count of the CPU's memory."""
+    """Add up the allocations that the profiler records, because torch does not count the CPU's memory."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:

@@ -17,29 +17,29 @@ from ctrace.inspector.timing.events import Event, RoundDone, WarmedUp
 from ctrace.inspector.timing.ratios import is_enough
 
 _QUIET = 6
-"""Calls in a row that compile nothing, before the times are looked at: CUDA graphs are recorded at the third."""
+"""Calls in a row that must compile nothing before times count: CUDA graphs are recorded at the third."""
 _STEADY = 0.1
-"""How much the median of three calls may differ from that of the three before."""
+"""Times have settled if the medians of the last three calls and of the three before differ by this fraction or less."""
 _MOST_CALLS = 60
 _WARM_UP_SECONDS = 10.0
-"""Longest wait for the times to settle, after the last compilation."""
+"""How long to wait for times to settle after the last compilation."""
 _COMPILES_ALWAYS = 20
-"""Calls after which a model that compiles at every call is called a case of its own."""
+"""Stop warming up after this many calls if the last call still compiled."""
 _BLOCK_SECONDS = {"cpu": 0.002, "gpu": 0.01}
-"""A block is at least this long: far longer than the clock's resolution and the wait for a GPU. On a CPU, short blocks
-leave more of them untouched by another process that takes the core for some milliseconds."""
+"""Minimum length of a block: far longer than the clock's resolution and the wait for a GPU. On a CPU, blocks are short,
+so that another process that takes the core for some milliseconds disturbs fewer of them."""
 _MOST_IN_BLOCK = 5000
 _ROUND_SECONDS = 0.04
-"""Blocks of one side in a round take about this long together, if calls are short."""
+"""Total length of one side's blocks in a round, if calls are short."""
 _MOST_BLOCKS = 16
 _LONGEST = 30.0
-"""Seconds after which a part gets no more rounds than it needs for an interval."""
+"""After this many seconds, a part gets only the rounds that an interval needs (`_LEAST`)."""
 _MOST_UNCLEAN = 10
-"""Rounds that compile something are not counted; after this many, the rest is not waited for."""
+"""Rounds in which something compiles do not count; stop after this many of them."""
 
 
 class Bench(Struct):
-    """What is timed: the same model eager and compiled, with the same inputs."""
+    """The two sides to time: the same model in eager and compiled, with the same inputs."""
 
     scenario: str
     part: str
@@ -56,7 +56,7 @@ class Bench(Struct):
     """Seconds of one call of each side, after warming up."""
 
     def calls(self, count: int) -> Sequence[Call]:
-        """Return the arguments of so many calls: always the same ones, or new ones for each."""
+        """Return the arguments of `count` calls: the same ones for all, or new ones for each."""
         if self.fresh:
             return [self.make() for _ in range(count)]
         if self.cached is None:
@@ -111,38 +111,38 @@ def _is_steady(times: Sequence[float]) -> bool:
 
 
 def run_rounds(bench: Bench, rounds: int | None) -> None:
-    """Alternate both sides, `rounds` times or as often as it takes, and record each round."""
+    """Alternate both sides for `rounds` rounds, or until there are enough, and record each round."""
     least = _BLOCK_SECONDS["cpu" if bench.device == "cpu" else "gpu"]
     counts = [max(1, min(math.ceil(least / each), _MOST_IN_BLOCK)) for each in bench.single]
     longest = max(count * each for count, each in zip(counts, bench.single, strict=True))
     blocks = max(1, min(int(_ROUND_SECONDS / longest), _MOST_BLOCKS))
-    ending = _Ending(rounds)
+    rule = _StopRule(rounds)
     with without_collector():
-        while not ending.is_over():
-            _run_round(bench, ending, counts, blocks)
+        while not rule.is_over():
+            _run_round(bench, rule, counts, blocks)
             gc.collect()
 
 
-def _run_round(bench: Bench, ending: "_Ending", counts: Sequence[int], blocks: int) -> None:
+def _run_round(bench: Bench, rule: "_StopRule", counts: Sequence[int], blocks: int) -> None:
     before = bench.compilations.total
     times: tuple[list[float], list[float]] = [], []
-    for side in _sides(ending.number, blocks):
+    for side in _sides(rule.number, blocks):
         times[side].append(bench.seconds(side, counts[side]))
     eager, compiled = map(_undisturbed, times)
     is_clean = bench.compilations.total == before
-    ending.add(eager, compiled, is_clean=is_clean)
+    rule.add(eager, compiled, is_clean=is_clean)
     bench.record(RoundDone(bench.scenario, bench.part, eager, compiled, is_clean))
 
 
 def _undisturbed(times: Sequence[float]) -> float:
-    """Return the lower quartile: another process that takes the core only ever adds time, to some of the blocks."""
+    """Return the lower quartile, because other processes only add time, and only to some blocks."""
     return sorted(times)[(len(times) - 1) // 4]
 
 
 def _sides(number: int, blocks: int) -> Iterator[int]:
     """Yield the side of each block of a round: each side equally often, in pairs of random order.
 
-    A fixed order could keep step with the system's scheduler, and then one side would always be the one that waits.
+    A fixed order could fall in step with the system's scheduler, so that the same side always waits.
     """
     chance = random.Random(number)
     for _ in range(blocks):
@@ -150,7 +150,7 @@ def _sides(number: int, blocks: int) -> Iterator[int]:
         yield from (first, 1 - first)
 
 
-class _Ending:
+class _StopRule:
     """Decides when there are enough rounds."""
 
     def __init__(self, rounds: int | None) -> None:
@@ -179,4 +179,4 @@ class _Ending:
 
 
 _LEAST = 8
-"""Rounds that give an interval of 99% confidence."""
+"""Number of rounds that an interval of 99% confidence needs."""

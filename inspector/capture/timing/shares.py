@@ -21,7 +21,7 @@ from ctrace.inspector.capture.timing.stopwatch import synchronizer
 from ctrace.inspector.timing.events import SIDES, KernelUsed, SharesMeasured
 
 _SECONDS = 0.1
-"""How long the profiled calls take together; each makes many events."""
+"""Total length of the profiled calls; each call produces many events."""
 _MOST_CALLS = 20
 _CPP = "cpp_fused"
 _GUARDS, _RUNTIME, _WRAPPER, _LAUNCHES, _OPS, _KERNELS = "guards", "runtime", "wrapper", "launches", "ops", "kernels"
@@ -35,12 +35,12 @@ _MOST_KERNELS = 200
 
 class _Range(Struct, frozen=True):
     name: str
-    began: int
-    ended: int
+    start: int
+    end: int
 
 
 def shares_of(bench: Bench, side: int) -> SharesMeasured:
-    """Profile calls of one side, and sum up what the ranges are for."""
+    """Profile calls of one side, and add up the time of each kind of range."""
     from torch.profiler import ProfilerActivity, profile
 
     count = max(1, min(int(_SECONDS / bench.single[side]), _MOST_CALLS))
@@ -50,28 +50,28 @@ def shares_of(bench: Bench, side: int) -> SharesMeasured:
         activities.append(ProfilerActivity.CUDA)
     calls, wait = bench.calls(count), synchronizer(bench.device)
     with _marked_cpp_kernels(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch 2.11 warns of cycles, of which there is one
+        warnings.simplefilter("ignore", UserWarning)  # torch 2.11 warns about profiler cycles; there is only one here
         with profile(activities=activities):  # the first profile of a process initializes the profiler
             bench.run(side, calls[:1])
             wait()
         with profile(activities=activities) as profiled:
-            seconds = _called(bench, side, calls, on_gpu=on_gpu)
+            seconds = _timed(bench, side, calls, on_gpu=on_gpu)
             wait()
     kineto = profiled.profiler.kineto_results if profiled.profiler is not None else None
     events = list(kineto.events()) if kineto is not None else []
-    return _summed(bench, side, seconds, count, events, on_gpu=on_gpu)
+    return _shares(bench, side, seconds, count, events, on_gpu=on_gpu)
 
 
-def _called(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> float:
-    """Return the seconds of a call: the median, or on a GPU, which works behind the program, the mean."""
+def _timed(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> float:
+    """Return the seconds of a call: the median on a CPU; the mean on a GPU, which runs asynchronously."""
     if on_gpu:
         return bench.run(side, calls) / len(calls)
     return statistics.median(bench.run(side, [call]) for call in calls)
 
 
-def _summed(bench: Bench, side: int, seconds: float, count: int, events: list[Any], *, on_gpu: bool) -> SharesMeasured:
+def _shares(bench: Bench, side: int, seconds: float, count: int, events: list[Any], *, on_gpu: bool) -> SharesMeasured:
     cpu, gpu = _split(events)
-    own = {name: _of_a_call(times, count) for name, times in _own_times(cpu).items()}
+    own = {name: _per_call(times, count) for name, times in _own_times(cpu).items()}
     compiled = side == 1
     busy = _busy(gpu) if on_gpu and gpu else None
 
@@ -99,7 +99,7 @@ def _summed(bench: Bench, side: int, seconds: float, count: int, events: list[An
 
 
 def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
-    """Return the ranges of the CPU, by thread, and what the GPU ran."""
+    """Return the CPU's ranges by thread, and the GPU's ranges."""
     cpu: dict[int, list[_Range]] = defaultdict(list)
     gpu: list[_Range] = []
     for event in events:
@@ -112,25 +112,25 @@ def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
 
 
 def _is_annotation(event: Any, name: str) -> bool:
-    """Whether an event of the GPU only repeats a range of the program, and is no work of its own."""
+    """Whether a GPU event only repeats a range of the program, so that it is not work on the GPU."""
     is_marked = getattr(event, "is_user_annotation", None)
     return (is_marked is not None and is_marked()) or _kind(name) in (_GUARDS, _RUNTIME, _WRAPPER)
 
 
 def _own_times(cpu: dict[int, list[_Range]]) -> dict[str, list[int]]:
-    """Return the nanoseconds of each range without the ranges inside of it, by name, in order."""
+    """Return the nanoseconds of each range without nested ranges, by name, in order."""
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for ranges in cpu.values():
         for each, inside in _nested(ranges):
-            found[each.name].append((each.began, max(each.ended - each.began - inside, 0)))
+            found[each.name].append((each.start, max(each.end - each.start - inside, 0)))
     return {name: [time for _, time in sorted(times)] for name, times in found.items()}
 
 
-def _of_a_call(times: Sequence[int], calls: int) -> tuple[float, float]:
-    """Return the nanoseconds of a name in one call, and how often it occurs there.
+def _per_call(times: Sequence[int], calls: int) -> tuple[float, float]:
+    """Return the nanoseconds of a range in one call, and how often it occurs there.
 
-    If each call has it equally often, its first occurrence counts with the median of all first ones, and so on: one
-    call that another process interrupts changes nothing.
+    If every call has the range equally often, add up the median of its first occurrences in all calls, the median of
+    its second ones, and so on: a call that another process interrupts then changes nothing.
     """
     each, left = divmod(len(times), calls)
     if left:
@@ -139,14 +139,14 @@ def _of_a_call(times: Sequence[int], calls: int) -> tuple[float, float]:
 
 
 def _nested(ranges: list[_Range]) -> Iterator[tuple[_Range, int]]:
-    """Yield each range of a thread with the nanoseconds of the ranges directly inside of it."""
+    """Yield each range of a thread with the nanoseconds of the ranges directly inside it."""
     open_: list[tuple[_Range, int]] = []
-    for each in sorted(ranges, key=lambda one: (one.began, -one.ended)):
-        while open_ and open_[-1][0].ended <= each.began:
+    for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+        while open_ and open_[-1][0].end <= each.start:
             yield open_.pop()
         if open_:
             outer, inside = open_[-1]
-            open_[-1] = outer, inside + min(each.ended, outer.ended) - each.began
+            open_[-1] = outer, inside + min(each.end, outer.end) - each.start
         open_.append((each, 0))
     yield from reversed(open_)
 
@@ -168,9 +168,9 @@ def _kind(name: str) -> str:
 def _busy(gpu: list[_Range]) -> int:
     """Return the nanoseconds in which the GPU runs at least one kernel."""
     busy, until = 0, 0
-    for each in sorted(gpu, key=lambda one: one.began):
-        busy += max(each.ended - max(each.began, until), 0)
-        until = max(until, each.ended)
+    for each in sorted(gpu, key=lambda one: one.start):
+        busy += max(each.end - max(each.start, until), 0)
+        until = max(until, each.end)
     return busy
 
 
@@ -178,14 +178,14 @@ def _kernels(cpu: dict[int, list[_Range]], gpu: list[_Range], count: int, *, on_
     """Yield the kernels of a call, the longest first: the GPU's, or C++ kernels and the outermost ops."""
     totals: dict[str, list[int]] = defaultdict(list)
     if on_gpu:
-        for each in sorted(gpu, key=lambda one: one.began):
-            totals[each.name].append(each.ended - each.began)
+        for each in sorted(gpu, key=lambda one: one.start):
+            totals[each.name].append(each.end - each.start)
     else:
         for each in _outermost_work(cpu):
-            totals[each.name].append(each.ended - each.began)
+            totals[each.name].append(each.end - each.start)
     largest = sorted(totals.items(), key=lambda item: -sum(item[1]))
     for name, times in largest[:_MOST_KERNELS]:
-        seconds, number = _of_a_call(times, count)
+        seconds, number = _per_call(times, count)
         yield KernelUsed(name[:300], number, seconds / 1e9)
 
 
@@ -193,15 +193,15 @@ def _outermost_work(cpu: dict[int, list[_Range]]) -> Iterator[_Range]:
     """Yield ops and C++ kernels that are not inside another one."""
     for ranges in cpu.values():
         until = 0
-        for each in sorted(ranges, key=lambda one: (one.began, -one.ended)):
-            if _kind(each.name) in (_OPS, _KERNELS) and each.began >= until:
-                until = each.ended
+        for each in sorted(ranges, key=lambda one: (one.start, -one.end)):
+            if _kind(each.name) in (_OPS, _KERNELS) and each.start >= until:
+                until = each.end
                 yield each
 
 
 @contextmanager
 def _marked_cpp_kernels() -> Iterator[None]:
-    """Let C++ kernels of Inductor appear in the profile; it writes their calls as functions of the wrapper's module."""
+    """Make Inductor's C++ kernels appear in the profile: wrap the functions of wrapper modules that call them."""
     with ExitStack() as restored:
         codecache = sys.modules.get("torch._inductor.codecache")
         for module in [] if codecache is None else codecache.PyCodeCache.modules:

@@ -1,7 +1,7 @@
 """Time blocks of calls: one part of the work (forward, backward, a whole step), with the device synchronized.
 
-A block is a plain loop between two readings of the clock. A GPU works behind the program; a block ends when the GPU has
-finished, so that it holds whatever takes longer, the program or the GPU, as a loop of the user's does.
+A block is a plain loop between two readings of the clock. A GPU runs asynchronously, so a block ends when the GPU has
+finished. It takes as long as the slower of the program and the GPU, like a loop in the user's code.
 """
 
 import gc
@@ -22,9 +22,9 @@ Wait = Callable[[], None]
 
 
 def synchronizer(device: str) -> Wait:
-    """Return a function that waits for a type of device; one that does nothing for the CPU.
+    """Return a function that waits for a type of device; for the CPU, it does nothing.
 
-    The caller says what the model computes on: to compile initializes CUDA even for a model on the CPU.
+    The caller passes the type, because compiling initializes CUDA even for a model on the CPU.
     """
     import torch
 
@@ -37,7 +37,7 @@ def synchronizer(device: str) -> Wait:
 
 
 def nothing() -> None:
-    """Wait for nothing: the CPU is done when a call returns."""
+    """Do nothing: the CPU has finished when a call returns."""
 
 
 def forward(model: Any, calls: Sequence[Call], wait: Wait) -> float:
@@ -106,10 +106,10 @@ def loss_of(outputs: Any) -> Any:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Keep Python's garbage collector from running in the block; it would hit one side only."""
+    """Disable Python's garbage collector in the block, because a collection slows down only one side."""
     was_on = gc.isenabled()
     gc.collect()
-    gc.freeze()  # so that `collect` looks at what calls leave behind, not at all of torch
+    gc.freeze()  # `collect` then scans only what calls leave behind, not all of torch
     gc.disable()
     try:
         yield

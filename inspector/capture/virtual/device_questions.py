@@ -30,21 +30,23 @@ class DeviceQuestions:
             cls._latest = cls(recorder)
         return cls._latest
 
-    def in_frame(self, frame: Any, asked: str, answer: Any, *, as_target: bool) -> None:
+    def in_frame(self, frame: Any, expression: str, answer: Any, *, as_target: bool) -> None:
         """Record a question from a frame of the running program."""
         position = _position(frame.f_code, frame.f_lasti)
-        self._record(frame.f_code, frame.f_lineno, position, asked, answer, as_target=as_target)
+        self._record(frame.f_code, frame.f_lineno, position, expression, answer, as_target=as_target)
 
-    def traced(self, tx: Any, asked: str, answer: Any, *, as_target: bool = True) -> None:
+    def traced(self, tx: Any, expression: str, answer: Any, *, as_target: bool = True) -> None:
         """Record a question from a function that Dynamo's `InstructionTranslator` is tracing."""
         positions = getattr(tx.current_instruction, "positions", None)
         position = None if positions is None else tuple(positions)
-        self._record(tx.f_code, tx.lineno, position, asked, answer, as_target=as_target)
+        self._record(tx.f_code, tx.lineno, position, expression, answer, as_target=as_target)
 
-    def _record(self, code: CodeType, line: int, position: Any, asked: str, answer: Any, *, as_target: bool) -> None:
+    def _record(
+        self, code: CodeType, line: int, position: Any, expression: str, answer: Any, *, as_target: bool
+    ) -> None:
         if self.is_torchs(code.co_filename):
             return
-        words = _words(code.co_filename, position) or asked
+        words = _words(code.co_filename, position) or expression
         key = (code.co_filename, line, words, str(answer))
         if key in self._known:
             return

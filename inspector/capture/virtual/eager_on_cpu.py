@@ -25,7 +25,7 @@ class Pretence:
 
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
-        self._asked = DeviceQuestions.of(recorder)
+        self._questions = DeviceQuestions.of(recorder)
         self._stand_ins = StandIns(recorder, target)
 
     @contextmanager
@@ -60,22 +60,22 @@ class Pretence:
         with ExitStack() as patches:
             with self._recorder.watching("code that is written for a GPU"):
                 patches.enter_context(patched(torch, "set_default_device", self._default(torch.set_default_device)))
-                patches.enter_context(_mode(self._asked, answers))
+                patches.enter_context(_mode(self._questions, answers))
             yield
 
     def _default(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def set_default_device(device: Any) -> None:
             if is_gpu(device):
-                self._asked.in_frame(sys._getframe(1), "torch.set_default_device()", _ON_CPU, as_target=False)
+                self._questions.in_frame(sys._getframe(1), "torch.set_default_device()", _ON_CPU, as_target=False)
             original(on_cpu(device))
 
         return set_default_device
 
 
-def _mode(asked: DeviceQuestions, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
+def _mode(questions: DeviceQuestions, answers: dict[Any, Any]) -> AbstractContextManager[Any]:
     from torch.overrides import TorchFunctionMode
 
-    calls = _Calls(asked, answers)
+    calls = _Calls(questions, answers)
 
     class OnCpu(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,10 +87,10 @@ def _mode(asked: DeviceQuestions, answers: dict[Any, Any]) -> AbstractContextMan
 class _Calls:
     """Redirects torch calls from the GPU to the CPU."""
 
-    def __init__(self, asked: DeviceQuestions, answers: dict[Any, Any]) -> None:
+    def __init__(self, questions: DeviceQuestions, answers: dict[Any, Any]) -> None:
         from torch.utils.weak import WeakIdKeyDictionary
 
-        self._asked = asked
+        self._questions = questions
         self._answers = answers
         self._stay = WeakIdKeyDictionary()
         """Tensors that would be on the CPU even with a GPU."""
@@ -101,15 +101,15 @@ class _Calls:
 
         if func in self._answers and args[0].device.type == "cpu":
             return func(*args) if args[0] in self._stay else self._answer(func, frame)
-        given = (*args, *kwargs.values())
-        on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, given))
-        if on_gpu and not self._answers:  # with answers, compiled code gets the same
-            _record(self._asked, frame)
+        values = (*args, *kwargs.values())
+        on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, values))
+        if on_gpu and not self._answers:  # with answers, the compiled call records the same
+            _record(self._questions, frame)
         if func is torch.Tensor.cuda:
             return args[0]
         result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
         if self._answers and not on_gpu and isinstance(result, torch.Tensor):
-            self._follow(func, given, result)
+            self._follow(func, values, result)
         return result
 
     def _answer(self, func: Any, frame: FrameType) -> Any:
@@ -117,28 +117,28 @@ class _Calls:
 
         tensor: Any = torch.Tensor
         if func != tensor.device.__get__:  # torch forwards it more often than the program asks
-            self._asked.in_frame(frame, str(func), self._answers[func], as_target=True)
+            self._questions.in_frame(frame, str(func), self._answers[func], as_target=True)
         return self._answers[func]
 
-    def _follow(self, func: Any, given: Any, result: Any) -> None:
+    def _follow(self, func: Any, values: Any, result: Any) -> None:
         """Remember that a result is on the CPU: created there, or computed from tensors there."""
         import torch
 
-        tensors = _tensors(given)
-        if func is torch.Tensor.cpu or any(map(is_cpu, given)) or all(each in self._stay for each in tensors):
+        tensors = _tensors(values)
+        if func is torch.Tensor.cpu or any(map(is_cpu, values)) or all(each in self._stay for each in tensors):
             self._stay[result] = True
 
 
-def _tensors(given: Any) -> list[Any]:
+def _tensors(values: Any) -> list[Any]:
     import torch
 
-    flat = [each for value in given for each in (value if isinstance(value, tuple | list) else (value,))]
+    flat = [each for value in values for each in (value if isinstance(value, tuple | list) else (value,))]
     return [each for each in flat if isinstance(each, torch.Tensor)]
 
 
-def _record(asked: DeviceQuestions, frame: FrameType | None) -> None:
+def _record(questions: DeviceQuestions, frame: FrameType | None) -> None:
     """Record a literal device at the program's line that calls torch."""
-    while frame is not None and asked.is_torchs(frame.f_code.co_filename):
+    while frame is not None and questions.is_torchs(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None:
-        asked.in_frame(frame, "cuda", _ON_CPU, as_target=False)
+        questions.in_frame(frame, "cuda", _ON_CPU, as_target=False)

@@ -28,7 +28,8 @@ def move(model: Any, inputs: Any) -> list[Any]:
     with _fake_mode():
         moved = _Inputs(inputs)
         fakes = [
-            moved.of(node.meta.get("example_value"), given) for node, given in zip(placeholders, inputs, strict=True)
+            moved.of(node.meta.get("example_value"), original)
+            for node, original in zip(placeholders, inputs, strict=True)
         ]
         for node, fake in zip(placeholders, fakes, strict=True):
             node.meta["example_value"] = fake
@@ -50,28 +51,28 @@ class _Inputs:
     def __init__(self, inputs: Any) -> None:
         import torch
 
-        tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+        tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
         self._uses = Counter(map(_storage, tensors))
         self._bases: dict[Any, Any] = {}
 
-    def of(self, known: Any, given: Any) -> Any:
-        """Make the input for `given`, with Dynamo's sizes if it has any."""
+    def of(self, known: Any, original: Any) -> Any:
+        """Make the input for `original`, with Dynamo's sizes if it has any."""
         import torch
 
-        if not isinstance(given, torch.Tensor):
-            return given
-        key = _storage(given)
-        base = self._base(key, given) if self._uses[key] > 1 else None
-        return _fake_like(known if isinstance(known, torch.Tensor) else given, given, base)
+        if not isinstance(original, torch.Tensor):
+            return original
+        key = _storage(original)
+        base = self._base(key, original) if self._uses[key] > 1 else None
+        return _fake_like(known if isinstance(known, torch.Tensor) else original, original, base)
 
-    def _base(self, key: Any, given: Any) -> Any:
+    def _base(self, key: Any, original: Any) -> Any:
         """Return the base for all tensors of one dtype in one storage."""
         import torch
 
-        key = (key, given.dtype)
+        key = (key, original.dtype)
         if key not in self._bases:
-            size = given.untyped_storage().nbytes() // given.element_size()
-            self._bases[key] = torch.empty(size, dtype=given.dtype, device=GPU)
+            size = original.untyped_storage().nbytes() // original.element_size()
+            self._bases[key] = torch.empty(size, dtype=original.dtype, device=GPU)
         return self._bases[key]
 
 
@@ -82,23 +83,23 @@ def _storage(tensor: Any) -> Any:
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
-def _fake_like(known: Any, given: Any, base: Any = None) -> Any:
-    """Make a fake tensor like `given` with the sizes of `known`, as a view of `base` if there is one."""
+def _fake_like(known: Any, original: Any, base: Any = None) -> Any:
+    """Make a fake tensor like `original` with the sizes of `known`, as a view of `base` if there is one."""
     import torch
 
-    if known.layout is not torch.strided or _wraps(given):
-        msg = f"an input is a {type(given).__name__} of layout {known.layout}, which is not an ordinary tensor"
+    if known.layout is not torch.strided or _wraps(original):
+        msg = f"an input is a {type(original).__name__} of layout {known.layout}, which is not an ordinary tensor"
         raise NotImplementedError(msg)
     with torch.no_grad():
         fake = _strided(known, base)
-    if isinstance(given, torch.nn.Parameter):
-        fake = torch.nn.Parameter(fake, requires_grad=given.requires_grad)
-    elif given.requires_grad:
+    if isinstance(original, torch.nn.Parameter):
+        fake = torch.nn.Parameter(fake, requires_grad=original.requires_grad)
+    elif original.requires_grad:
         fake.requires_grad_()
-        fake = fake if given.is_leaf else fake.view_as(fake)
+        fake = fake if original.is_leaf else fake.view_as(fake)
     for name in _MARKS:
-        if hasattr(given, name):
-            setattr(fake, name, getattr(given, name))
+        if hasattr(original, name):
+            setattr(fake, name, getattr(original, name))
     return fake
 
 

@@ -44,7 +44,7 @@ class StandIns:
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
         self._target = target
-        self._asked = DeviceQuestions.of(recorder)
+        self._questions = DeviceQuestions.of(recorder)
 
     @contextmanager
     def used(self, graph: Any = None, name: str = "") -> Iterator[None]:
@@ -80,7 +80,7 @@ class StandIns:
             file = frame.f_code.co_filename
             if graph is not None and file.startswith(_GRAPH):
                 return _of_node(graph, frame.f_lineno)
-            if not file.startswith("<") and not self._asked.is_torchs(file):
+            if not file.startswith("<") and not self._questions.is_torchs(file):
                 return f"{file}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
@@ -163,17 +163,17 @@ def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
     from torch.utils import _pytree
     from torch.utils._python_dispatch import _disable_current_modes
 
-    given: dict[int, Any] = {}
+    originals: dict[int, Any] = {}
     with _disable_current_modes():
         try:
-            positional, named = _pytree.tree_map(lambda value: _meta(value, given), (args, kwargs))
+            positional, named = _pytree.tree_map(lambda value: _meta(value, originals), (args, kwargs))
             results = func(*positional, **named)
         except Exception:
             raise error from None
-        return _pytree.tree_map(lambda value: _zero(value, given), results)
+        return _pytree.tree_map(lambda value: _zero(value, originals), results)
 
 
-def _meta(value: Any, given: dict[int, Any]) -> Any:
+def _meta(value: Any, originals: dict[int, Any]) -> Any:
     import torch
 
     if isinstance(value, torch.device):
@@ -181,15 +181,15 @@ def _meta(value: Any, given: dict[int, Any]) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-    given[id(made)] = (value, made)  # with the owner of the id, so that no other tensor gets the same id
+    originals[id(made)] = (value, made)  # with the owner of the id, so that no other tensor gets the same id
     return made
 
 
-def _zero(value: Any, given: dict[int, Any]) -> Any:
+def _zero(value: Any, originals: dict[int, Any]) -> Any:
     import torch
 
     if not isinstance(value, torch.Tensor):
         return value
-    if id(value) in given:
-        return given[id(value)][0]
+    if id(value) in originals:
+        return originals[id(value)][0]
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype).zero_()

@@ -28,7 +28,7 @@ def facts(gpu: TargetGpu) -> Source:
         with ExitStack() as patches:
 
             def install(cuda: ModuleType) -> None:
-                with recorder.watching("what the program asks of torch.cuda"):
+                with recorder.watching("calls of torch.cuda"):
                     facts = Facts.current = Facts(gpu, DeviceQuestions.of(recorder))
                     for name in facts.answers:
                         facts.originals[name] = patches.enter_context(_recoded(getattr(cuda, name)))
@@ -48,9 +48,9 @@ class Facts:
 
     current: "Facts | None" = None
 
-    def __init__(self, gpu: TargetGpu, asked: DeviceQuestions) -> None:
+    def __init__(self, gpu: TargetGpu, questions: DeviceQuestions) -> None:
         properties = properties_of(gpu)
-        self._asked = asked
+        self._questions = questions
         self.as_target = False
         """Whether every call gets the target's answer."""
         self.originals: dict[str, Callable[..., Any]] = {}
@@ -67,12 +67,12 @@ class Facts:
     def answer(self, name: str, args: Any, kwargs: Any) -> Any:
         """Answer one call as the target or as torch does."""
         frame = sys._getframe(3)
-        if self._asked.is_torchs(frame.f_code.co_filename):
+        if self._questions.is_torchs(frame.f_code.co_filename):
             return self.originals[name](*args, **kwargs)
         as_target = self.as_target or name in _NO_ANSWER
         answer = self.answers[name] if as_target else self.originals[name](*args, **kwargs)
-        said = gpu_named(answer) if name == "get_device_properties" else answer
-        self._asked.in_frame(frame, f"torch.cuda.{name}()", said, as_target=as_target)
+        shown = gpu_named(answer) if name == "get_device_properties" else answer
+        self._questions.in_frame(frame, f"torch.cuda.{name}()", shown, as_target=as_target)
         return answer
 
 

@@ -27,14 +27,14 @@ _AVAILABLE = ("torch.cuda", "torch.accelerator")
 @contextmanager
 def questions(recorder: Recorder, when: When) -> Iterator[None]:
     """Make Dynamo answer as the GPU, and record the questions."""
-    asked = DeviceQuestions.of(recorder)
+    queries = DeviceQuestions.of(recorder)
     with ExitStack() as patches:
 
         def install(_dynamo: ModuleType) -> None:
-            with recorder.watching("what the program asks about the device"):
-                for owner, name, make in _hooks(asked):
+            with recorder.watching("the program's questions about the device"):
+                for owner, name, make in _hooks(queries):
                     patches.enter_context(patched(owner, name, make(getattr(owner, name))))
-                patches.enter_context(_comparisons(asked))
+                patches.enter_context(_comparisons(queries))
 
         when("torch._dynamo", install)
         yield
@@ -43,18 +43,18 @@ def questions(recorder: Recorder, when: When) -> Iterator[None]:
 _Hook = tuple[Any, str, Callable[[Any], Callable[..., Any]]]
 
 
-def _hooks(asked: DeviceQuestions) -> Iterator[_Hook]:
+def _hooks(queries: DeviceQuestions) -> Iterator[_Hook]:
     from torch._dynamo.codegen import PyCodegen
     from torch._dynamo.variables import ConstantVariable, TensorVariable
     from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
     from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
-    yield TensorVariable, TENSOR_ATTRIBUTE.needed_of(TensorVariable), lambda original: _attribute(original, asked)
-    yield TensorVariable, "call_method", lambda original: _method(original, asked)
-    yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, asked)
-    yield ConstantVariable, "const_getattr", lambda original: _of_device(original, asked)
+    yield TensorVariable, TENSOR_ATTRIBUTE.needed_of(TensorVariable), lambda original: _attribute(original, queries)
+    yield TensorVariable, "call_method", lambda original: _method(original, queries)
+    yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, queries)
+    yield ConstantVariable, "const_getattr", lambda original: _of_device(original, queries)
     yield PyCodegen, "__call__", _into_bytecode
-    yield TorchInGraphFunctionVariable, "call_function", lambda original: _function(original, asked)
+    yield TorchInGraphFunctionVariable, "call_function", lambda original: _function(original, queries)
     yield UserDefinedClassVariable, "call_function", _made
 
 
@@ -74,7 +74,7 @@ def _device(variable: Any) -> Any:
     return None if isinstance(value, str) else value
 
 
-def _attribute(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _attribute(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     """`x.device`, `x.is_cuda`, `x.is_cpu`."""
 
     def attribute(self: Any, tx: Any, name: str) -> Any:
@@ -84,7 +84,7 @@ def _attribute(original: Callable[..., Any], asked: DeviceQuestions) -> Callable
         if name == "device":
             return _constant(the_gpu())
         answer = name == "is_cuda"
-        asked.traced(tx, f"Tensor.{name}", answer)
+        queries.traced(tx, f"Tensor.{name}", answer)
         return _constant(answer)
 
     return attribute
@@ -94,17 +94,17 @@ def _is_on_cpu(tensor: Any) -> bool:
     return tensor.device is not None and tensor.device.type == CPU
 
 
-def _method(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     """`x.get_device()`; `x.cuda()`, which does nothing on a GPU tensor; `x.cpu()`, which leaves the GPU."""
 
     def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
         if name == "get_device" and _is_on_cpu(self) and not stays_on_cpu(self.proxy.node):
-            asked.traced(tx, "Tensor.get_device()", 0)
+            queries.traced(tx, "Tensor.get_device()", 0)
             return _constant(0)
         if name == "cuda" and not args and not kwargs:
             return original(self, tx, "to", [_constant(the_gpu())], {})
         if name == "cpu":
-            asked.traced(tx, "Tensor.cpu()", "on the CPU")
+            queries.traced(tx, "Tensor.cpu()", "on the CPU")
         return original(self, tx, name, args, kwargs)
 
     return call_method
@@ -116,14 +116,14 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
-        given = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
+        is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
         found = original(self, tx, args, kwargs)
-        return _constant(torch.device(CPU, 0)) if given and is_cpu(_device(found)) else found
+        return _constant(torch.device(CPU, 0)) if is_outside and is_cpu(_device(found)) else found
 
     return call_function
 
 
-def _into_graph(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _into_graph(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     """Pass the CPU instead of the GPU to the graph, and mark a literal "cpu" in the program."""
 
     def as_proxy(self: Any) -> Any:
@@ -135,7 +135,7 @@ def _into_graph(original: Callable[..., Any], asked: DeviceQuestions) -> Callabl
         if self.source is None and is_cpu(value):
             tx = _tracing(sys._getframe(1))
             if tx is not None:
-                asked.traced(tx, str(value), "on the CPU")
+                queries.traced(tx, str(value), "on the CPU")
             return Literal(CPU)
         return value
 
@@ -156,31 +156,31 @@ def _tracing(frame: Any) -> Any:
 
 def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-        held = _device(value)
-        if is_gpu(held) and value.source is None:
-            value = _constant(on_cpu(held))
+        device = _device(value)
+        if is_gpu(device) and value.source is None:
+            value = _constant(on_cpu(device))
         return original(self, value, *args, **kwargs)
 
     return call
 
 
-def _of_device(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _of_device(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     """`x.device.type`, `x.device.index`."""
 
     def const_getattr(self: Any, tx: Any, name: str) -> Any:
         found = original(self, tx, name)
         if name in _ATTRIBUTES and is_gpu(_device(self)):
-            asked.traced(tx, f"device.{name}", found)
+            queries.traced(tx, f"device.{name}", found)
         return found
 
     return const_getattr
 
 
-def _function(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _function(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         module, name = getattr(self.value, "__module__", ""), getattr(self.value, "__name__", "")
         if module in _AVAILABLE and name == "is_available":
-            asked.traced(tx, f"{module}.{name}()", True)
+            queries.traced(tx, f"{module}.{name}()", True)
             return _constant(True)
         return original(self, tx, args, kwargs)
 
@@ -188,23 +188,23 @@ def _function(original: Callable[..., Any], asked: DeviceQuestions) -> Callable[
 
 
 @contextmanager
-def _comparisons(asked: DeviceQuestions) -> Iterator[None]:
+def _comparisons(queries: DeviceQuestions) -> Iterator[None]:
     """Record `x.device == ...`, which Dynamo folds."""
     from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
 
     before = {name: handlers[name] for name in _COMPARISONS}
-    handlers.update({name: _compared(name, original, asked) for name, original in before.items()})
+    handlers.update({name: _compared(name, original, queries) for name, original in before.items()})
     try:
         yield
     finally:
         handlers.update(before)
 
 
-def _compared(name: str, original: Callable[..., Any], asked: DeviceQuestions) -> Callable[..., Any]:
+def _compared(name: str, original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     def compare(tx: Any, args: Any, kwargs: Any) -> Any:
         found = original(tx, args, kwargs)
         if any(is_gpu(_device(each)) for each in args) and found.is_python_constant():
-            asked.traced(tx, f"device {name} device", found.as_python_constant())
+            queries.traced(tx, f"device {name} device", found.as_python_constant())
         return found
 
     return compare

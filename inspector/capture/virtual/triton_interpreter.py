@@ -115,7 +115,7 @@ def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorde
     except Exception as error:
         _not_run[name] = _reason(error)
         recorder.problem(
-            f"what {name} computes is not known: there is no GPU, and Triton's interpreter {_not_run[name]};"
+            f"the output of {name} is unknown: there is no GPU, and Triton's interpreter {_not_run[name]};"
             " results were not compared with eager"
         )
 
@@ -177,8 +177,8 @@ def _calling(copies: dict[Any, Any]) -> Callable[..., Any]:
 
 def _sizes(kernel: Any, args: Any, kwargs: Any, grid: Any) -> tuple[int, ...]:
     if callable(grid):
-        given = {**_defaults(kernel.fn), **dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
-        grid = grid(given)
+        arguments = {**_defaults(kernel.fn), **dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        grid = grid(arguments)
     return tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
 
 

@@ -93,7 +93,7 @@ def _replaced() -> Iterator[tuple[Any, str, Callable[[Any, Recorder], Any]]]:
 
 
 class _DeviceNeeded(BaseException):
-    """Ends a decision before timing; not an `Exception`, because torch ignores those there."""
+    """Ends a decision before timing; not an `Exception`, because torch catches those there."""
 
 
 def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
@@ -105,10 +105,10 @@ def _out_of_reach(_original: Any, _recorder: Recorder) -> Any:
 
 def _listed(original: Any, recorder: Recorder) -> Any:
     """Record the candidates of one operation during lowering, without building them."""
-    given = inspect.signature(original)
+    signature = inspect.signature(original)
 
     def make_precompile_fn(*args: Any, **kwargs: Any) -> Any:
-        call = given.bind(*args, **kwargs).arguments
+        call = signature.bind(*args, **kwargs).arguments
         with recorder.watching("the candidates of autotuning"):
             recorder.record("undecided", _described(call["name"], call["choices"]))
         return dict
@@ -131,13 +131,13 @@ def _described(name: str, choices: list[Any]) -> dict[str, Any]:
 
 
 def _ranked(original: Any, _recorder: Recorder) -> Any:
-    """Rank the candidates as if they had been timed, with the taken one first."""
-    given = inspect.signature(original)
+    """Rank the candidates as if they had been timed, with the chosen one first."""
+    signature = inspect.signature(original)
 
     def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
-        choices = given.bind(*args, **kwargs).arguments["choices"]
-        taken = taken_of(choices)
-        return {taken: 0.0, **{choice: 1.0 for choice in choices if choice is not taken}}
+        choices = signature.bind(*args, **kwargs).arguments["choices"]
+        chosen = taken_of(choices)
+        return {chosen: 0.0, **{choice: 1.0 for choice in choices if choice is not chosen}}
 
     return do_autotuning
 

@@ -2,7 +2,7 @@
 
 Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
 functions of `torch.cuda` under other names; both are answered. Nothing can run on this device: tensors on it are fake,
-and the caller skips whatever would launch or time a kernel (`emitting/emit.py`).
+and the caller skips whatever would launch or time a kernel (`codegen/emit.py`).
 """
 
 import importlib
@@ -99,7 +99,7 @@ class VirtualGpu:
             yield
             return
         self._recorder.problem(
-            f"no code was emitted for the backward, and that for the forward is as for inference: {refused}"
+            f"no code was emitted for the backward, and the forward was compiled for inference: {refused}"
         )
         with torch.no_grad():
             yield
@@ -108,7 +108,7 @@ class VirtualGpu:
         patches.enter_context(self._hooks.shown())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
-            with self._recorder.watching(f"what the target says to {getattr(owner, '__name__', owner)}.{name}"):
+            with self._recorder.watching(f"the target's answer for {getattr(owner, '__name__', owner)}.{name}"):
                 patches.enter_context(patched(owner, name, value))
         patches.enter_context(self._driver.active())
         patches.enter_context(constants_on_cpu())
@@ -175,7 +175,7 @@ class VirtualGpu:
 def _differentiates(inputs: Any) -> bool:
     import torch
 
-    return torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in inputs)
+    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in inputs)
 
 
 class _Nothing:

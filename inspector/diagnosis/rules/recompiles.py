@@ -109,7 +109,7 @@ def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
             continue
         one, other = plain_name(match["one"]), plain_name(match["other"])
         text = (
-            f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor, unless one has to see "
-            "what is written to the other: one tensor for two inputs costs a separate graph."
+            f"{at(cause)}: pass {other}.clone() where {one} and {other} are the same tensor, unless a write to one "
+            "must be visible in the other: one tensor for two inputs costs a separate graph."
         )
         yield Candidate(text, (cause.id,), worth=50)

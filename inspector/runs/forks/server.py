@@ -156,12 +156,13 @@ class ForkServer:
 
 def _pipe() -> tuple[int, int]:
     """Create a pipe for what the server prints; nobody reads it meanwhile, so writing to a full one must not block."""
-    import fcntl
-
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    with suppress(OSError):  # above the user's limit
-        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    if sys.platform == "linux":
+        import fcntl
+
+        with suppress(OSError):  # above the user's limit
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return reading, writing
 
 

@@ -13,14 +13,14 @@ RESUMED = "torch_dynamo_resume_in_forward_at_10"
 
 
 def broken(**parts: Any) -> Log:
-    """A function with a break in line 10, cut into two graphs."""
+    """A function with a break in line 10, which splits it into two graphs."""
     frames = [(*MAIN, "model(x)"), (*AT_BREAK, "print(x)")]
     log = Log().started().compiled("0/0").bytecode("0/0", callers=[MAIN]).breaks("0/0", frames=frames, **parts)
     return log.compiled("1/0", RESUMED, 10).bytecode("1/0", RESUMED, 10, callers=[MAIN, AT_BREAK])
 
 
 def left(log: Log, *stacks: tuple[list[Place], int]) -> Log:
-    """Have ops left in eager, each with the places that led to it."""
+    """Add ops that run eagerly, each with its stack."""
     return log.ops(9, sum(ops for _, ops in stacks), stacks=stacks)
 
 

@@ -1,4 +1,4 @@
-"""The functions of a run, and how much of each was compiled."""
+"""The functions of a run, and how many ops of each were compiled."""
 
 import pytest
 

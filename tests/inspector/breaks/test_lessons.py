@@ -1,4 +1,4 @@
-"""What is known about a kind of break, with no run at all."""
+"""What is known about a kind of break without a run."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TOLD = Registered("GB9999", "A new break", "Too new.", ("Wait.",))
 
 @pytest.fixture(autouse=True)
 def torch_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a torch that knows two ids."""
+    """Pretend to have a torch that knows two gb ids."""
     registry = {"GB9999": TOLD, "GB0170": Registered("GB0170", "Data-dependent branching", "No.", ())}
     monkeypatch.setattr(lessons, "registered", registry.get)
     monkeypatch.setattr(lessons, "registered_ids", lambda: tuple(registry))

@@ -16,7 +16,7 @@ Install = Callable[[Any], None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Have a torch whose registry holds some data, or some text that is no JSON."""
+    """Pretend to have a torch whose registry contains this data, or text that is not JSON."""
 
     def make(data: Any) -> None:
         folder = tmp_path / "torch" / "_dynamo"

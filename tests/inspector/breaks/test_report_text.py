@@ -1,4 +1,4 @@
-"""From torch's words on a break to gb ids, reason and stack."""
+"""Parsing torch's report of a break: gb ids, reason and stack."""
 
 import pytest
 from hypothesis import given

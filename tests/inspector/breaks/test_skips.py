@@ -1,4 +1,4 @@
-"""Functions of the user's that were left in eager, each with its rule."""
+"""The user's functions that run eagerly, each with its rule."""
 
 import textwrap
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.helpers import MODEL, SITE, Log
 
 LIBRARY = f"{SITE}/einops/einops.py"
 CALLERS = [(MODEL, 50, "<module>"), (MODEL, 10, "forward")]
-"""Whoever called a helper of `forward`."""
+"""The callers of a helper of `forward`."""
 
 
 def skips(log: Log, failure: Failure | None = None) -> list[tuple[str, str]]:
@@ -20,7 +20,7 @@ def skips(log: Log, failure: Failure | None = None) -> list[tuple[str, str]]:
 
 
 class TestGivenUp:
-    """Functions that Dynamo failed on, without a break that says why."""
+    """Functions that Dynamo failed to compile, without a break report."""
 
     def skipped(self, at: str = "0/0", **values: Any) -> Log:
         return Log().started().gave_up(at, **{"fail_reason": "no such thing\nmore of it", **values})

@@ -36,5 +36,5 @@ def test_a_hook_that_finds_nothing_is_a_problem_and_the_import_goes_on(
     monkeypatch.delitem(sys.modules, "moved")
     entries = [entry for entry in read(tmp_path / "trace.log") if isinstance(entry, Entry)]
     (problem,) = (json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem")
-    assert problem.startswith("what moved does could not be recorded: AttributeError")
+    assert problem.startswith("what happens in moved could not be recorded: AttributeError")
     assert entries[-1].kind == "artifact:ctrace_end"

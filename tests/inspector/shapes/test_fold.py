@@ -1,4 +1,4 @@
-"""Every shape of a break, a skip and a recompile, on recorded logs."""
+"""Recorded logs of every kind of break, skip and recompilation."""
 
 import pytest
 

@@ -96,7 +96,7 @@ class TestEquals:
         found = _found(sizes.fixed(self._log(), "0/1", "s77", "8", [X], reason="find", lines=[later]))
         assert found.frame is not None
         assert found.frame.line == 12
-        assert found.why.startswith("It has to be true that x.size(0) == y.size(0) (line 11). `for i in range")
+        assert found.why.startswith("x.size(0) == y.size(0) must hold (line 11). `for i in range")
 
     def test_our_record_tells_that_it_is_a_constant(self) -> None:
         log = sizes.shapes(self._log(), "0/1", symbols=[sizes.known("s77", X, became="8")], conditions=["Eq(s77, s17)"])

@@ -1,4 +1,4 @@
-"""Sizes by function, which sizes were taken, and why a mark cannot be kept."""
+"""Sizes by function, which sizes each dimension had, and why a mark is violated."""
 
 from typing import Any
 
@@ -161,13 +161,13 @@ class TestViolations:
     def test_line_reason_and_what_holds_it(self) -> None:
         (sentence,) = violations(VIOLATED)
         assert sentence.startswith("x.size(0) is marked dynamic, but can only be 8. Line 12: `for i in range")
-        assert sentence.endswith("Static and 8 too: positions.size(0) (parameter).")
+        assert sentence.endswith("Also static at 8: positions.size(0) (parameter).")
 
     def test_a_range_that_is_too_wide(self) -> None:
         dim = sized(0, 8, FREE, Policy.MARKED_DYNAMIC, low=4, ranged=True, conditions=(sizes.BRANCHED,))
         shaped = graph("0/0", input_of("x", dim), fail_type="ConstraintViolationError")
         assert violations(Session(shapes=(shaped,))) == (
-            "x.size(0) is marked with a range, but not all of it is possible. Line 10: The graph holds the branch.",
+            "x.size(0) is marked with a range, but parts of it are impossible. Line 10: The graph holds the branch.",
         )
 
     def test_one_that_must_equal_another(self) -> None:

@@ -1,4 +1,4 @@
-"""One program for several GPUs: which kernels are each other's, and whether their code is the same."""
+"""One program for several GPUs: which kernels correspond, and whether their code is the same."""
 
 from msgspec.structs import replace
 

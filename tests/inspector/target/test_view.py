@@ -1,4 +1,4 @@
-"""What a run with `--target` says of the GPU that is not there."""
+"""What a run with `--target` shows about the target GPU."""
 
 from msgspec.structs import replace
 

@@ -59,22 +59,22 @@ def _backends() -> Any:
     return unstubbed._ConvBackend
 
 
-def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], given: dict[str, Any]) -> bool:
+def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], options: dict[str, Any]) -> bool:
     import torch
 
-    if not torch.backends.cudnn.enabled or _too_far(given):
+    if not torch.backends.cudnn.enabled or _too_far(options):
         return False
     return torch.bfloat16 not in (input.dtype, weight.dtype) or capability >= (8, 0)
 
 
-def _too_far(given: dict[str, Any]) -> bool:
+def _too_far(options: dict[str, Any]) -> bool:
     """Whether an output padding exceeds both stride and dilation."""
 
     def of(name: str) -> Sequence[int]:
-        return tuple(given.get(name) or ())
+        return tuple(options.get(name) or ())
 
     padding, stride, dilation = of("output_padding"), of("stride"), of("dilation")
-    if not given.get("transposed"):
+    if not options.get("transposed"):
         return False
     return any(each >= least for each, least in zip(padding, map(max, stride, dilation), strict=False))
 

@@ -196,8 +196,8 @@ def _mask_fits(call: Call) -> bool:
         return False
     full = (*call.query.shape[:3], call.key.size(2))
     broadcast = all(
-        _known(given == 1) or _same(given, size)
-        for given, size in zip(reversed(call.mask.shape), reversed(full), strict=False)
+        _known(dim == 1) or _same(dim, size)
+        for dim, size in zip(reversed(call.mask.shape), reversed(full), strict=False)
     )
     return call.mask.dim() in (2, 4) and broadcast
 

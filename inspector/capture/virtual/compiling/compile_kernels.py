@@ -1,4 +1,4 @@
-"""Down to the metal: compile every Triton kernel emitted for a GPU, on all free cores.
+"""Compile every Triton kernel that was emitted for a GPU, on all free cores.
 
 Kernels compiled before come from a cache, by source and target (`cache.py`).
 """
@@ -81,7 +81,7 @@ class Metal:
         return list(found.values())
 
     def _scratch(self) -> Path | None:
-        """Make a folder for temporary files of the compilers; None: impossible, and nothing is compiled."""
+        """Make a folder for temporary files of the compilers; None: this failed, so no kernel is compiled."""
         try:
             return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
         except OSError as error:

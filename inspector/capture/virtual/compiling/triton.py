@@ -89,7 +89,7 @@ class TritonCompiler:
         return precompile_config
 
     def _launcher_of(self, result: Any) -> Any:
-        """Replace the launcher; torch asks for all of them again after it adds a configuration."""
+        """Replace a launcher; torch makes all launchers again after it adds a configuration."""
         if result not in self._loaded:
             try:
                 self._load(result.kernel)
@@ -117,7 +117,7 @@ class TritonCompiler:
 
 
 def _nothing(*_args: Any) -> None:
-    """Replace a function that must do nothing."""
+    """Replace a function that must have no effect."""
 
 
 def _no_guard(*_args: Any) -> Any:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.cores import Cores
-from ctrace.inspector.capture.core.forks import end, ended, fork
+from ctrace.inspector.capture.core.forks import end, exit_status, fork
 
 _POLL = 0.05
 """Seconds between two checks of the workers."""
 _NEXT = struct.Struct("I")
-_TOLD = struct.Struct("IIB")
+_MESSAGE = struct.Struct("IIB")
 """A worker's message: process id, job, and whether it is done; shorter than PIPE_BUF, so writes are atomic."""
 
 Work = Callable[[int], None]
@@ -50,7 +50,7 @@ class _Driver:
         self._cores = cores
         self._limit = limit
         self._workers: dict[int, _Worker] = {}
-        self._told, self._tell = os.pipe()
+        self._reader, self._writer = os.pipe()
         self._queue, filled = os.pipe()
         with os.fdopen(filled, "wb") as file:
             file.write(b"".join(map(_NEXT.pack, range(jobs))))
@@ -64,13 +64,13 @@ class _Driver:
                 for worker in list(self._workers.values()):
                     self._look_after(worker)
             for worker in list(self._workers.values()):
-                ended(worker.pid, block=True)
+                exit_status(worker.pid, block=True)
                 del self._workers[worker.pid]
                 self._free(worker)
         finally:
             for pid in self._workers:
                 end(pid)
-            for descriptor in (self._queue, self._told, self._tell):
+            for descriptor in (self._queue, self._reader, self._writer):
                 os.close(descriptor)
 
     def _start_some(self) -> None:
@@ -94,14 +94,14 @@ class _Driver:
         pid = os.getpid()
         while data := os.read(self._queue, _NEXT.size):
             (job,) = _NEXT.unpack(data)
-            os.write(self._tell, _TOLD.pack(pid, job, False))
+            os.write(self._writer, _MESSAGE.pack(pid, job, False))
             self._work(job)
-            os.write(self._tell, _TOLD.pack(pid, job, True))
+            os.write(self._writer, _MESSAGE.pack(pid, job, True))
 
     def _listen(self, seconds: float) -> None:
-        while select.select([self._told], [], [], seconds)[0]:
+        while select.select([self._reader], [], [], seconds)[0]:
             seconds = 0
-            for pid, job, done in _TOLD.iter_unpack(os.read(self._told, _TOLD.size * 256)):
+            for pid, job, done in _MESSAGE.iter_unpack(os.read(self._reader, _MESSAGE.size * 256)):
                 worker = self._workers[pid]
                 worker.job, worker.since = None if done else job, time.monotonic()
                 if done:
@@ -111,7 +111,7 @@ class _Driver:
         late = worker.job is not None and time.monotonic() - worker.since > self._limit
         if late:
             os.kill(worker.pid, signal.SIGKILL)
-        status = ended(worker.pid, block=late)
+        status = exit_status(worker.pid, block=late)
         if status is None:
             return
         self._listen(0)  # for its last message
@@ -119,7 +119,7 @@ class _Driver:
         self._free(worker)
         if worker.job is not None:
             self._fail(worker.job, f"took more than {self._limit:.0f} s" if late else _how(status))
-        elif status != 0 and not self._workers:  # between two jobs, perhaps after taking one without a message
+        elif status != 0 and not self._workers:  # after a job, or before the message of the next
             for job in list(self._undone):
                 self._fail(job, _how(status))
 

@@ -31,14 +31,14 @@ class Hooks:
         self._refused: str | None = None
 
     def refused(self) -> str:
-        """Why this torch cannot be answered, so that tracing a backward would abort the process; empty: it can."""
+        """Return why this torch cannot be patched, so that tracing a backward would abort; empty: it can."""
         if self._refused is None:
             self._refused = self._prepared()
         return self._refused
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Present the GPU to torch's C++ side until the end of the block, if this torch can be answered."""
+        """Present the GPU to torch's C++ side until the end of the block, if this torch can be patched."""
         with ExitStack() as stack:
             self.refused()
             if self._native is not None:

@@ -1,4 +1,4 @@
-"""What makes a fork ask for a new process: anything that would change how torch is imported after the load."""
+"""A fork asks for a new process if loading the model changes how torch would be imported."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         raise RestartedError
 
     monkeypatch.setattr(module, "_exit", ended)
-    monkeypatch.setenv("TORCH_LOGS", "")  # some tests set it: put back what was there
+    monkeypatch.setenv("TORCH_LOGS", "")  # some tests set it; monkeypatch restores the old value
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def loaded(folder: Path, action: Callable[[], object], start: Start | None = None) -> bool:
-    """Load a model, which does something; return whether a new process was asked for."""
+    """Load a model with this action; return whether the fork asks for a new process."""
     request = CaptureRequest("model", str(folder / "model.py"), None, None, (), Options(), "")
     try:
         with (start or Start(["sympy", "not_there"])).loading(request):
@@ -55,7 +55,7 @@ class Finder:
 
 
 def _any(value: object) -> Any:
-    """Return a value as one of any type."""
+    """Return the value without its static type."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""What emitting says where it leaves something out, and that it puts back what it switched off."""
+"""Problems that emitting records for what it leaves out, and switches that it restores."""
 
 import gc
 from typing import Any, cast

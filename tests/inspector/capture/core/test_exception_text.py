@@ -17,7 +17,7 @@ class _SilentError(Exception):
 
 class _NumberError(Exception):
     def __str__(self) -> str:
-        return 3  # type: ignore[return-value]  # noqa: PLE0307 - that is what it is about
+        return 3  # type: ignore[return-value]  # noqa: PLE0307 - the test is about this
 
 
 class _Meta(type):

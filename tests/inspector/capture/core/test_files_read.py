@@ -1,4 +1,4 @@
-"""Which files a capture records as those that a model was made of."""
+"""Which files a capture records as those that a model depends on."""
 
 import contextlib
 import hashlib

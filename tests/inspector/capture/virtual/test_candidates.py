@@ -19,7 +19,7 @@ class _Node:
 
 @dataclass
 class TritonTemplateCaller:
-    """Named as torch's class is."""
+    """Has the name of torch's class."""
 
     name: str
     description: str = ""
@@ -27,7 +27,7 @@ class TritonTemplateCaller:
 
 
 class ExternKernelCaller(TritonTemplateCaller):
-    """Named as torch's class is."""
+    """Has the name of torch's class."""
 
 
 def test_a_template_is_listed_with_its_configuration() -> None:

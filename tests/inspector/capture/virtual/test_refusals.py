@@ -1,4 +1,4 @@
-"""What is said of a graph that has no code for the target GPU."""
+"""The problem recorded for a graph without code for the target GPU."""
 
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ class Problems:
 
 
 def said(error: Exception) -> str:
-    """Return the one problem that an error of Inductor becomes."""
+    """Return the problem recorded for an error of Inductor."""
     problems: Any = Problems()
     with without_code(cast(Recorder, problems), "h100"):
         raise error

@@ -1,4 +1,4 @@
-"""What is said where kernels for the target cannot be compiled."""
+"""Problems recorded if kernels for the target cannot be compiled."""
 
 import tempfile
 from collections.abc import Iterator
