@@ -1,9 +1,9 @@
-"""What to do about a break, a skip or a cause, as data: one YAML table for each, one entry per key.
+"""Advice on breaks, skips and causes as data: YAML tables with one entry per key.
 
 `breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is
 an assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
 `_dynamo/graph_break_registry.json` (2.11 to 2.15). `before` and `after` are the body of a function of a tensor x, or a
-program with a function `forward`; the tests compile them. `unadvised.py` reads the ids that have no entry.
+program with a function `forward`; the tests compile them. `unadvised.py` covers the ids that have no entry.
 `skips.yaml` has the rules by which Dynamo skips a function.
 `causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
 `size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
@@ -32,7 +32,7 @@ class Entry(Struct, frozen=True):
     why: str
     fix: str = ""
     it: str = "it"
-    """The name of the expression if its text is not known."""
+    """What `{it}` becomes if the expression's text is not known."""
     before: str = ""
     after: str = ""
     switch: str = ""
@@ -40,14 +40,14 @@ class Entry(Struct, frozen=True):
     shows: str = ""
     """The detail to add for a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
     expected: str = ""
-    """Why a cause of a recompilation is normal, if it is."""
+    """Why a cause of a recompilation is expected; empty if it is not."""
     breaks_on: str = ""
-    """The torch versions whose tests saw `before` break with this very gb id; empty: all that were tried."""
+    """The torch versions in which the tests saw `before` break with this gb id; empty for all tested versions."""
     pattern: str = ""
-    """Regular expression for the beginning of torch's reason; empty: torch logs none."""
+    """A regular expression for the beginning of torch's reason; empty if torch logs none."""
 
     def about(self, expression: str) -> "Entry":
-        """Name the user's expression."""
+        """Insert the user's expression."""
         named = f"`{expression}`" if expression else self.it
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])

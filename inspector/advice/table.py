@@ -1,7 +1,7 @@
 """A table of advice, parsed one entry at a time.
 
-The tables are long and a run needs a few of their entries, so a table is split at its keys, which is fast, and each
-entry becomes an object when somebody asks for it.
+The tables are long and a run needs few of their entries. So a table is split at its keys, which is fast, and an entry
+is parsed when it is first read.
 """
 
 import re
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 class LazyTable(Mapping[str, Value], Generic[Value]):
-    """The entries of YAML files whose top-level keys stand alone on their line."""
+    """The entries of YAML files; each top-level key is alone on its line."""
 
     def __init__(self, files: tuple[Path, ...], make: Callable[[dict[str, Any]], Value]) -> None:
         self._make = make
@@ -45,7 +45,7 @@ class LazyTable(Mapping[str, Value], Generic[Value]):
 
 
 def _parse(text: str) -> dict[str, Any]:
-    import yaml  # here, so that the screen of a healthy model does not wait for the import
+    import yaml  # slow to import, and a model without findings does not need it
 
     data: dict[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return data

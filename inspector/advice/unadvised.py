@@ -1,4 +1,4 @@
-"""Gb ids that ctrace has no advice for, and in which versions of torch each gb id exists."""
+"""Look up gb ids without advice, and the torch versions in which each gb id exists."""
 
 from functools import cache
 from pathlib import Path
@@ -19,22 +19,22 @@ class Unadvised(Struct, frozen=True):
 
 
 class Lifetime(Struct, frozen=True):
-    """The minor versions of torch, from 2.11 to 2.15, that know a gb id."""
+    """The minor versions of torch from 2.11 to 2.15 that have a gb id."""
 
     first: str
     last: str = ""
-    """The last version whose registry has the id; empty: the newest has it."""
+    """The last version whose registry has the id; empty if the newest has it."""
     raised_until: str = ""
-    """The last version whose code raises it; empty: the newest does; `none`: none of them does."""
+    """The last version whose code raises it; empty for the newest, `none` if no version raises it."""
 
     def absence(self, torch: str) -> str:
-        """Say why a version of torch, such as 2.13, does not have the id; empty: it has it."""
+        """Explain why a version of torch, such as 2.13, lacks the id; empty if the version has it."""
         if _number(torch) < _number(self.first):
             return f"torch {self.first} and newer have it"
         return f"torch {self.last} and older have it" if self.last and _number(torch) > _number(self.last) else ""
 
     def retirement(self) -> str:
-        """Say since when torch no longer raises the id; empty: it still does."""
+        """Describe when torch stopped raising the id; empty if torch still raises it."""
         if self.raised_until == _NEVER:
             return "Torch 2.11 to 2.15 do not raise this id; the registry keeps it."
         if self.raised_until:
@@ -43,7 +43,7 @@ class Lifetime(Struct, frozen=True):
 
 
 def unadvised(gb: str) -> Unadvised | None:
-    """Look up a gb id that has no entry of advice; None: it has one, or it is newer than the lists."""
+    """Return why a gb id has no advice; None if it has advice or is newer than the lists."""
     kinds = _lists()
     for kind in ("internal", "plain"):
         if gb in kinds[kind]:
@@ -53,13 +53,13 @@ def unadvised(gb: str) -> Unadvised | None:
 
 
 def unadvised_ids() -> tuple[str, ...]:
-    """List the gb ids of `internal` and `plain`."""
+    """List the gb ids of the kinds `internal` and `plain`."""
     kinds = _lists()
     return (*kinds["internal"], *kinds["plain"])
 
 
 def lifetime(gb: str) -> Lifetime | None:
-    """Look up the versions that have a gb id; None: it is in no version from 2.11 to 2.15."""
+    """Return the versions that have a gb id; None if no version from 2.11 to 2.15 has it."""
     return _lifetimes().get(gb)
 
 

@@ -42,7 +42,7 @@ def _constant(value: Any) -> Constant:
 
 
 def constant_text(value: Any) -> str:
-    """Return a constant as source; other than plain Python values, only the class: `repr` may run user code."""
+    """Return a plain constant as source, and any other one as its class name, because `repr` may run user code."""
     kind = type(value)
     if kind in _PLAIN:
         return repr(value)
@@ -78,7 +78,7 @@ def _handlers(code: CodeType) -> list[Handler]:
 
 
 def code_as_json(code: Code) -> dict[str, Any]:
-    """Return a code as JSON; instructions are lists to save space."""
+    """Return a code object as JSON, with instructions as lists to save space."""
     return {
         "python": code.python,
         "name": code.name,

@@ -11,7 +11,7 @@ _MOST_LINES = 3
 
 
 def outline(session: Session, each: Explained) -> tuple[str, ...]:
-    """Return the steps in order; source text comes from the log."""
+    """Return the steps of the new code in order."""
     steps: list[str] = []
     changes = _changes(each)
     for piece in each.pieces:

@@ -1,4 +1,4 @@
-"""How Dynamo rewrote the bytecode of each function: what changed, and what each new piece is for."""
+"""Show how Dynamo rewrote the bytecode of each function: what changed, and the purpose of each new piece."""
 
 from collections.abc import Mapping
 
@@ -34,12 +34,12 @@ class FunctionCode(Struct, frozen=True):
     resumes_at: int | None
     """For a resume function, the line of the break."""
     compiled: tuple[Compiled, ...]
-    """In order; all after the first are recompilations."""
+    """The compilations in order; all after the first are recompilations."""
     resumes: tuple["FunctionCode", ...] = ()
 
     @property
     def all(self) -> tuple[Compiled, ...]:
-        """Its compilations and those of its resume functions."""
+        """The compilations of the function and of its resume functions."""
         return (*self.compiled, *(each for resume in self.resumes for each in resume.compiled))
 
 
@@ -50,7 +50,7 @@ class Explained(Struct, frozen=True):
     codes: Rewritten
     edits: tuple[Edit, ...]
     pieces: tuple[Piece, ...]
-    """What the instructions of the new code are for; every instruction is in a piece."""
+    """The purpose of the new code's instructions; every instruction belongs to a piece."""
     old: tuple[Piece, ...]
     """What happened to old instructions that are not in the new code."""
 
@@ -177,7 +177,7 @@ class Row(Struct, frozen=True):
     before: int | None
     after: int | None
     piece: Piece | None
-    """What the instruction is for, or what happened to it."""
+    """The purpose of a new instruction, or what happened to an old one."""
 
 
 def rows(each: Explained) -> tuple[Row, ...]:
@@ -197,14 +197,14 @@ def rows(each: Explained) -> tuple[Row, ...]:
 
 
 def instruction(each: Explained, row: Row) -> Instruction:
-    """Return the instruction of a line, the new one if both exist."""
+    """Return the instruction of a diff row; the new one if both exist."""
     if row.after is not None:
         return each.codes.after.instructions[row.after]
     return each.codes.before.instructions[row.before or 0]
 
 
 def line_of(each: Explained, row: Row) -> int | None:
-    """Return the source line of a line of the diff, from the old code if the instruction is in both."""
+    """Return the source line of a diff row, from the old code if the instruction is in both."""
     if row.before is not None:
         return each.codes.before.instructions[row.before].line
     return each.codes.after.instructions[row.after or 0].line

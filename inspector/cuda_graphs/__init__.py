@@ -1,1 +1,1 @@
-"""CUDA graphs: `fold.py` says what became of each one, `view.py` sums it up."""
+"""CUDA graphs: `fold.py` finds whether torch recorded or skipped each one, `view.py` summarizes them."""

@@ -1,4 +1,4 @@
-"""Fold what torch decided and did into one finding for each graph part."""
+"""Combine the log's CUDA graph events into one finding for each graph part."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.source.stacks import user_lines
 
 _STACK = re.compile(r"[.:]?\s*Found from\s*:.*", re.DOTALL)
-"""How torch introduces the stack behind a reason (2.11 to 2.15, _inductor/cudagraph_utils.py)."""
+"""Torch's text between a reason and its stack (2.11 to 2.15, _inductor/cudagraph_utils.py)."""
 _PREFIX = re.compile(r"^(?:skipping|disabling) cudagraphs? due to ")
 
 
@@ -32,7 +32,7 @@ class _Seen(Struct):
 
 
 def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
-    """Return the CUDA graph of each graph part that was asked to have one, in the order of compiling."""
+    """Return the CUDA graph of each graph part for which one was requested, in compilation order."""
     parts: dict[tuple[str, Stage], _Seen] = {}
     for event in raw.cuda_graphs:
         seen = parts.setdefault((event.id, event.stage), _Seen())
@@ -65,7 +65,7 @@ def _folded(graph: str, stage: Stage, seen: _Seen, prefixes: Mapping[str, str]) 
 
 
 def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:
-    """A part that was recorded before torch gave up on it (too many recordings) counts as skipped."""
+    """Return the status; a part counts as skipped even if torch recorded it first and then gave up on it."""
     if is_skipped:
         return CudaGraphStatus.SKIPPED
     return CudaGraphStatus.RECORDED if seen.recorded else CudaGraphStatus.UNKNOWN

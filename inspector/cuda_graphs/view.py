@@ -1,4 +1,4 @@
-"""Questions on CUDA graphs: what became of them in one sentence, and whether recording will settle."""
+"""Summarize the CUDA graphs of a run in one sentence, and explain repeated recordings."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.words.counting import count
 
 _MANY = 8
-"""Recordings from which torch warns (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
+"""The most recordings without a warning of torch (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
 
 _RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
@@ -18,7 +18,7 @@ def cuda_graphs(session: Session, graph: str | None = None) -> tuple[CudaGraph, 
 
 
 def sentence(session: Session) -> str:
-    """Sum up in one sentence; empty if torch.compile was not asked for CUDA graphs."""
+    """Summarize in one sentence; empty if no CUDA graphs were requested."""
     found = session.cuda_graphs
     if not found:
         return ""
@@ -36,7 +36,7 @@ def _word(each: CudaGraph) -> str:
 
 
 def outlook(each: CudaGraph) -> str:
-    """Say whether more recordings are to be expected; empty if there is nothing to say."""
+    """Explain why a graph part was recorded more than once; empty if it was not."""
     if not each.recordings or each.recordings == 1:
         return ""
     sizes = len(each.inputs)

@@ -80,13 +80,13 @@ def diagnose(session: Session) -> Diagnosis:
     scene = _scene(session)
     judged = [_judged(each, scene) for each in _candidates(scene)]
     advice = tuple(_ordered(judged, scene.causes))
-    # The counts of a run that raised are too low to say what was saved.
+    # A run that raised stopped early, so its counts are too low to measure savings.
     causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
     return Diagnosis(causes, advice)
 
 
 def planned(session: Session) -> tuple[Candidate, ...]:
-    """Return the candidates to try before any trial has run, most promising first; each trial once."""
+    """Return the candidates to try before any trial has run, most promising first, without duplicate trials."""
     found: dict[Trial, Candidate] = {}
     for each in sorted(_candidates(_scene(session)), key=lambda candidate: -candidate.worth):
         if each.trial is not None:
@@ -95,9 +95,9 @@ def planned(session: Session) -> tuple[Candidate, ...]:
 
 
 def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
-    """Try at most three candidates; yield what each counted.
+    """Try at most three candidates; yield the result of each trial.
 
-    A trial affects the choice of the next: causes that it removed need no other trial, and rules see its outcome.
+    Each result affects the choice of the next trial: removed causes need no further trial, and rules see the result.
     """
     done: list[Tried] = []
     while len(done) < MOST_TRIALS:
@@ -125,7 +125,7 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
 
 
 def counts(session: Session) -> Counts:
-    """Return the counts by which to judge a trial."""
+    """Return the counts to compare before and after a trial."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
     coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
     return Counts(len(session.graphs), len(session.breaks), len(session.recompiles), coverage)
@@ -136,10 +136,10 @@ def _scene(session: Session) -> Scene:
 
 
 def _candidates(scene: Scene) -> list[Candidate]:
-    """Return what the rules offer; after a first trial, also their combination."""
+    """Return the candidates of all rules; after the first trial, also their combinations."""
     if not scene.causes:
         return []
-    from ctrace.inspector.diagnosis.rules import RULES  # 20 modules, which a healthy run does not need
+    from ctrace.inspector.diagnosis.rules import RULES  # 20 modules that a run without findings does not need
 
     found = [each for rule in RULES for each in rule(scene)]
     return [*found, *(combined(scene, found) if scene.session.trials else ())]
@@ -160,7 +160,7 @@ def _tried(each: Candidate, attempt: Attempt) -> Tried:
 
 
 class _Judged(Struct, frozen=True):
-    """A candidate, and what its trial showed."""
+    """A candidate, and the result of its trial."""
 
     candidate: Candidate
     holds: bool | None
@@ -177,7 +177,7 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
         return _Judged(candidate, False, None)
     effect = Effect(counts(scene.session), tried.counts)
     if scene.session.failure is not None:
-        # The counts of a run that raised are too low: a run that no longer raises is better, whatever it counts.
+        # The original run stopped early, so its counts are too low. A trial that does not raise is an improvement.
         return _Judged(candidate, True, effect)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
     if not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
@@ -186,14 +186,14 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
 
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
-    """Whether a break only moved to another line: that saves no graph and no recompilation."""
+    """Whether a break only moved to another line without saving a graph or a recompilation."""
     before = {f"{each.file}:{each.line}" for each in scene.session.breaks}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
     return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
 
 
 def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
-    """Whether a trial removed a cause; this decides which causes a change fixes, not the rule that offered it."""
+    """Whether a trial removed a cause. The trial decides which causes a change fixes, not the rule that offered it."""
     assert tried.counts is not None
     whats = {each.what for each in cause.symptoms}
     if not whats <= {Finding.BREAK, Finding.SKIP, Finding.RECOMPILE} or whats == {Finding.SKIP}:
@@ -203,7 +203,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
 
 
 def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[Suggestion]:
-    """Keep one suggestion for each cause: the one whose trial helped most, or the first that no trial refuted."""
+    """Keep one suggestion per cause: the most effective in trials, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(causes)}
     covered: set[str] = set()
     made: list[Suggestion] = []
@@ -219,7 +219,7 @@ def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[S
 
 
 def _gain(each: _Judged | Suggestion) -> int:
-    """Return how much a trial saved; 0: it did not run, or did not help."""
+    """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
     return max(each.effect.gain, 1) if holds and each.effect is not None else 0
 
@@ -230,7 +230,7 @@ def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]
 
 
 def _with_saved_graphs(causes: tuple[RootCause, ...], advice: tuple[Suggestion, ...]) -> tuple[RootCause, ...]:
-    """Add the graphs that a trial saved to the cost of its cause, if it is about one."""
+    """Set a cause's cost in graphs from a trial of advice on that cause alone."""
     saved = {
         each.causes[0]: max(each.effect.before.graphs - each.effect.after.graphs, 0)
         for each in advice

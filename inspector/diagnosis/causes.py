@@ -11,6 +11,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
+from ctrace.inspector.diagnosis.first_wordings import first_wording
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
@@ -29,7 +30,7 @@ _SHAPES = frozenset(
         CauseKind.ARGUMENT_VALUE,
     )
 )
-"""Kinds of causes that follow from one change of an input's size."""
+"""Kinds of causes that one change of an input's size can produce."""
 _OF_STATE = frozenset(
     (
         CauseKind.TRAINING_MODE,
@@ -40,9 +41,9 @@ _OF_STATE = frozenset(
         CauseKind.REQUIRES_GRAD,
     )
 )
-"""Kinds that one switch around a call changes for every function that runs in it."""
+"""Kinds of causes from state around a call, such as the grad mode, which affects every function in the call."""
 _OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
-"""Kinds that follow from a break at the same line: guards on its result, or on the container that collects it."""
+"""Kinds of causes that a break at the same line produces: guards on its result or on the container that stores it."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
 
@@ -117,7 +118,7 @@ def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[
 
 
 def _break_keys(each: Break) -> Iterator[Hashable]:
-    """Yield what breaks with the same cause share: the statement or, outside of the user's code, the failed call."""
+    """Yield keys that breaks with the same cause share: the statement or, outside the user's code, the failed call."""
     yield "line", each.file, each.line, each.source
     if each.expression:
         yield "expression", each.gb, each.file, each.expression
@@ -131,8 +132,8 @@ def _break_keys(each: Break) -> Iterator[Hashable]:
 
 
 def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
-    """Yield what recompilations with the same cause share: the switched state, or the change of a call's inputs."""
-    for cause in _telling(each.causes):
+    """Yield keys that recompilations with the same cause share: the changed state, or the change of a call's inputs."""
+    for cause in _without_consequences(each.causes):
         if cause.kind in _OF_STATE:
             yield "state", cause.kind
         elif cause.kind in _SHAPES:
@@ -145,8 +146,8 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
         yield "unknown", each.function, each.file, each.line
 
 
-def _telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Drop causes that only follow from others: strides follow from sizes, dispatch keys from the grad mode."""
+def _without_consequences(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Drop causes that are consequences of others: strides change with sizes, dispatch keys with the grad mode."""
     kinds = {cause.kind for cause in causes}
     follow = (
         {CauseKind.STRIDE}
@@ -203,7 +204,7 @@ def _place(each: Symptom) -> tuple[int, int]:
 
 
 def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
-    """Sort findings by what explains the others: a print comes before the number that it needs."""
+    """Sort findings so that explanations come first: a print comes before the number that it reads."""
     ops, writes = 0, False
     if each.what is Finding.BREAK:
         found = session.breaks[each.index]
@@ -212,7 +213,7 @@ def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
 
 
 def _cost(members: list[Symptom], session: Session) -> RootCost:
-    """Sum the cost of a group, without the graphs that breaks add: only a trial shows those."""
+    """Sum the cost of a group, without the graphs that breaks add, which only a trial can show."""
     seconds = {each.id: each.seconds for each in session.compilations}
     breaks = [session.breaks[each.index].cost for each in members if each.what is Finding.BREAK]
     skips = [session.skips[each.index].cost for each in members if each.what is Finding.SKIP]
@@ -252,36 +253,9 @@ def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause,
     named = []
     for cause in causes:
         file = PurePath(cause.file).name if cause.file else ""
-        words = " ".join((cause.source or _first_wording(cause.title)).split())
+        words = " ".join((cause.source or first_wording(cause.title)).split())
         text = "\0".join((cause.kind, file, cause.function or "", words))
         id_ = f"{cause.kind}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
         seen[id_] += 1
         named.append(replace(cause, id=id_ if seen[id_] == 1 else f"{id_}-{seen[id_]}"))
     return tuple(named)
-
-
-FIRST_WORDINGS = {
-    "Handwritten attention is not fused": "Attention written by hand is not fused",
-    "Handwritten attention was replaced by code that computes wrong results": (
-        "Attention written by hand was replaced by something else: the results are wrong"
-    ),
-    "Handwritten attention was replaced by scaled_dot_product_attention": (
-        "Attention written by hand was taken for scaled_dot_product_attention"
-    ),
-    "Call to scaled_dot_product_attention has": "A call of scaled_dot_product_attention has",
-    "A softmax between two matmuls, probably attention,": "A softmax between two products, as attention has it,",
-    "A Triton kernel that uses something torch.compile does not support": (
-        "Something of a Triton kernel that torch.compile does not take"
-    ),
-    "Arguments of triton.autotune that torch.compile does not support": (
-        "Arguments of triton.autotune that torch.compile does not take"
-    ),
-    "num_ctas passed in the call": "num_ctas given at the call",
-    "An argument that a Triton kernel cannot take in": "An argument that a Triton kernel cannot have in",
-    "A Triton kernel that torch does not recognize": "A Triton kernel that torch does not take for one",
-}
-"""What a title began with when ids were first derived from it, so that another wording keeps the id."""
-
-
-def _first_wording(title: str) -> str:
-    return next((title.replace(now, first, 1) for now, first in FIRST_WORDINGS.items() if title.startswith(now)), title)

@@ -1,4 +1,4 @@
-"""Recognize generation with a cache by the sizes that compilations saw: a prompt, then single tokens, growing sizes."""
+"""Recognize generation with a cache by the compiled sizes: a prompt, then single tokens and growing sizes."""
 
 import re
 from collections.abc import Iterator
@@ -24,22 +24,25 @@ class Growth(Struct, frozen=True):
     was: str
     now: str
     of_tensors: int
-    """How many tensors grew along with it."""
+    """The number of tensors that grew, including this one."""
 
 
 def plain_name(subject: str) -> str:
-    """Use the caller's name for what a wrapper calls `kwargs['mask']`."""
+    """Return the caller's name for a wrapper's argument, such as `mask` for `kwargs['mask']`."""
     return _EXTRA.sub(lambda match: match[1] or f"argument {match[2]}", subject)
 
 
 def sized(cause: Cause) -> tuple[str, int] | None:
-    """Return the tensor and the dimension of a cause; None: it is not about a size."""
+    """Return the tensor and the dimension of a cause; None if the cause is not a size."""
     match = _SIZE.fullmatch(cause.subject)
     return (match["tensor"], int(match["dim"])) if match else None
 
 
 def growth_in(session: Session, recompile: Recompile) -> Growth | None:
-    """Return the growth of a cache: a kept tensor that grew, or several that grew by one, while tokens are single."""
+    """Return the growth of a cache during single-token calls; None if no cache grew.
+
+    A cache is a tensor inside an object, or one of several tensors that grew by one.
+    """
     before, now = _pair(session, recompile)
     if before is None or now is None:
         return None
@@ -54,7 +57,7 @@ def growth_in(session: Session, recompile: Recompile) -> Growth | None:
 
 
 def is_switch(session: Session, recompile: Recompile) -> bool:
-    """Whether a call has one token after a prompt, or the reverse, while a cache is kept."""
+    """Whether a recompilation is a switch between a prompt and single tokens, with a cache."""
     changed = [
         (at, cause)
         for cause in recompile.causes
@@ -65,7 +68,7 @@ def is_switch(session: Session, recompile: Recompile) -> bool:
 
 
 def titled_by_generation(cause: RootCause, mine: list[Recompile], session: Session) -> RootCause:
-    """Set the title for prefill and decode, which is normal, or for a growing cache, which is not."""
+    """Set the title for prefill and decode, which are expected, or for a growing cache, which is not."""
     grown = next((found for each in mine if (found := growth_in(session, each)) is not None), None)
     if grown is not None:
         return replace(

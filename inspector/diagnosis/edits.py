@@ -1,4 +1,4 @@
-"""Replace pieces of source text line by line, for trials: the number of lines stays, so line numbers stay valid."""
+"""Edit source text for trials without changing the number of lines, so that line numbers stay valid."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ Change = tuple[ast.stmt | ast.expr, str]
 
 
 def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = "") -> tuple[LineEdit, ...]:
-    """Return the edits for all changes; empty: they overlap, or there is no place to import the module they need.
+    """Return the edits for all changes; empty if they overlap, or if there is no line to import `needs` on.
 
     A piece on several lines leaves empty lines. `needs` is a module that the new text uses, such as `math`.
     """
@@ -50,7 +50,7 @@ def is_disjoint(first: Iterable[LineEdit], second: Iterable[LineEdit]) -> bool:
 
 
 def qualified_name(text: str, line: int) -> str:
-    """Return the function or method around a line, such as `Experts.forward`; empty: none."""
+    """Return the function or method around a line, such as `Experts.forward`; empty if there is none."""
     tree = parsed(text)
     kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = [node for node in ast.walk(tree) if isinstance(node, kinds) and covers(node, line)] if tree else []
@@ -73,7 +73,7 @@ def statement_at(text: str, line: int) -> ast.stmt | None:
 
 
 def covers(node: ast.stmt | ast.expr, line: int) -> bool:
-    """Whether a line is one of a node's."""
+    """Whether a node includes a line."""
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
@@ -86,7 +86,7 @@ def _end(node: ast.stmt | ast.expr) -> tuple[int, int]:
 
 
 def _replace(lines: dict[int, str], node: ast.stmt | ast.expr, new: str) -> None:
-    """Replace a node's text; columns of `ast` are utf-8 bytes, and text after a multi-line node moves up."""
+    """Replace a node's text; columns in `ast` are UTF-8 bytes. Text after a multi-line node moves to its first line."""
     (first, begin), (last, end) = _begin(node), _end(node)
     before, behind = lines[first].encode()[:begin].decode(), lines[last].encode()[end:].decode()
     for number in range(first, last + 1):
@@ -99,7 +99,7 @@ def _imports(text: str, module: str) -> bool:
 
 
 def _plain_import(text: str) -> int | None:
-    """Return the line of an import that another can follow."""
+    """Return the line of an import statement that another one can follow on the same line."""
     lines = text.split("\n")
     ends = (node.lineno for node in _imports_of(text) if len(lines[node.lineno - 1].encode()) == node.end_col_offset)
     return next(ends, None)

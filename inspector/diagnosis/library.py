@@ -1,4 +1,4 @@
-"""Code of installed packages: which package it is, and which version of it."""
+"""Find the installed package and version that a file belongs to."""
 
 import re
 from functools import lru_cache
@@ -8,7 +8,7 @@ _PACKAGE = re.compile(r"^(?P<folder>.*[/\\](?:site|dist)-packages)[/\\](?P<name>
 
 @lru_cache(maxsize=64)
 def package_of(file: str) -> str:
-    """Return the package of a file, with its version if it is installed here; empty: none."""
+    """Return the package of a file, with its version if it is installed here; empty if it is in no package."""
     match = _PACKAGE.match(file)
     if match is None:
         return ""
@@ -20,6 +20,6 @@ def package_of(file: str) -> str:
 
 
 def in_library(file: str) -> str:
-    """Say, in parentheses, how to change a line of a package; empty: it is the user's file."""
+    """Describe in parentheses how to change a line of a package; empty for a user's file."""
     package = package_of(file)
     return f" ({package}: patch it from your code, or report it there)" if package else ""

@@ -60,7 +60,7 @@ _ORDER = (
     CauseKind.STRIDE,
     CauseKind.OTHER,
 )
-"""Kinds of causes of recompilations; of several in one recompilation, the first explains the others."""
+"""Kinds of causes of recompilations; if a recompilation has several, the first in this order explains the others."""
 
 
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
@@ -111,7 +111,7 @@ def _break(each: Break) -> RootCause:
 
 
 def _training_step(breaks: list[Break]) -> RootCause | None:
-    """Describe the breaks of a compiled training step; None: it is none."""
+    """Describe the breaks of a compiled training step; None if the breaks belong to no training step."""
     if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
         return None
     first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
@@ -176,7 +176,7 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
 
 
 def _why_expected(mine: list[Recompile]) -> str:
-    """Return why recompilations are normal; switching single submodules is not: each mix of flags costs a graph."""
+    """Return why recompilations are expected; empty if not, as when submodules were switched one by one."""
     if not all(each.expected for each in mine) or is_mixed(mine):
         return ""
     return next((each.why_expected for each in mine if each.why_expected), "")
@@ -192,7 +192,7 @@ def is_mixed(mine: list[Recompile]) -> bool:
 
 
 def _readable(reason: str) -> str:
-    """Replace torch's text of a check on a whole tensor by words."""
+    """Replace torch's text for a check on a whole tensor with words."""
     return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
 
 
@@ -239,5 +239,5 @@ def _attention(each: Attention) -> RootCause:
 
 
 def at(cause: RootCause) -> str:
-    """Return `file.py:12`; empty: the place is not known."""
+    """Return `file.py:12`; empty if the place is not known."""
     return f"{PurePath(cause.file).name}:{cause.line}" if cause.file and cause.line else ""

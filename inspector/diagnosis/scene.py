@@ -1,4 +1,4 @@
-"""What a rule of advice looks at: the Session, its root causes, and the findings behind each."""
+"""The input of an advice rule: the Session, its root causes and their findings."""
 
 import ast
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Scene(Struct, frozen=True):
             yield from each.causes
 
     def tried(self, trial: Trial | None) -> Tried | None:
-        """Return what a trial showed; None: it was not run."""
+        """Return the result of a trial; None if it was not run."""
         return next((each for each in self.session.trials if each.trial == trial), None)
 
     def is_users(self, file: str | None) -> bool:
@@ -49,12 +49,12 @@ class Scene(Struct, frozen=True):
         return file is not None and owner_of(file, self.session.environment.prefixes) is Owner.USER
 
     def line(self, file: str, line: int) -> str:
-        """Return a source line with its indentation; empty: the text is not known."""
+        """Return a source line with its indentation; empty if the text is not known."""
         lines = self.session.listings.get(file, "").splitlines()
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def torch_name(self, file: str) -> str:
-        """Return what a file calls the torch module at its top; empty: it does not import it."""
+        """Return the name under which a file imports torch at its top; empty if it does not."""
         tree = parsed(self.session.listings.get(file, ""))
         for node in tree.body if tree is not None else ():
             for alias in node.names if isinstance(node, ast.Import) else ():
@@ -67,9 +67,9 @@ class Candidate(Struct, frozen=True):
     """A piece of advice, and how it can be checked."""
 
     text: str
-    """What to do, in one or two sentences; starts with the place where there is one."""
+    """What to do, in one or two sentences, after the place if it is known."""
     causes: tuple[str, ...]
-    """Ids of the causes that it is about."""
+    """Ids of the causes that it addresses."""
     trial: Trial | None = None
     worth: int = 0
     """What to try first: higher is better."""
@@ -77,6 +77,6 @@ class Candidate(Struct, frozen=True):
     only_checked: bool = False
     """Whether to show it only where its trial helped."""
     needs_backend: bool = False
-    """Whether the trial has to go through AOTAutograd and Inductor, where the finding came from."""
+    """Whether the trial needs AOTAutograd and Inductor, because the finding came from them."""
     short: str = ""
-    """The change in a few words, for advice that combines several; empty: it is not combined."""
+    """The change in a few words, for advice that combines several; empty if it cannot be combined."""

@@ -1,4 +1,4 @@
-"""Training steps that are compiled as a whole: torch breaks at backward() and in the optimizer's wrapper."""
+"""Recognize training steps that are compiled as a whole: torch breaks at backward() and in the optimizer's wrapper."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _IN_OPTIM = re.compile(r"[/\\]torch[/\\]optim[/\\]")
 def is_backward(each: Break) -> bool:
     """Whether compiled code runs a backward pass.
 
-    `compiled(x).backward()` names one too where the break is within the compiled call.
+    A line such as `compiled(x).backward()` names backward too, but its break may be inside the compiled call.
     """
     if set(each.gb) & set(BACKWARD):
         return True
@@ -30,13 +30,13 @@ def _leads_to_backward(frame: Frame, each: Break) -> bool:
 
 
 def is_of_optimizer(each: Break) -> bool:
-    """Whether it is at torch's own wrapper around an optimizer: it asks for a break, or keeps Dynamo out."""
+    """Whether a break is at torch's wrapper around an optimizer, which breaks the graph or disables Dynamo."""
     inside = any(_IN_OPTIM.search(frame.file) for path in each.paths for frame in path)
     return inside or _OPTIMIZER.search(f"{each.called} {each.reason}") is not None
 
 
 def steps(session: Session) -> Iterator[list[int]]:
-    """Yield the breaks of each function that trains: those of its optimizer, its backward, and what follows these."""
+    """Yield the breaks of each training function: at its optimizer, at its backward pass and after it."""
     by_function: dict[tuple[str, str], list[int]] = {}
     for index, each in enumerate(session.breaks):
         by_function.setdefault((each.file, each.function), []).append(index)

@@ -1,4 +1,4 @@
-"""Missed fusions: pairs of kernels that share data, by the extra memory traffic they cause."""
+"""Find missed fusions: pairs of kernels that share data, by the extra memory traffic they cause."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -23,17 +23,17 @@ class Missed(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """Extra bytes moved because the two are not one kernel, as far as that is certain."""
+        """The extra bytes that certainly move because the two are not one kernel."""
         return sum(each.bytes for each in self.shared)
 
     @property
     def perhaps(self) -> int:
-        """Extra bytes that may add to that."""
+        """Further extra bytes that may move."""
         return sum(each.perhaps for each in self.shared)
 
     @property
     def is_possible(self) -> bool:
-        """Whether Inductor generates the code of at least one of the two."""
+        """Whether Inductor generates code for at least one of the two."""
         return not self.reason.both_called
 
 

@@ -1,4 +1,4 @@
-"""The rounds of fusion: which pairs were fused, and what decided their order."""
+"""List the rounds of fusion: the fused pairs, and what decided their order."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ _CLEAR = 16
 
 
 class Ranked(Struct, frozen=True):
-    """A fusible pair at its place in the order."""
+    """A fusible pair, in the order of the round."""
 
     candidate: Candidate
     deciding: str
@@ -30,7 +30,7 @@ class Ranked(Struct, frozen=True):
 
 def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
     """Return the fusible pairs of a round in the order in which Inductor tried them."""
-    taken, made = _taken(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
+    taken, made = _fused_pairs_by_candidate(round_), [_parts(first) | _parts(second) for first, second in round_.fused]
     return tuple(
         Ranked(
             each,
@@ -45,7 +45,7 @@ def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
 
 def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
     """Return the fused pairs without a recorded candidate; in logs of older versions of ctrace, that is all of them."""
-    taken = list(_taken(round_).values())
+    taken = list(_fused_pairs_by_candidate(round_).values())
     return tuple(pair for pair in round_.fused if pair not in taken)
 
 
@@ -56,7 +56,7 @@ def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
 
 
 def ending(fusion: Fusion) -> str:
-    """Say why there was no further round; empty if not known."""
+    """Explain why there was no further round; empty if not known."""
     usual = [each for each in fusion.rounds if not each.reorder]
     if not usual:
         return ""
@@ -76,21 +76,21 @@ def _deciding(each: Candidate, after: Candidate | None) -> str:
     return next((name for name in names if getattr(mine, name) != getattr(other, name)), "")
 
 
-def _taken(round_: FusionRound) -> dict[int, tuple[str, str]]:
+def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]:
     """Map the number of each candidate to the fused pair that contains both of its sides.
 
     Earlier fusions of the round may have extended either side; torch joins names with `_`.
     """
     left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
-    taken = {}
+    found = {}
     for number, each in enumerate(round_.candidates if left else ()):
         first, second = _parts(each.first), _parts(each.second)
         for pair, (one, other) in left.items():
             if (first <= one and second <= other) or (first <= other and second <= one):
-                taken[number] = pair
+                found[number] = pair
                 del left[pair]
                 break
-    return taken
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""The buffers that two nodes share, in bytes that one fused kernel would not move."""
+"""Find the buffers that two nodes share, and the bytes that one fused kernel would not move."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ class Shared(Struct, frozen=True):
 
     buffer: str
     read: int
-    """Bytes that the second reads of what the first wrote, or that both read."""
+    """Bytes that the first node writes and the second reads, or that both read."""
     written: int = 0
-    """Bytes that the first writes, if only the second reads the buffer: a fused kernel would not need it."""
+    """Bytes that the first node writes only for the second; a fused kernel would not need the buffer."""
     produced: bool = False
     """Whether the first writes it and the second reads it; otherwise both read it."""
     perhaps: int = 0
-    """Bytes that may add to `read`: each uses a part of the buffer, and the parts may or may not be the same."""
+    """Bytes that may add to `read`, because each node uses a part of the buffer and the parts may overlap."""
 
     @property
     def bytes(self) -> int:
-        """Extra bytes moved, as far as that is certain."""
+        """The extra bytes that certainly move."""
         return self.read + self.written
 
 
@@ -36,7 +36,7 @@ class _Use(Struct, frozen=True):
 
 
 def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], list[Shared]]:
-    """Return what each pair of nodes shares, or may share, of each buffer, by the numbers of the two nodes."""
+    """Return the parts of buffers that pairs of nodes share or may share, by the numbers of the two nodes."""
     buffers = {buffer.name: buffer for buffer in fusion.buffers}
     outputs = {*fusion.outputs}
     uses: dict[str, list[_Use]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _both_read(one: Access, other: Access, whole: int | None) -> Shared:
 
 
 def _passed_on(one: Access, other: Access, whole: int | None, *, is_only: bool, is_private: bool) -> Shared:
-    """Compare the write of one node with the read of another; a sole writer writes everything that is read."""
+    """Compare one node's write with another's read; a single writer writes everything that is read."""
     is_same = is_only or (one.part_written is not None and one.part_written == other.part_read)
     sure, most = _overlap(one.written, other.read, whole, is_same=is_same)
     return Shared(one.buffer, sure, one.written if is_private and most else 0, produced=True, perhaps=most - sure)
@@ -91,6 +91,6 @@ def _overlap(one: int, other: int, whole: int | None, *, is_same: bool) -> tuple
 
 
 def _is_overwritten(one: _Use, other: _Use, writers: Sequence[_Use], whole: int | None) -> bool:
-    """Whether a third node may overwrite the data between the write of one and the read of the other."""
+    """Whether a third node may overwrite the data between the write and the read."""
     between = (use for use in writers if one.node < use.node < other.node)
     return any(whole is None or one.access.written + use.access.written > whole for use in between)

@@ -1,4 +1,4 @@
-"""How many bytes a graph part moves: as fused, without fusion, and the lower bound."""
+"""Count the bytes that a graph part moves: with fusion, without fusion, and at least."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -16,12 +16,12 @@ class Totals(Struct, frozen=True):
     """Bytes read and written by the kernels of one or several graph parts."""
 
     unfused: int
-    """With one kernel for each node."""
+    """The bytes with one kernel for each node."""
     fused: int
     least: int
-    """Lower bound: each input is read once, as far as a node reads it, and each output is written once."""
+    """The lower bound, which reads each used part of an input once and writes each output once."""
     least_with_calls: int
-    """The same lower bound, with library calls left as they are."""
+    """The lower bound if library calls stay separate."""
     calls: int
     """The number of library calls and user kernels."""
 
@@ -59,7 +59,7 @@ def _moved(nodes: Iterable[Node]) -> int:
 
 
 def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
-    """Return the bytes that must move if nodes of the kinds `kept` stay as they are and all others were one kernel."""
+    """Return the bytes that must move if nodes of the kinds `kept` stay separate and all others fuse."""
     calls = [node for node in fusion.result if node.kind in kept]
     others = [node for node in (*fusion.nodes, *fusion.result) if node.kind not in kept]
     made_by_calls = {access.buffer for node in calls for access in node.accesses if access.written}

@@ -39,11 +39,11 @@ def parts(session: Session, graph: str | None = None, stage: str | None = None) 
             raise SelectionError("graph", f"{graph}: Inductor's scheduler has no such graph", instead(graph, ids))
     if stage is not None:
         known = list(dict.fromkeys(str(each.stage) for each in found))
-        wanted = stage.strip().lower()
-        found = tuple(each for each in found if each.stage == wanted)
+        name = stage.strip().lower()
+        found = tuple(each for each in found if each.stage == name)
         if not found:
             where = f"graph {graph}" if graph else "this run"
-            raise SelectionError("stage", f"{stage}: {where} has no such part", instead(wanted, known))
+            raise SelectionError("stage", f"{stage}: {where} has no such part", instead(name, known))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Why two nodes were not fused: torch's logged reason, or what is certain without one."""
+"""Explain why two nodes were not fused: by torch's logged reason, or by what is certain without one."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ class Reason(Struct, frozen=True):
     torch: str = ""
     """Torch's logged reason; empty if it logged none."""
     both_called: bool = False
-    """Whether Inductor generates the code of neither."""
+    """Whether Inductor generates code for neither of the two."""
 
 
 class Reasons:
-    """Explains why pairs of nodes of one graph part were not fused."""
+    """Explain why pairs of nodes of one graph part were not fused."""
 
     def __init__(self, fusion: Fusion) -> None:
         self._refused = {(one.first, one.second): one.reason for each in fusion.rounds for one in each.refused}

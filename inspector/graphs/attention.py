@@ -1,4 +1,4 @@
-"""Whether each attention runs as one fused kernel, and the first obstacle if it does not."""
+"""Report whether each attention runs as one fused kernel, and the first obstacle if not."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -45,7 +45,7 @@ class Answer(Struct, frozen=True):
 
     @property
     def is_slow(self) -> bool:
-        """Whether it could run faster, or is wrong."""
+        """Whether the attention could run faster or computes wrong results."""
         return self.state not in (State.FUSED, State.MATCHED)
 
     @property

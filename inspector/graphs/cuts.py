@@ -1,4 +1,4 @@
-"""Which graphs would be one graph without the breaks between them.
+"""Find graphs that would be one graph without the breaks between them.
 
 Where Dynamo splits a function, the rewritten code calls the global `__resume_at_<offset>_<n>` (2.11 to 2.13,
 _dynamo/symbolic_convert.py, `create_call_resume_at`). The offset is that of the instruction to continue with. The
@@ -17,7 +17,7 @@ from ctrace.inspector.source.stacks import resumed
 
 _RESUME = re.compile(r"__resume_at_(?P<offset>\d+)_\d+")
 _Point = tuple[str, str, int]
-"""Where a function continues: its file, its name, and how many instructions are left to its end."""
+"""Where a function continues: its file, its name, and the number of remaining instructions."""
 
 
 class Cut(Struct, frozen=True):
@@ -37,7 +37,7 @@ def cuts(session: Session) -> tuple[Cut, ...]:
 
 
 def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[str]) -> Iterator[Cut]:
-    """Follow a graph to the next ones, across functions that break at once and have no graph."""
+    """Follow a graph to the next ones, across functions that break immediately and have no graph."""
     waiting: list[tuple[str, tuple[int, ...]]] = [(graph, ())]
     seen = {graph}
     while waiting:
@@ -68,12 +68,12 @@ def _links(session: Session) -> dict[str, list[tuple[str, int]]]:
 
 
 def _first_codes(session: Session) -> Iterator[tuple[str, Rewritten]]:
-    """Skip recompilations: the code does not show which one resumes in which."""
+    """Skip recompilations, because the code does not show which recompilation continues in which."""
     return ((compile_id, codes) for compile_id, codes in session.codes.items() if compile_id.endswith("/0"))
 
 
 def _resume_points(codes: Rewritten) -> list[_Point]:
-    """List where the rewritten code may continue; an `if` on a tensor has two continuations."""
+    """List the places where the rewritten code may continue; an `if` on a tensor has two."""
     offsets = [int(match["offset"]) for name in codes.after.names if (match := _RESUME.fullmatch(name))]
     return [point for at in dict.fromkeys(offsets) if (point := _point(codes.before, at)) is not None]
 

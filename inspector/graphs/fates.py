@@ -1,4 +1,4 @@
-"""One line for each graph: its backward, its attention, and the breaks that split it."""
+"""Describe each graph in one line: its backward, its attention, and the breaks that split it."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def happened(session: Session, graph: Graph) -> str:
 
 
 def cut_off(session: Session, cut: Cut, places: Iterable[str]) -> str:
-    """Say which two graphs would be one without the breaks at some places."""
+    """Describe which two graphs would be one without some breaks."""
     disabled = all(session.breaks[at].kind is BreakKind.DISABLED for at in cut.breaks)
     reason = ", disabled by its author" if disabled else ""
     return f"{cut.before} and {cut.after} would be one graph without the break at {' and '.join(places)}{reason}"

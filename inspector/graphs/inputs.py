@@ -1,4 +1,4 @@
-"""The user's names for a graph's inputs, which torch calls `primals_3` or `L_self_modules_fc_...`."""
+"""Find the user's names for a graph's inputs, which torch names `primals_3` or `L_self_modules_fc_...`."""
 
 import re
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: Compiled
 
 
 def aten_inputs(graph: FxGraph, traced: tuple[GraphInput, ...]) -> dict[str, GraphInput]:
-    """Return the user's inputs of an AOTAutograd graph by node name; inputs that AOTAutograd adds are left out."""
+    """Return the user's inputs of an AOTAutograd graph by node name, without inputs that AOTAutograd adds."""
     found = {}
     for node in graph.placeholders():
         known = _known(node, traced)

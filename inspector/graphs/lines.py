@@ -1,4 +1,4 @@
-"""Nodes grouped by the user's line that created them."""
+"""Group nodes by the user's line that created them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -36,31 +36,31 @@ def groups(graph: FxGraph) -> tuple[Group, ...]:
     return tuple(Group(at, tuple(nodes)) for at, nodes in found)
 
 
-def is_at(at: At | None, wanted: str) -> bool:
+def is_at(at: At | None, place: str) -> bool:
     """Whether a place matches `FILE:LINE` or `LINE`; the end of the file's path is enough."""
     if at is None:
         return False
-    file, _, line = wanted.rpartition(":")
+    file, _, line = place.rpartition(":")
     return str(at.line) == line and is_file(at.file, file)
 
 
-def is_file(file: str, wanted: str) -> bool:
-    """Whether a file's path ends with `wanted`; an empty `wanted` matches any file."""
-    return not wanted or f"/{file}".endswith(f"/{wanted}")
+def is_file(file: str, end: str) -> bool:
+    """Whether a file's path ends with `end`; an empty `end` matches any file."""
+    return not end or f"/{file}".endswith(f"/{end}")
 
 
-def of_line(session: Session, wanted: str, graph: str | None) -> tuple[NodesAtLine, ...]:
+def of_line(session: Session, place: str, graph: str | None) -> tuple[NodesAtLine, ...]:
     """Find the nodes that a line created, in every stage of every graph.
 
     Raises:
         TargetError: there is no such graph.
     """
-    return tuple(found for each in compiled(session, graph) for found in _of_line(each, wanted))
+    return tuple(found for each in compiled(session, graph) for found in _of_line(each, place))
 
 
-def _of_line(each: Compiled, wanted: str) -> Iterator[NodesAtLine]:
+def _of_line(each: Compiled, place: str) -> Iterator[NodesAtLine]:
     for staged in each.stages:
-        nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, wanted))
+        nodes = tuple(node for node in _everything(staged.graph) if is_at(node.at, place))
         if nodes:
             yield NodesAtLine(each, staged, nodes)
 
@@ -80,9 +80,9 @@ def lines(session: Session, graph: str | None) -> tuple[At, ...]:
     return tuple(found.values())
 
 
-def near(session: Session, graph: str | None, wanted: str) -> tuple[At, ...]:
-    """List the up to eight lines with nodes that are nearest to a wanted `LINE` or `FILE:LINE`."""
-    file, _, line = wanted.rpartition(":")
+def near(session: Session, graph: str | None, place: str) -> tuple[At, ...]:
+    """List up to eight lines with nodes that are nearest to `LINE` or `FILE:LINE`."""
+    file, _, line = place.rpartition(":")
     known = [at for at in lines(session, graph) if is_file(at.file, file)]
     number = int(line) if line.isdecimal() else 0
     closest = sorted(known or lines(session, graph), key=lambda at: abs(at.line - number))[:8]

@@ -1,4 +1,4 @@
-"""Inductor's passes over the graphs of a run, with the user's lines, checked against torch's counters."""
+"""List Inductor's passes over the graphs of a run with the user's lines, and check them against torch's counters."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What each pass changed, in order; passes that changed nothing are only named."""
+"""Show what each pass changed, in order; list passes that changed nothing by name only."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> Run:
 
 
 def difference(changed: Pass) -> dict[str, int]:
-    """Return how many nodes of each op a pass added (negative: removed), the largest change first."""
+    """Return how many nodes of each op a pass added or, as negative numbers, removed; largest change first."""
     counted = Counter(changed.created_ops)
     counted.subtract(changed.erased_ops)
     for _, before, after in changed.retargeted:
@@ -98,6 +98,6 @@ def _origin(each: Pass) -> Origin:
 
 
 def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
-    """Return the pass that created all of some nodes, or None if they have no common pass."""
+    """Return the one pass that created all these nodes; None if there is no such pass."""
     found = {known.get(name) for name in names}
     return found.pop() if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""What a graph saves for its backward, and what the backward recomputes instead."""
+"""List what a graph saves for its backward, and what the backward recomputes instead."""
 
 import re
 
@@ -22,16 +22,16 @@ class Saved(Struct, frozen=True):
     root: FxNode
     """The node that owns its memory: itself, or the base of the view."""
     memory: Memory | None
-    """The whole storage; None for a number."""
+    """The bytes of its whole storage; None for a number."""
     input: GraphInput | None = None
-    """The graph input that it is, or is a view of: that memory stays alive anyway."""
+    """The graph input that it is or views; the input's memory stays alive anyway."""
 
     is_returned: bool = False
-    """Whether an output that the user gets shares the memory."""
+    """Whether an output to the user shares the memory."""
 
     @property
     def is_made(self) -> bool:
-        """Whether it keeps memory alive that the forward allocated."""
+        """Whether the saved value keeps memory alive that the forward allocated."""
         return self.memory is not None and self.root.kind is not Kind.PLACEHOLDER
 
 
@@ -39,7 +39,7 @@ class Kept(Struct, frozen=True):
     """Everything that a forward saves."""
 
     saved: tuple[Saved, ...]
-    """The largest first; two views of one memory both appear."""
+    """The saved values, largest first; two views of the same memory both appear."""
     made: int | None
     """Bytes that the forward allocates and saves, each storage once; None if not all sizes are known."""
     symbols: tuple[str, ...]

@@ -19,20 +19,20 @@ _AROUND = {
     "post_grad": ("before_post_grad", "post_grad"),
     "post_grad_backward": ("before_post_grad_backward", "post_grad_backward"),
 }
-"""What one stage name stands for: the graph before and after the passes of that stage."""
+"""The stages before and after the passes that a stage name stands for."""
 _DOTS = ".."
 _OPERATORS = {
     "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow",
     "imatmul": "matmul", "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
     "floordiv": "floor_divide",
 }  # fmt: skip
-"""Python's operators and the aten ops that do the same."""
+"""Python's operators and the equivalent aten ops."""
 _PICK = "operator.getitem"
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Why(StrEnum):
-    """Why a node is gone."""
+    """Why a node is missing in the later stage."""
 
     MOVED = "moved"
     """The partitioner moved it to the backward."""
@@ -93,7 +93,7 @@ class StageDiff(Struct, frozen=True):
     before: Staged
     after: Staged
     lowered: tuple[LineLowered, ...] = ()
-    """Filled where functions and methods became aten ops; `changes` is then empty."""
+    """Changes by line, if functions and methods became aten ops; `changes` is then empty."""
     changes: tuple[LineChange, ...] = ()
 
     @property
@@ -102,28 +102,28 @@ class StageDiff(Struct, frozen=True):
         return self.before.is_traced != self.after.is_traced
 
 
-def two_stages(each: Compiled, wanted: str) -> tuple[Staged, Staged]:
-    """Parse `before..after`, or one stage that stands for its passes.
+def two_stages(each: Compiled, stages: str) -> tuple[Staged, Staged]:
+    """Parse `before..after`, or the name of a stage with passes.
 
     Raises:
         TargetError: there is no such stage.
     """
-    check_form(wanted)
-    before, dots, after = wanted.replace("-", "_").partition(_DOTS)
+    check_form(stages)
+    before, dots, after = stages.replace("-", "_").partition(_DOTS)
     if not dots:
         before, after = _around(each, before)
     return each.stage(before), each.stage(after)
 
 
-def check_form(wanted: str) -> None:
+def check_form(stages: str) -> None:
     """Refuse anything but `before..after` or a stage that has passes.
 
     Raises:
         TargetError: it is neither.
     """
-    if _DOTS not in wanted and wanted.replace("-", "_") not in _AROUND:
+    if _DOTS not in stages and stages.replace("-", "_") not in _AROUND:
         known = ", ".join(_AROUND)
-        raise SelectionError("diff", f"{wanted}: a diff needs two stages", f"write before..after, or one of: {known}")
+        raise SelectionError("diff", f"{stages}: a diff needs two stages", f"write before..after, or one of: {known}")
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:
@@ -225,7 +225,7 @@ class _Group:
         self._same: list[FxNode] = []
 
     def compare(self, old: FxNode, new: FxNode) -> None:
-        """Sort a node that kept its name by what changed."""
+        """Classify a node that kept its name by what changed."""
         if old.target != new.target:
             self._other_op.append((old, new))
         elif old.args != new.args:

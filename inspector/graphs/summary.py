@@ -27,7 +27,7 @@ class Row(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """An input that the graph changes in place."""
+    """An input that the graph mutates."""
 
     name: str
     role: str
@@ -44,7 +44,7 @@ class Result(Struct, frozen=True):
     shares: Shares | None
     """None if not known."""
     base: str = ""
-    """The user's name for the input that it is, or is a view of."""
+    """The user's name for the input that it is or views."""
 
 
 class Overview(Struct, frozen=True):

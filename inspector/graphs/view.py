@@ -31,7 +31,7 @@ class Staged(Struct, frozen=True):
     """Its name in `--stage`: `forward`, `post_grad`, `post_grad_backward`."""
     stage: GraphStage
     part: Part | None
-    """The part, of a graph with a backward; None if it is both or not known."""
+    """Forward or backward, for a graph with a backward; None if the stage has both, or if not known."""
     printed: Printed
 
     @property
@@ -41,7 +41,7 @@ class Staged(Struct, frozen=True):
 
     @property
     def is_traced(self) -> bool:
-        """Whether it contains the user's calls, not aten ops."""
+        """Whether the graph contains the user's calls instead of aten ops."""
         return self.stage in _TRACED
 
 
@@ -96,10 +96,10 @@ class Compiled(Struct, frozen=True):
         Raises:
             TargetError: no stage has that label.
         """
-        wanted = label.strip().lower().replace("-", "_")
-        found = next((each for each in self.stages if each.label == wanted), None)
+        name = label.strip().lower().replace("-", "_")
+        found = next((each for each in self.stages if each.label == name), None)
         if found is None:
-            raise TargetError(f"{label}: graph {self.id} has no such stage", instead(wanted, self.labels()))
+            raise TargetError(f"{label}: graph {self.id} has no such stage", instead(name, self.labels()))
         return found
 
     def labels(self) -> list[str]:
@@ -107,9 +107,9 @@ class Compiled(Struct, frozen=True):
         return [each.label for each in self.stages]
 
 
-def instead(wanted: str, known: list[str]) -> str:
+def instead(name: str, known: list[str]) -> str:
     """Return advice on an unknown name: the nearest known name, or all of them."""
-    return did_you_mean(wanted, known, f"there are: {', '.join(known) or 'none'}")
+    return did_you_mean(name, known, f"there are: {', '.join(known) or 'none'}")
 
 
 def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]:

@@ -1,4 +1,4 @@
-"""Torch's wording of guards, and what the text of a guard alone tells."""
+"""Parse torch's text of failed guards."""
 
 import re
 
@@ -12,18 +12,18 @@ TENSOR = re.compile(
     r"[Ee]xpected (?:device index to be )?(?P<was>.*?)(?:, actual (?P<now>.*))?$"
 )
 """`TensorCheck::check_verbose`, torch/csrc/dynamo/guards.cpp (2.13)."""
-WANTED_TENSOR = re.compile(
+EXPECTED_TENSOR = re.compile(
     r"expected type of '(?P<name>.*?)' to be a tensor type, ?'?(?P<was>\w+)?'? but found (?P<found>.*)$"
 )
 
 
 def size_kind(was: str, now: str) -> CauseKind:
-    """Return `zero_one` for a size that changed to or from 0 or 1, on which torch specializes."""
+    """Return `zero_one` for a size that changed to or from 0 or 1, because torch specializes on these; else `size`."""
     return CauseKind.ZERO_ONE if {was, now} & {"0", "1"} else CauseKind.SIZE
 
 
 def type_name(qualified: str) -> str:
-    """Write a type as a program does: `list`, not `builtins.list`."""
+    """Write a type as in a program: `list`, not `builtins.list`."""
     return qualified.removeprefix("builtins.").removeprefix("__main__.")
 
 
@@ -33,7 +33,7 @@ _NUMBER = re.compile(rf"(?:-?[\d.]+ <=? )?(?P<source>{_NAME})(?: (?:==|!=|<=?|>=
 
 
 def sources_of(text: str) -> tuple[str, ...]:
-    """Return torch's names for the sizes or the number in a guard, `L['x'].size()[0]` or `L['n']`; empty: none."""
+    """Return torch's names for the sizes or the number in a guard, such as `L['x'].size()[0]` or `L['n']`."""
     match = TENSOR.match(text)
     if match is not None:
         index = match["index"]
@@ -52,7 +52,7 @@ def tensor_of(text: str) -> str | None:
 
 def check_order(guard: UnmetGuard) -> int:
     """Return the position of a guard in torch's checks of a tensor; other guards come last."""
-    if WANTED_TENSOR.match(guard.text):
+    if EXPECTED_TENSOR.match(guard.text):
         return 0
     match = TENSOR.match(guard.text)
     return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)

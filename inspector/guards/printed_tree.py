@@ -20,13 +20,13 @@ _NODE = re.compile(
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
 _COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
 _DEEPEST = 150
-"""The deepest level to parse. A module inside a module takes three; recursion over the tree needs a limit."""
+"""The deepest level to parse, to limit recursion over the tree. A module inside a module takes three levels."""
 _UNKNOWN: tuple[Frame, ...] = (Frame("", 0, ""),)
 _LATENCY = re.compile(r"Guard latency = (?P<us>\d+(?:\.\d+)?) us")
 
 
 def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
-    """Parse torch's text into a tree; `prefixes` says who owns a file."""
+    """Parse torch's text into a tree; `prefixes` determines whether the user, a library or torch owns a file."""
     top = _Open("L", "")
     stack: list[tuple[int, _Open]] = [(-1, top)]
     epilogue: list[Guard] = []
@@ -55,7 +55,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             made_at = next(stacks, _UNKNOWN)
             if (
                 guard["code"] is not None
-            ):  # without code it is a repetition: torch prints a guard on several values at each of them
+            ):  # without code, it is a repetition: torch prints a guard on several values under each value
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _UNKNOWN:
                     made = replace(made, place=users(made_at))
@@ -101,7 +101,7 @@ def _climb(stack: list[tuple[int, _Open]], depth: int) -> None:
 
 
 def _user_frame(stack: tuple[Frame, ...], prefixes: Mapping[str, str]) -> Frame | None:
-    """Return the innermost frame of the user's code, or of a library's; torch's frames do not help."""
+    """Return the innermost frame of the user's code, else of a library's code; never one of torch's."""
     by_owner = {owner_of(frame.file, prefixes): frame for frame in stack}
     return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
 
@@ -110,7 +110,7 @@ _MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 
 def _keep(guard: Guard, guards: list[Guard]) -> None:
-    """Append a guard; merge the lines that torch prints for the guard on marks, one for each kind of mark."""
+    """Append a guard; merge the guard on marks, for which torch prints one line for each kind of mark."""
     last = guards[-1] if guards else None
     if last is not None and guard.kind == last.kind == _MARKS and guard.source == last.source:
         guards[-1] = replace(last, code=f"{last.code} and {guard.code}")
@@ -130,11 +130,11 @@ _PURPOSES = {
     "___list_reverseiterator_len(": "LIST_REVERSEITERATOR_LEN",
     "___normalize_count_iter(": "COUNT_ITERATOR_MATCH",
 }
-"""Helpers of guards in Python, and torch's name for the guard (`GuardBuilder`, _dynamo/guards.py, 2.13 and 2.15)."""
+"""Helpers that guards call, and torch's names for these guards (`GuardBuilder`, _dynamo/guards.py, 2.13 and 2.15)."""
 
 
 def _purpose(kind: str, code: str) -> str:
-    """Return torch's name for what a guard checks; torch prints only LAMBDA_GUARD for those that run Python."""
+    """Return torch's name for a guard's kind; torch prints only LAMBDA_GUARD for guards that run Python."""
     if kind != "LAMBDA_GUARD":
         return kind
     return next((name for helper, name in _PURPOSES.items() if helper in code), kind)

@@ -1,4 +1,4 @@
-"""What a guard requires of a tensor, and what its strides mean."""
+"""Parse a tensor's guard, and describe its strides."""
 
 import re
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ _CHECKED = re.compile(
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
 _PARAMETERS = re.compile(r"\b_(?:parameters|buffers)\b")
 Numbers = tuple[int | None, ...]
-"""Sizes or strides; None: may vary."""
+"""Sizes or strides; None for one that may vary."""
 
 
 class TensorGuard(Struct, frozen=True):
-    """Everything that a guard checks of a tensor."""
+    """The properties of a tensor that a guard checks."""
 
     guard: Guard
     name: str
@@ -37,12 +37,12 @@ class TensorGuard(Struct, frozen=True):
 
     @property
     def is_parameter(self) -> bool:
-        """Whether it is a parameter or a buffer of a module."""
+        """Whether the tensor is a parameter or a buffer of a module."""
         return self.type == "Parameter" or _PARAMETERS.search(self.guard.source) is not None
 
 
 def tensor_guards(guards: Iterable[Guard]) -> tuple[TensorGuard, ...]:
-    """Parse the guards on tensors; leave out those in an unknown form."""
+    """Parse the guards on tensors; skip guards in an unknown form."""
     found = ((guard, _CHECKED.match(guard.code)) for guard in guards if guard.kind == "TENSOR_MATCH")
     return tuple(_read(guard, match) for guard, match in found if match is not None)
 
@@ -77,7 +77,7 @@ def _numbers(text: str) -> Numbers:
 
 
 def meaning(sizes: Numbers, strides: Numbers) -> str:
-    """Describe in words what strides mean for these sizes."""
+    """Describe the memory layout that the strides give these sizes."""
     if len(sizes) != len(strides) or not sizes:
         return "strides not checked" if sizes else "a single value"
     expanded = [index for index, stride in enumerate(strides) if stride == 0 and sizes[index] != 1]
@@ -101,9 +101,9 @@ def _wide(stride: int | None) -> float:
 
 
 def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
-    """Find a dimension whose stride differs from the memory that its inner dimensions take.
+    """Find a dimension whose stride differs from the size of its inner dimensions in memory.
 
-    A dimension with a fixed stride around one whose size may vary counts too. A size of 0 counts as 1, as in torch.
+    A dimension with a fixed stride outside a dimension of varying size counts too. A size of 0 counts as 1.
     """
     step: int | None = 1
     inner_varies = False

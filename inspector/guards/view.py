@@ -1,4 +1,4 @@
-"""Guards of a run: what they check, which line made them, and what they cost."""
+"""Query the guards of a run: what they check, which line created them, and what they cost."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ class Head(Struct, frozen=True):
     compilation: Compilation
     number: int
     latency: float | None
-    """Microseconds for one check, which torch measured once, with cold caches."""
+    """The time of one check in microseconds, which torch measured once with cold caches."""
 
 
 class Guarded(Struct, frozen=True):
@@ -40,12 +40,12 @@ class Guarded(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """A filter for guards; empty: all of them."""
+    """A filter for guards; an empty filter matches all guards."""
 
     name: str = ""
     """Part of a name in the user's code, such as `self.fc`."""
     kind: str = ""
-    """Part of torch's name for the kind, upper or lower case."""
+    """Part of torch's name for the kind, case-insensitive."""
     line: str = ""
     """`file.py:12`, or `12`."""
 
@@ -89,10 +89,10 @@ def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
         "line": [f"{PurePath(at.file).name}:{at.line}" for guard in guards if (at := guard.place)],
     }
     for option, names in known.items():
-        wanted = getattr(choice, option)
-        if wanted and not any(map(Choice(**{option: wanted}).takes, guards)):
-            todo = suggestion(wanted.upper() if option == "kind" else wanted, names)
-            raise SelectionError(option, f"{wanted}: no guard of this run matches", todo)
+        value = getattr(choice, option)
+        if value and not any(map(Choice(**{option: value}).takes, guards)):
+            todo = suggestion(value.upper() if option == "kind" else value, names)
+            raise SelectionError(option, f"{value}: no guard of this run matches", todo)
     if not any(map(choice.takes, guards)):
         raise TargetError("no guard of this run matches all filters", "drop one of --name, --kind, --line")
 
@@ -113,7 +113,7 @@ def _files(session: Session) -> tuple[str, ...]:
 
 
 def about(guard: Guard) -> str:
-    """Return what a guard checks, in the user's names."""
+    """Return the subject of a guard in the user's names."""
     return user_name(guard.source) if guard.source else ""
 
 
@@ -125,7 +125,7 @@ def _is_at(place: Frame | None, line: str) -> bool:
 
 
 def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, ...]], ...]:
-    """Group guards by the user's line that made them, most first; None: no line of the user's."""
+    """Group guards by the user's line that created them, most first; None for guards without such a line."""
     groups: dict[tuple[str, int] | None, list[Guard]] = {}
     for guard in guards:
         key = None if guard.place is None else (guard.place.file, guard.place.line)
@@ -147,7 +147,7 @@ class Branch(Struct, frozen=True):
     number: int
     branches: tuple["Branch", ...] = ()
     times: int = 1
-    """How many identical objects this branch stands for; `number` counts the guards of each."""
+    """The number of identical objects that this branch represents; `number` counts the guards of each."""
 
 
 _STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")

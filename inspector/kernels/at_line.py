@@ -21,11 +21,11 @@ _MOST_OPS = 6
 
 
 class Wanted(Struct, frozen=True):
-    """A place that the user asked for: lines of a file, which the end of its path identifies."""
+    """The requested lines of a file, which is identified by the end of its path."""
 
     text: str
     file: str
-    """Empty matches any file."""
+    """The end of the file's path; empty matches any file."""
     first: int
     last: int
 
@@ -126,7 +126,7 @@ def why_none(session: Session, place_range: Wanted, graph: str | None) -> str:
 
 
 def _contains(session: Session, file: str, line: int, place_range: Wanted) -> bool:
-    """Whether the function that begins at a line contains all wanted lines, according to its source."""
+    """Whether the source of the function that begins at a line contains all requested lines."""
     try:
         tree = ast.parse(session.listings.get(file, ""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -140,7 +140,7 @@ def _contains(session: Session, file: str, line: int, place_range: Wanted) -> bo
 
 
 def _in_graphs(session: Session, place_range: Wanted, graph: str | None) -> Iterator[str]:
-    """Say up to which stage of each graph the lines have nodes."""
+    """Describe the last stage of each graph in which the lines have nodes."""
     seen: dict[str, list[NodesAtLine]] = {}
     for number in range(place_range.first, min(place_range.last, place_range.first + _MOST_LINES) + 1):
         for each in of_line(session, f"{place_range.file}:{number}", graph):
@@ -165,7 +165,7 @@ def _fate(stages: Sequence[NodesAtLine]) -> str:
 
 
 def nearest(found: Sequence[Part], place_range: Wanted) -> str:
-    """Name the up to eight lines with kernels that are nearest, preferably in the same file."""
+    """Return up to eight nearest lines with kernels, preferably in the same file."""
     places = dict.fromkeys(place for part in found for row in part.rows for place in row.kernel.lines)
     split = [(file, int(line)) for file, _, line in (place.rpartition(":") for place in places) if line.isdecimal()]
     inside = [each for each in split if is_file(each[0], place_range.file)] or split

@@ -14,7 +14,7 @@ class Least(Struct, frozen=True):
 
     row: Row
     bounds: tuple[Bound, ...]
-    """One for each call."""
+    """The bound of each call."""
 
     @property
     def seconds(self) -> float | None:

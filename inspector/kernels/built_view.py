@@ -26,7 +26,7 @@ class Resources(Struct, frozen=True):
 
     built: Built
     occupancy: Occupancy | None
-    """None if not known."""
+    """The occupancy; None if not known."""
     unused: bool = False
     """Whether another configuration of the same kernel is launched instead."""
 
@@ -35,15 +35,15 @@ class Bound(Struct, frozen=True):
     """The lower bound on the time of one launch, in seconds; None if not known."""
 
     memory: float | None
-    """Its bytes at the peak memory bandwidth."""
+    """The time to move its bytes at the peak memory bandwidth."""
     arithmetic: float | None
-    """Its operations at the peak rate of the units."""
+    """The time to compute its operations at the peak rate of the units."""
     peak: float | None = None
-    """That peak rate, in operations per second."""
+    """The peak rate of the units, in operations per second."""
 
     @property
     def seconds(self) -> float | None:
-        """The greater of the two."""
+        """The longer of the two times."""
         return max((each for each in (self.memory, self.arithmetic) if each is not None), default=None)
 
     @property
@@ -87,8 +87,8 @@ class Code(Struct, frozen=True):
 def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
     """Return the compiled kernels: the configuration that is launched, or every configuration."""
     used = _used(session)
-    wanted = (each for each in session.built if graph in (None, each.graph))
-    shown = (each for each in wanted if all_of_them or each.chosen or _kernel(each) not in used)
+    of_graph = (each for each in session.built if graph in (None, each.graph))
+    shown = (each for each in of_graph if all_of_them or each.chosen or _kernel(each) not in used)
     return tuple(Resources(each, _occupancy(session.gpu, each), _is_unused(each, used)) for each in shown)
 
 
@@ -170,13 +170,13 @@ def codes(session: Session, stage: str, kernel: str | None = None, graph: str | 
         raise SelectionError("ir", f"{stage}: this run built no Triton kernel", NOT_BUILT)
     names = dict.fromkeys(each.kernel for each in built)
     name = None if kernel is None else _full_name(kernel, tuple(names), stage)
-    wanted = [each for each in built if name in (None, each.kernel) and stage in stages_of(each)]
-    if not wanted:
+    matching = [each for each in built if name in (None, each.kernel) and stage in stages_of(each)]
+    if not matching:
         raise SelectionError(
             "ir", f"{stage}: the run has no such code for this kernel", "the run's problems may say why"
         )
-    used, texts = _used(session), _texts(wanted, stage)
-    return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(wanted, texts, strict=True))
+    used, texts = _used(session), _texts(matching, stage)
+    return tuple(Code(each, stage, text, _is_unused(each, used)) for each, text in zip(matching, texts, strict=True))
 
 
 def _full_name(part: str, names: tuple[str, ...], stage: str) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 _COMPILERS = "async_compile."
 _BODIES = ("body", "orelse", "handlers", "finalbody")
-"""Fields with nested statements; an exception handler has them too."""
+"""Fields of `ast` nodes with nested statements; an exception handler has such fields too."""
 
 
 class Call(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Call(Struct, frozen=True):
     line: str
     """The source of its statement."""
     arguments: tuple[tuple[str, ast.expr], ...]
-    """Each with its keyword, which is empty for a positional argument."""
+    """The arguments with their keywords; a positional argument has an empty keyword."""
 
 
 class Emitted(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Emitted(Struct, frozen=True):
 
     sources: dict[str, str]
     calls: dict[str, list[Call]]
-    """By kernel, in source order."""
+    """The calls by kernel, in source order."""
     assigned: dict[str, ast.expr]
     """The last value assigned to each name."""
 

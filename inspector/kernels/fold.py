@@ -53,7 +53,7 @@ def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
 
 
 class Generated(Struct, frozen=True):
-    """The kernels of a run, their code, and problems with parsing that code."""
+    """The kernels of a run, their code, and problems in parsing that code."""
 
     kernels: tuple[Kernel, ...]
     code: tuple[OutputCode, ...]

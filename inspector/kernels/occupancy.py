@@ -18,7 +18,7 @@ _BLOCKS = {
 _SCHEDULERS = 4
 """Partitions of a multiprocessor, each with a share of the registers (from capability 7.0 on)."""
 _REGISTER_UNIT = 256
-"""Registers are allocated to a warp in multiples of this."""
+"""The unit in which registers are allocated to a warp."""
 _THREAD_REGISTERS = 255
 """Maximum registers per thread."""
 
@@ -51,7 +51,7 @@ class Occupancy(Struct, frozen=True):
 def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) -> Occupancy | None:
     """Return the occupancy for `registers` per thread, `warps` per block and `shared` bytes per block.
 
-    None: the rules for this GPU are not known, or the numbers are invalid for a kernel.
+    None if the rules for this GPU are not known, or if no kernel can have these numbers.
     """
     most = _BLOCKS.get(of.capability)
     if most is None or not 0 < registers <= _THREAD_REGISTERS or warps < 1 or shared < 0 or of.warp < 1:

@@ -59,7 +59,7 @@ def vector_rate(gpu: Gpu, format_: str) -> float | None:
 
 
 def peaks_by(gpu: Gpu) -> str:
-    """Say where the peak rates come from."""
+    """Describe where the peak rates come from."""
     if not gpu.rates and not gpu.vector_rates:
         return "its units and clock"
     return "the data sheet, and its units and clock for formats that the sheet omits"

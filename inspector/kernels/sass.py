@@ -28,7 +28,7 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
-        except BaseException:  # such as a signal: drop what has not started
+        except BaseException:  # such as a signal: cancel the jobs that have not started
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

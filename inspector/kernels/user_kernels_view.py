@@ -27,7 +27,7 @@ class Calls(Struct, frozen=True):
     """The first call."""
     number: int
     names: tuple[str, ...]
-    """Inductor's names for it; empty if no code was generated."""
+    """Inductor's names for the kernel; empty if it generated no code."""
 
 
 def calls(session: Session) -> tuple[Calls, ...]:
@@ -45,8 +45,8 @@ def _calls(group: list[UserKernel]) -> Calls:
 
 def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
     """Return the calls of user-written code behind a kernel; empty if Inductor generated it."""
-    wanted = kernel.graph, kernel.stage, kernel.name
-    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == wanted)
+    key = kernel.graph, kernel.stage, kernel.name
+    return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == key)
 
 
 def in_one_line(session: Session) -> str:

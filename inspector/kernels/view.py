@@ -55,12 +55,12 @@ class Row(Struct, frozen=True):
 
     @property
     def is_fused(self) -> bool:
-        """Whether it fuses several scheduler nodes."""
+        """Whether the kernel fuses several scheduler nodes."""
         return len(self.nodes) > max(len(self.kernel.launches), 1)
 
     @property
     def label(self) -> str:
-        """Its name without the prefix of library functions."""
+        """The kernel's name without the prefix of library functions."""
         return self.kernel.name.removeprefix(_LIBRARY)
 
 
@@ -73,7 +73,7 @@ class Part(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name on screens."""
+        """The graph part's name on screens."""
         return f"{self.graph} {self.stage}"
 
     @property

@@ -1,4 +1,4 @@
-"""Special cases of causes that need another fix: which entry `kind/case` of advice/causes.yaml applies.
+"""Find special cases of causes that need a different fix: the entry `kind/case` of advice/causes.yaml that applies.
 
 The decision uses the cause, torch's text of the failed guard, and facts about the cache entry. Guard texts are those of
 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
@@ -18,28 +18,28 @@ _NUMBERS = frozenset(("int", "float", "bool"))
 
 
 class Facts(Struct, frozen=True):
-    """Facts about a cause; an unknown fact counts as no."""
+    """Facts about a cause; an unknown fact counts as false."""
 
     kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None
     guard: str = ""
-    """Torch's text, such as `L['self'].step == 1`, without the source line that it quotes."""
+    """Torch's text of the guard, such as `L['self'].step == 1`, without the quoted source line."""
     hint: str = ""
-    """Torch's hint for it."""
+    """Torch's hint on the guard."""
     holder: str = ""
-    """What the attribute or container belongs to: `module`, `optimizer` or `object`; empty: decide by torch's text."""
+    """The owner of the attribute or container: `module`, `optimizer` or `object`; if empty, torch's text decides."""
     is_first: bool = False
     """Whether the call is compared with the function's first cache entry."""
     is_fixed: bool = False
     """Whether the user's code specialized a dynamic size or number."""
     fixed_by: str = ""
-    """What specialized it: `operation`, or `lowered` after tracing; empty: Python code that needs the number."""
+    """What specialized it: `operation`, or `lowered` after tracing; empty for Python code that needs the number."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
     is_weight: bool = False
-    """Whether it is a parameter or a buffer."""
+    """Whether the tensor is a parameter or a buffer."""
     is_open: bool = False
     """Whether the value is dynamic in the new graph."""
 
@@ -51,12 +51,12 @@ class Facts(Struct, frozen=True):
 
 
 def case_of(facts: Facts) -> str:
-    """Return the special case of a cause; empty: the advice on its kind applies."""
+    """Return the special case of a cause; empty if the advice on its kind applies."""
     return _CASES.get(facts.kind, _plain)(facts)
 
 
 _MANY_VALUES = frozenset((CauseKind.STRIDE, CauseKind.DISPATCH_KEYS))
-"""Kinds for which one change (a transpose, inference mode) has another value in each tensor."""
+"""Kinds for which one change, such as a transpose or inference mode, shows different values in each tensor."""
 _OF_MODES = frozenset((CauseKind.GRAD_MODE, CauseKind.AUTOCAST, CauseKind.TRAINING_MODE))
 
 
@@ -64,7 +64,7 @@ def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     """Return a key that all failed guards of one cause share.
 
     A model cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and inference
-    mode removes several dispatch keys from every tensor: each of these is one cause. A value counts once per name.
+    mode removes several dispatch keys from every tensor. Each of these is one cause. A value counts once per name.
     """
     cause = cause_of(guard)
     facts = Facts.of(cause, guard)
@@ -115,7 +115,7 @@ def _dispatch_keys(facts: Facts) -> str:
 
 
 _OF_INFERENCE = ("Autograd", "ADInplaceOrView")
-"""Dispatch keys that tensors lack in inference mode; a tensor made there lacks them for good."""
+"""Dispatch keys that tensors lack in inference mode; a tensor created there lacks them permanently."""
 
 
 def _autocast(facts: Facts) -> str:
@@ -246,7 +246,7 @@ def _is_weight(facts: Facts) -> bool:
 
 
 def _holder(facts: Facts) -> str:
-    """Return what an attribute belongs to: torch's text shows optimizers, its hint integers of modules."""
+    """Return the owner of an attribute. Torch's text shows optimizers, and its hint shows integers of modules."""
     if facts.holder:
         return facts.holder
     if ".param_groups[" in facts.guard or _STATE in facts.guard:

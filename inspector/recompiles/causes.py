@@ -1,4 +1,4 @@
-"""From torch's text of a failed guard to a cause: kind, subject in the user's names, expected and actual value.
+"""Turn torch's text of a failed guard into a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
 actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py parses.
@@ -29,7 +29,7 @@ _TENSOR_KINDS = {
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
     """Classify one failed guard that our recompile hook recorded; the caller adds the line.
 
-    `closure` has the names that the function takes from an enclosing one.
+    `closure` has the function's closure variables.
     """
     text = guard.text.strip().partition(PARAMETER_HINT)[0]
     cause = _tensor(text) or _state(text, guard) or _entry(text, guard) or expression(text, guard.now)

@@ -1,4 +1,4 @@
-"""Compare the failed guards that we found with the one that torch names first.
+"""Compare the failed guards that ctrace found with the one that torch names first.
 
 Torch's reasons come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first
 failed guard of an entry and writes `L['x']` as `x`.
@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.guards.failed_guard_text import PARAMETER_HINT, TENSOR, WANTED_TENSOR
+from ctrace.inspector.guards.failed_guard_text import EXPECTED_TENSOR, PARAMETER_HINT, TENSOR
 from ctrace.inspector.log.events.guards import EntryHeld
 from ctrace.inspector.log.raw import Raw
 
@@ -26,7 +26,7 @@ _NO_VALUE = ("getattr failed on source ", "KeyError on ")
 
 
 def unexplained(raw: Raw) -> Iterator[str]:
-    """Yield a sentence for each recompilation for which torch names a guard that we did not find failed."""
+    """Yield a sentence for each recompilation whose guard named by torch is not among the failed guards found."""
     for compile_id, failed in raw.unmet.items():
         reason = _REASON.match(next(iter(raw.reasons.get(compile_id, ())), ""))
         if reason is None:
@@ -46,11 +46,11 @@ def _is_found(guard: str, entry: EntryHeld) -> bool:
 
 
 def _about(guard: str) -> tuple[str, ...] | None:
-    """Return what a guard checks, the same for torch's text and ours; None: the text is an error, not a guard."""
+    """Return a guard's check in one form for torch's text and ctrace's; None if the text is an error, not a guard."""
     text = _LOCAL.sub(r"\1", _code(guard))
     if match := TENSOR.match(text):
         return match["name"], _ONE_CHECK.get(match["what"], match["what"]), match["index"] or ""
-    if match := WANTED_TENSOR.match(text):
+    if match := EXPECTED_TENSOR.match(text):
         return match["name"], "type"
     if match := _MARK.search(text):
         return ("mark", match[0])
@@ -68,7 +68,7 @@ _TWO = re.compile(r"\S+ is not \S+(?<! None)")
 def _expression(text: str) -> tuple[str, ...] | None:
     try:
         ast.parse(text.partition(", type=")[0], mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the text comes from a log, and may be anything
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the text comes from an untrusted log
         return None
     return ("code", re.sub(r"\s", "", text))
 

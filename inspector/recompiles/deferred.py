@@ -1,4 +1,4 @@
-"""The line that first computes with a constant, where torch guards the constant later, at the use of the result.
+"""Find the line that first computes with a constant, if torch guards the constant later, at the use of the result.
 
 From torch 2.14 on, arithmetic on an int, float or bool is traced without a guard; the guard is made where the result
 meets a tensor or a branch (_dynamo/variables/lazy.py, `ComputedLazyConstantVariable`). Users look for the line that
@@ -19,7 +19,7 @@ _CALLS = frozenset(("min", "max", "abs"))
 
 
 def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Frame:
-    """Return the first line of the function that computes with the value; `guarded_at` if there is none before it."""
+    """Return the function's first line that computes with the value; `guarded_at` if no earlier line does."""
     if cause.kind not in _VALUES or not DEFERRED_CONSTANTS.holds(torch):
         return guarded_at
     function = _function_at(text, guarded_at.line)

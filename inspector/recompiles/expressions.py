@@ -2,7 +2,7 @@
 
 import re
 
-from ctrace.inspector.guards.failed_guard_text import WANTED_TENSOR, size_kind, type_name
+from ctrace.inspector.guards.failed_guard_text import EXPECTED_TENSOR, size_kind, type_name
 from ctrace.inspector.model.findings import Cause, CauseKind
 from ctrace.inspector.recompiles.helper_checks import helper_check
 from ctrace.inspector.source.names import user_name
@@ -40,7 +40,7 @@ def _bound_words(low: str | None, high: str | None) -> str:
 
 
 _EMPTY = re.compile(r"not (?P<container>[^\s()]+|[LG]\[\S*\(dict\.keys\([^()]*\)\)\[\d+\]\S*)$")
-"""Guard `SEQUENCE_LENGTH` of an empty container; any other `not` belongs to a call."""
+"""The guard `SEQUENCE_LENGTH` on an empty container; any other `not` negates a call."""
 _KEY_AT = re.compile(r"list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\] == (?P<was>.+)$")
 _CONTAINS = re.compile(r"(?P<no>not )?___dict_contains\((?P<key>.+), (?P<dict>[LG]\[.*)\)$")
 _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+)\)$")
@@ -115,14 +115,14 @@ _NAN = re.compile(r"not math\.isnan\((?P<source>.*)\)$")
 
 def _check(text: str, now: str | None) -> Cause | None:
     now = now and type_name(now)
-    if match := WANTED_TENSOR.match(text):
+    if match := EXPECTED_TENSOR.match(text):
         found = type_name(_CLASS.sub(r"\1", match["found"]))
         is_none = found == "NoneType"
-        wanted = match["was"] or "Tensor"
+        expected = match["was"] or "Tensor"
         return Cause(
             CauseKind.NONE if is_none else CauseKind.TYPE,
             user_name(match["name"]),
-            wanted,
+            expected,
             "None" if is_none else found,
         )
     if match := _CHECK.match(text):
@@ -188,7 +188,7 @@ def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
 
 
 def value_kind(source: str) -> CauseKind:
-    """Classify a value by torch's name for it, which shows where it comes from."""
+    """Classify a value by its origin, which torch's name shows."""
     for sign, kind in _SOURCES:
         if sign.search(source):
             return kind

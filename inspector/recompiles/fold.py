@@ -1,4 +1,4 @@
-"""Recompilations of a run, each with its causes relative to the nearest cache entry, and why some are normal."""
+"""List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected."""
 
 import re
 
@@ -25,7 +25,7 @@ _OPEN = "The first change of a value recompiles once and makes the value dynamic
 
 
 def why_expected(causes: tuple[Cause, ...]) -> str:
-    """Return why a recompilation is normal; empty: at least one of its causes is not."""
+    """Return why a recompilation is expected; empty if at least one of its causes is not."""
     reasons = [_why(cause) for cause in causes]
     return " ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
@@ -45,7 +45,7 @@ def _is_missing(cause: Cause) -> bool:
 
 
 _ALIKE = 3
-"""How many causes of one kind with the same values to list; the rest is counted."""
+"""The most causes of one kind with the same values to list; the rest is counted."""
 
 
 def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
@@ -64,7 +64,7 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
 
 def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
-    failed = _of_its_time(compile_id, raw.unmet.get(compile_id))
+    failed = _with_frame_id(compile_id, raw.unmet.get(compile_id))
     nearest = _nearest(raw, failed) if failed else None
     seen_from = nearest.id if nearest else _named_first(raw, compile_id)
     causes = _causes(raw, compile_id, place, failed, nearest)
@@ -86,8 +86,8 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     )
 
 
-def _of_its_time(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
-    """Number the entries like the compilation: torch restarts its numbers after torch._dynamo.reset()."""
+def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
+    """Give the entries the compilation's frame id, since torch restarts its numbers after torch._dynamo.reset()."""
     frame = compile_id.partition("/")[0]
     if failed is None:
         return None
@@ -110,12 +110,13 @@ def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
 def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     """Return how far a call is from an entry, as a sort key.
 
-    An entry compiled for a size of 0 or 1 serves no other size. On a tie, guards that follow from others count:
-    inference mode explains missing dispatch keys, but an entry whose tensors lack them too, or whose grad mode agrees,
-    is nearer. On another tie, an entry that differs only in dispatch keys is nearer: they say more than the grad mode.
+    The distance is the number of causes. On a tie, guards that follow from other guards count too: inference mode
+    explains missing dispatch keys, but an entry whose tensors lack them too, or whose grad mode agrees, is nearer. On
+    another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
+    mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
 
-    A log that torch alone wrote names only the first failed guard. There, the call that passes more checks of a tensor
-    is nearer: a call that differs in strides has the entry's dtype.
+    A log that torch alone wrote names only the first failed guard. There, an entry is nearer if the call passes more of
+    its checks of a tensor: a call that differs in strides has the entry's dtype.
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
@@ -176,7 +177,7 @@ def _facts(
 
 
 def _fixed_by(fixed: Fixed | None) -> str:
-    """Return what specialized a size, if not Python code: a key of advice/causes.yaml, after `size/`."""
+    """Return what specialized a size, as in the keys `size/...` of advice/causes.yaml; empty for Python code."""
     if fixed is None or fixed.value is None:
         return ""
     if fixed.frame is None:
@@ -198,7 +199,7 @@ def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
 
 
 def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
-    """List the first few similar causes, count the rest: a model cast to another dtype differs in every parameter."""
+    """Keep the first few similar causes and count the rest; a cast of the model changes every parameter."""
     alike: dict[tuple[CauseKind, str | None, str | None], list[Cause]] = {}
     for cause in causes:
         alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
@@ -260,7 +261,7 @@ _CHECKED = re.compile(
 
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
 Sizes = tuple[int | None, ...]
-"""The sizes of a tensor; None: dynamic."""
+"""The sizes of a tensor; None for a dynamic size."""
 
 
 def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:

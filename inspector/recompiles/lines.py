@@ -1,4 +1,4 @@
-"""Which line of the user's code specialized on a value that changed."""
+"""Find the line of the user's code that specialized on a value that changed."""
 
 import re
 
@@ -31,11 +31,11 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
 def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> Fixed | None:
     """Pick the condition that is false: by its text, or by bounds that the new value violates."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
-    wanted = _folded(user_name(guard.text))
-    worded = [each for each in conditions if _folded(each.condition) == wanted]
+    text = _folded(user_name(guard.text))
+    same_text = [each for each in conditions if _folded(each.condition) == text]
     outside = [each for each in conditions if _is_outside(each, cause.now)]
     unbounded = [each for each in conditions if each.low is None and each.high is None]
-    return next(iter([*worded, *outside, *unbounded]), None)
+    return next(iter([*same_text, *outside, *unbounded]), None)
 
 
 def _folded(condition: str) -> str:
@@ -55,7 +55,7 @@ def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, r
     """Add the line that specialized on a value; for the result of a break, the line of the broken call."""
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
-    # The guard of a tensor is made where the tensor is first used; that line did not specialize on the property.
+    # Torch creates the guards of a tensor at its first use; that line did not specialize on the property.
     by_use = None if cause.kind in TENSOR_CAUSES else user_frame(guard.stack, raw.prefixes)
     if by_use is not None:
         torch, text = str(raw.environment.get("torch", "")), raw.listings.get(by_use.file, "")

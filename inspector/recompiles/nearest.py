@@ -1,4 +1,4 @@
-"""Torch's reason for a recompilation if it differs from the cause shown: torch checks the newest cache entry first."""
+"""Find torch's reason for a recompilation if it differs from the cause shown; torch checks the newest entry first."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whether recompilations for a cause will stop, as far as the run shows."""
+"""Predict whether recompilations for a cause will stop, as far as the run shows."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,7 +10,7 @@ from ctrace.inspector.model.session import Session
 
 
 class Outlook(StrEnum):
-    """What to expect of a cause."""
+    """Whether a cause will lead to more recompilations."""
 
     SETTLES = "settles"
     """No more recompilations."""
@@ -19,11 +19,11 @@ class Outlook(StrEnum):
     DIVERGES = "diverges"
     """Each new value recompiles, until the limit is hit."""
     UNKNOWN = "unknown"
-    """One recompilation does not show it."""
+    """Not known: one recompilation is not enough to tell."""
 
 
 class Prospect(Struct, frozen=True):
-    """What to expect of a cause, and why."""
+    """The outlook of a cause, and why."""
 
     outlook: Outlook
     why: str
@@ -34,7 +34,7 @@ _OF_MODULES = frozenset(
 )
 """Kinds in which modules of one class may differ."""
 NO_REASON = Cause(CauseKind.OTHER, "torch logs no reason")
-"""The cause of a recompilation without a known one."""
+"""Stands for a cause that is not known."""
 _PAIRS = {
     CauseKind.TRAINING_MODE: "train() and eval() each have a graph now",
     CauseKind.GRAD_MODE: "gradients on and off each have a graph now",
@@ -84,7 +84,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
 
 
 def _sharing(session: Session, recompiles: list[Recompile]) -> int:
-    """Count the modules that share a cache with one entry each and no refusals; 0: not the case."""
+    """Count the modules that share a cache, if each has one entry and no call was refused; else 0."""
     frame = recompiles[0].compilation.partition("/")[0]
     if any(each.refused for each in session.limit.functions if each.frame == frame):
         return 0
@@ -93,7 +93,7 @@ def _sharing(session: Session, recompiles: list[Recompile]) -> int:
 
 
 def _when_full(session: Session, recompiles: list[Recompile]) -> str:
-    """Say when the cache will be full at this rate."""
+    """Estimate when the cache will be full at this rate."""
     frame = recompiles[0].compilation.partition("/")[0]
     use = next((each for each in session.limit.functions if each.frame == frame), None)
     if use is None:
@@ -112,7 +112,7 @@ def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> s
 
 
 def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
-    """Return the number of the last recompilation's call, from 1, if each of the last calls recompiled; else None."""
+    """Return the number of the call that recompiled last, from 1, if the calls before it recompiled too; else None."""
     first = 0
     begins: dict[str, int] = {}
     for scenario in session.scenarios:

@@ -1,4 +1,4 @@
-"""Recompilations grouped by cause, with the values that it took and whether recompilations will stop."""
+"""Group recompilations by cause, with the cause's values and whether recompilations will stop."""
 
 from msgspec import Struct
 
@@ -19,12 +19,12 @@ class RecompileGroup(Struct, frozen=True):
     cause: Cause
     """The first cause of the group, for its kind, subject, reason and advice."""
     values: tuple[str, ...]
-    """Values in order, including the first; empty: not known."""
+    """The values in order, including the first; empty if not known."""
     compilations: tuple[str, ...]
     expected: bool
     why_expected: str
     seconds: float | None
-    """Compile time of these recompilations; one with several causes counts in each group."""
+    """The compile time of these recompilations; a recompilation with several causes counts in each group."""
     prospect: Prospect
     also: tuple[str, ...]
     """What else differed in the same recompilations."""
@@ -36,7 +36,7 @@ class RecompileGroup(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Return what changed, in the user's names."""
+        """Return the changed value's name in the user's code."""
         return self.cause.subject
 
     @property

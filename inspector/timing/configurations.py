@@ -1,4 +1,4 @@
-"""The configurations that a command line asks for: modes, backends and options of Inductor."""
+"""Parse the configurations that the command line selects: modes, backends and options of Inductor."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,10 +13,10 @@ _MOST = 32
 def configurations(
     modes: str | None, backends: str | None, options: Sequence[str], *, mode: str | None, backend: str | None
 ) -> tuple[Configuration, ...]:
-    """Return the configurations to measure, each once: those of the lists, or one of the mode, backend and options.
+    """Return the configurations to measure, without duplicates.
 
-    With a list, each `--options` is a configuration more; without, all of them change the one that is measured. Torch
-    checks the names, in the first process that measures.
+    With a list of modes or backends, each `--options` adds a configuration. Without a list, all options apply to the
+    one configuration. Torch checks the names, in the first measuring process.
 
     Raises:
         TargetError: options exclude each other, or cannot be parsed.

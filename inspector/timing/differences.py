@@ -1,4 +1,4 @@
-"""Say why two configurations of the same model take different time: what differs first, and how much of the time."""
+"""Explain why two configurations of the same model take different time, by what differs and how long it takes."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ctrace.inspector.words.counting import count
 _SHOWN_KERNELS = 3
 _LONG_NAME = 60
 _SMALL = 0.02
-"""A difference below this share of the gap between two calls is not named."""
+"""Differences below this share of the gap between two calls are omitted."""
 
 
 class Reason(Struct, frozen=True):
@@ -24,7 +24,7 @@ class Reason(Struct, frozen=True):
     """`cuda_graphs`, `kernels`, `program`, `gpu`, `graphs`."""
     text: str
     seconds: float | None = None
-    """How much longer the slower one takes for it; None: its time was not measured."""
+    """How much longer the slower configuration takes for it; None if not measured."""
 
 
 class Difference(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Difference(Struct, frozen=True):
     best: str
     other: str
     gap: float
-    """Seconds of a call that the other one takes longer."""
+    """How much longer a call of the other configuration takes, in seconds."""
     reasons: tuple[Reason, ...]
 
 
@@ -47,7 +47,7 @@ def differences(timings: Timings) -> tuple[Difference, ...]:
 
 
 def difference(best: Measured, other: Measured) -> Difference:
-    """Say why `other` takes longer than `best`, the largest reason first."""
+    """Explain why `other` takes longer than `best`, the largest reason first."""
     reasons = [*_cuda_graphs(best, other), *_graphs(best, other)]
     ours, theirs = _shares(best), _shares(other)
     timed = [] if ours is None or theirs is None else [*_kernels(ours, theirs), *_program(ours, theirs)]
@@ -56,7 +56,7 @@ def difference(best: Measured, other: Measured) -> Difference:
 
 
 def _gap(best: Measured, other: Measured) -> float:
-    """Return how much longer a call of `other` takes; both in units of eager, which each process measured beside it."""
+    """Return how much longer a call of `other` takes, in seconds, from the speed-ups over eager in each process."""
     one, two = best.first, other.first
     if one is None or two is None or one.speedup is None or two.speedup is None or one.eager is None:
         return 0.0
@@ -97,7 +97,7 @@ def _graphs(best: Measured, other: Measured) -> Iterator[Reason]:
 
 
 def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
-    """Name the kernels that only one side runs, and how much longer the other side's kernels take."""
+    """Name the kernels that only one side runs, and compare the times of the others."""
     known = {each.name: each for each in ours.kernel_list}
     others = {each.name: each for each in theirs.kernel_list}
     only_ours = [each for name, each in known.items() if name not in others]
@@ -117,9 +117,9 @@ def _sum(kernels: list[KernelUsed]) -> float:
 
 
 def short_name(kernel: str) -> str:
-    """Shorten the name of a C++ kernel to its own: without its result, namespaces, parameters and template arguments.
+    """Remove result, namespaces, parameters and template arguments from the name of a C++ kernel.
 
-    A kernel of CUTLASS has its name in its first template argument.
+    The first template argument of a CUTLASS kernel contains its name.
     """
     text = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     head, _, rest = text.partition("<")
@@ -139,7 +139,7 @@ def _named(kernels: list[KernelUsed]) -> str:
 
 
 def _program(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
-    """Compare what the program does around the kernels, and how long the GPU waits for it."""
+    """Compare the program's work around the kernels, and how long the GPU waits for the program."""
     fields = (
         ("guards", "guards"),
         ("runtime", "Dynamo and AOTAutograd"),

@@ -1,7 +1,6 @@
-"""What a measuring process records, one JSON object a line; times in seconds, memory in bytes.
+"""The events that a measuring process records, one JSON object per line; times in seconds, memory in bytes.
 
-The file is complete up to the last line at any moment, so that a process that is stopped, crashes or runs out of time
-loses nothing that it measured.
+All lines but the last are always complete, so that a process that crashes or is stopped loses no measurement.
 """
 
 import json
@@ -17,7 +16,7 @@ SIDES = ("eager", "compiled")
 
 
 class Setup(Struct, frozen=True):
-    """The process: versions, the device that it computes on, and what it is about to measure."""
+    """The process: versions, the device that it computes on, and what it will measure."""
 
     torch: str
     python: str
@@ -42,7 +41,7 @@ class WarmedUp(Struct, frozen=True):
     compiled: tuple[int, ...]
     """The calls that compiled something, by index."""
     recorded: int
-    """How many CUDA graphs they recorded."""
+    """The number of CUDA graphs that the calls recorded."""
     settled: bool
 
 
@@ -58,7 +57,7 @@ class RoundDone(Struct, frozen=True):
 
 
 class Peaks(Struct, frozen=True):
-    """The most memory that tensors of a call take, beyond what was taken before it; None: not measured."""
+    """The peak memory of tensors during a call, beyond the memory in use before it; None: not measured."""
 
     scenario: str
     part: str
@@ -67,7 +66,7 @@ class Peaks(Struct, frozen=True):
 
 
 class KernelUsed(Struct, frozen=True):
-    """A kernel of a compiled call: how often it runs, and how long all its runs take."""
+    """A kernel of a compiled call: how often it runs, and the total time of its runs."""
 
     name: str
     times: float
@@ -75,28 +74,28 @@ class KernelUsed(Struct, frozen=True):
 
 
 class SharesMeasured(Struct, frozen=True):
-    """Where the time of a call goes, measured with the profiler on; None: not measured."""
+    """How the time of a call is spent, measured with the profiler on; None: not measured."""
 
     scenario: str
     part: str
     side: str
     call: float
-    """A call with the profiler on, which slows it down."""
+    """The time of a call with the profiler on, which slows it down."""
     guards: float | None = None
     runtime: float | None = None
     """Dynamo's and AOTAutograd's code around the graph."""
     wrapper: float | None = None
-    """The Python code that Inductor wrote to call the kernels."""
+    """The wrapper that Inductor generated to call the kernels."""
     launches: float | None = None
     """The CPU's time to launch kernels on the GPU."""
     ops: float | None = None
-    """The CPU's time in ops of torch, outside of launches; on a CPU, they are the kernels."""
+    """The CPU's time in torch ops without launches; on a CPU, these ops are the kernels."""
     kernels: float | None = None
-    """On a GPU, the time that it computes; on a CPU, the time in C++ kernels."""
+    """The time that the GPU computes; on a CPU, the time in C++ kernels."""
     gaps: float | None = None
     """The time that the GPU waits."""
     launched: float | None = None
-    """Kernels and CUDA graphs that a call launches."""
+    """The number of kernels and CUDA graphs that a call launches."""
     kernel_list: tuple[KernelUsed, ...] = ()
 
 
@@ -106,18 +105,18 @@ class Differed(Struct, frozen=True):
     scenario: str
     difference: float | None
     why: str = ""
-    """Why there is none."""
+    """Why there is no difference to report."""
 
 
 class Skipped(Struct, frozen=True):
-    """A reason for which torch did not use a CUDA graph."""
+    """A reason why torch did not use a CUDA graph."""
 
     reason: str
     times: int
 
 
 class Compiled(Struct, frozen=True):
-    """What the compiler made, after all calls."""
+    """What the compiler produced, after all calls."""
 
     graphs: int
     breaks: int
@@ -125,12 +124,12 @@ class Compiled(Struct, frozen=True):
     """`off`, `recorded`, `skipped`, `partly` or `not_on_cpu`."""
     recordings: int = 0
     pool: int | None = None
-    """Bytes of the memory pools that CUDA graphs own."""
+    """The bytes of the CUDA graphs' memory pools."""
     skips: tuple[Skipped, ...] = ()
 
 
 class Noted(Struct, frozen=True):
-    """Something about a scenario that the reader of its times must know."""
+    """A note that readers need to interpret a scenario's times."""
 
     scenario: str
     kind: str
@@ -150,10 +149,10 @@ class Failed(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The process measured all that it was asked for."""
+    """The process finished all requested measurements."""
 
     peak: int = 0
-    """Unused; a JSON object needs a field to be extended later."""
+    """Unused; the event needs at least one field."""
 
 
 Event = Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | Done
@@ -169,7 +168,7 @@ def line_of(event: Event) -> bytes:
 
 
 class Results(Struct):
-    """Reads the file of a process, while it grows; a line that is not one of ours is counted, not read."""
+    """Read the results of a process while it writes them; count lines that are not valid events."""
 
     path: Path
     damaged: int = 0

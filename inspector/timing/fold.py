@@ -1,4 +1,4 @@
-"""Fold what a measuring process recorded into what it measured."""
+"""Combine the events of a measuring process into its measurements."""
 
 import statistics
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ from ctrace.inspector.timing.ratios import compared, has_trend, interval_of
 from ctrace.inspector.timing.request import Configuration
 
 _LAST = 3
-"""Calls at the end of warming up whose median is what a call takes."""
+"""The last warm-up calls, whose median is the time of a call."""
 
 
 class Fold(Struct):
-    """Collects the events of one process."""
+    """Collect the events of one process."""
 
     configuration: Configuration
     setup: Setup | None = None
@@ -83,7 +83,7 @@ class Fold(Struct):
         )
 
     def compile_seconds(self) -> float | None:
-        """Return what the first calls of the compiled model take, beyond what its later calls take."""
+        """Return the extra time of the compiled model's first calls over its later calls."""
         scenario = next((each.scenario for each in self.warm_ups), None)
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
         return sum(map(_beyond, first)) if first else None
@@ -93,7 +93,7 @@ class Fold(Struct):
         clean = [each for each in rounds if each.clean]
         eager, compiled = [each.eager for each in clean], [each.compiled for each in clean]
         peaks = self.peaks.get((scenario, part))
-        # A replayed CUDA graph allocates nothing: its memory was reserved when it was recorded, and is not in the peak.
+        # The peak does not include a replayed CUDA graph's memory, which was reserved when the graph was recorded.
         is_replayed = self.compiled is not None and self.compiled.recordings > 0
         return Part(
             scenario=scenario,
@@ -110,7 +110,7 @@ class Fold(Struct):
 
 
 def _beyond(warm_up: WarmedUp) -> float:
-    """Return the seconds of the calls that compiled, or came before one that did, beyond those of a later call."""
+    """Return the extra seconds of all calls up to the last one that compiled, compared with a later call."""
     if not warm_up.compiled:
         return 0.0
     later = statistics.median(warm_up.seconds[-_LAST:])
@@ -118,7 +118,7 @@ def _beyond(warm_up: WarmedUp) -> float:
 
 
 def folded(configuration: Configuration, events: Iterable[Event]) -> Fold:
-    """Return the fold of some events."""
+    """Return a Fold with these events."""
     fold = Fold(configuration)
     for event in events:
         fold.add(event)

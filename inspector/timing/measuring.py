@@ -1,4 +1,4 @@
-"""Run the measuring processes, one after the other, and read what they record while they record it."""
+"""Run the measuring processes one after the other, and read their results while they run."""
 
 import os
 import shutil
@@ -40,9 +40,9 @@ class Plan(Struct, frozen=True):
     threads: int | None = None
     fresh: bool = False
     warm: bool = False
-    """Whether a second process measures the compile time with the caches that the first one filled."""
+    """Whether a second process measures the compile time with the caches that the first process filled."""
     timeout: float | None = None
-    """For each process."""
+    """The time limit for each process, in seconds."""
 
 
 def measured(
@@ -51,11 +51,11 @@ def measured(
     """Measure each configuration in its own process; yield them in order, and stop after Ctrl-C.
 
     Raises:
-        TargetError: the target is not what it seemed to be, or torch does not know a configuration.
+        TargetError: the target cannot be loaded, or torch does not support a configuration.
         SetupError: there is no supported torch, or the system cannot start a process.
     """
     check_environment()
-    # No cache of an earlier run: the compile time is that of a first run, and the user's caches stay as they are.
+    # Use empty caches, to measure the compile time of a first run and to leave the user's caches unchanged.
     with (
         tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder,
         _interrupts() as interrupts,
@@ -74,10 +74,10 @@ def measured(
 
 
 def _refuse(found: Measured, *, is_first: bool) -> None:
-    """Refuse a wrong target or configuration, as the first process finds it.
+    """Report a wrong target or configuration that the first process found.
 
     Raises:
-        TargetError: the process could not load what it was asked for.
+        TargetError: the process could not load the target or a configuration.
     """
     wrong = next((each for each in found.failures if each.phase == "target" and each.scenario is None), None)
     if wrong is not None and is_first:
@@ -85,7 +85,7 @@ def _refuse(found: Measured, *, is_first: bool) -> None:
 
 
 class _Runner:
-    """Runs the processes of one configuration."""
+    """Run the processes of one configuration."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class _Runner:
         self._streams = streams
 
     def run(self) -> Measured:
-        """Measure, and return what was measured until the process ended."""
-        load = _load()  # ours is not in it yet
+        """Run the measuring process, and return its measurements."""
+        load = _load()  # before the measuring process adds to the load
         fold, stopped = self._follow("measured", only_compile=False)
         return fold.measured(stopped=stopped, load=load)
 
     def warm_seconds(self) -> float | None:
-        """Return the compile time with filled caches; None: the process failed."""
+        """Return the compile time with filled caches; None if the process failed."""
         fold, stopped = self._follow("warm", only_compile=True)
         return None if stopped or fold.failures else fold.compile_seconds()
 
@@ -127,7 +127,7 @@ class _Runner:
         environment = {
             "TORCHINDUCTOR_CACHE_DIR": str(caches),
             "TRITON_CACHE_DIR": str(caches / "triton"),
-            "KINETO_LOG_LEVEL": "99",  # its profiler reports each start
+            "KINETO_LOG_LEVEL": "99",  # the profiler's library logs each start otherwise
         }
         child = ChildProcess(environment)
         stopped = ""
@@ -140,7 +140,7 @@ class _Runner:
         if results.damaged:
             fold.add(Noted("", "damaged", str(results.damaged)))
         if not stopped and not fold.is_done and not fold.failures:
-            stopped = _ended(status or 0)
+            stopped = _exit_reason(status or 0)
         return fold, stopped
 
     def _read(self, results: Results, fold: Fold) -> None:
@@ -173,7 +173,7 @@ class _Runner:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collect the Ctrl-Cs in the block instead of raising them."""
+    """Collect the interrupts (Ctrl-C) in the block instead of raising them."""
     found: list[int] = []
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         yield found
@@ -185,8 +185,8 @@ def _interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _ended(status: int) -> str:
-    """Say how a process ended that did not measure all that it was asked for."""
+def _exit_reason(status: int) -> str:
+    """Describe why a process ended before it finished its measurements."""
     if status < 0:
         try:
             name = signal.Signals(-status).name
@@ -198,7 +198,7 @@ def _ended(status: int) -> str:
 
 
 def _load() -> float | None:
-    """Return how many processes of this machine wanted a core, on average over the last minute; None: not known."""
+    """Return the machine's load average over the last minute; None: not known."""
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""What was measured: the nouns that screens and JSON share; times in seconds, memory in bytes, None: not measured."""
+"""The measurements that screens and JSON share; times in seconds, memory in bytes, None: not measured."""
 
 from msgspec import Struct
 
@@ -15,29 +15,29 @@ class Part(Struct, frozen=True):
     eager: Interval | None
     compiled: Interval | None
     speedup: Comparison | None
-    """None: no round was measured."""
+    """None if no round was measured."""
     eager_peak: int | None
     compiled_peak: int | None
     warm_ups: tuple[WarmedUp, ...]
     unclean: int
-    """Rounds that compiled something, which do not count."""
+    """The number of rounds that compiled something and therefore do not count."""
     drifts: bool
     """Whether eager calls get slower or faster from round to round, as if calls changed the model's state."""
 
     @property
     def saved(self) -> float | None:
-        """Seconds that compiling saves a call; negative if it costs some."""
+        """Seconds that compiling saves per call; negative if it makes calls slower."""
         if self.eager is None or self.compiled is None:
             return None
         return self.eager.median - self.compiled.median
 
 
 class Measured(Struct, frozen=True):
-    """One configuration, measured in a process of its own."""
+    """One configuration, measured in a separate process."""
 
     configuration: Configuration
     setup: Setup | None
-    """None: it ended before it was ready to measure."""
+    """None if the process ended before its measurements began."""
     parts: tuple[Part, ...]
     shares: tuple[SharesMeasured, ...]
     differences: tuple[Differed, ...]
@@ -45,22 +45,22 @@ class Measured(Struct, frozen=True):
     notes: tuple[Noted, ...]
     failures: tuple[Failed, ...]
     compile_seconds: float | None
-    """Of the first scenario, with empty caches: the first calls, beyond what later calls take."""
+    """The compile time with empty caches: the extra time of the first scenario's first calls over its later calls."""
     warm_seconds: float | None = None
-    """The same in a second process, which finds the caches filled."""
+    """The compile time in a second process, with filled caches."""
     stopped: str = ""
-    """Why not all was measured: `interrupted`, `timed out after 60 s`, how the process ended."""
+    """Why measurements are missing: `interrupted`, `timed out after 60 s`, or how the process ended."""
     load: float | None = None
-    """How many processes of this machine wanted a core in the minute before; None: not known."""
+    """The machine's load average in the minute before; None: not known."""
 
     @property
     def first(self) -> Part | None:
-        """The part that the headline is about: the whole step or the forward of the first scenario."""
+        """The part in the headline: the whole step or the forward of the first scenario."""
         return next((each for each in self.parts if each.speedup is not None), None)
 
 
 class Timings(Struct, frozen=True):
-    """All that a command measured."""
+    """All measurements of a command."""
 
     target: str
     configurations: tuple[Measured, ...]

@@ -1,9 +1,9 @@
-"""Compare two sets of times: the ratio, how sure it is, and whether it is a difference at all.
+"""Compare two sets of times: the ratio, its confidence interval, and whether there is a difference.
 
-Both sides are timed in rounds, one after the other within each round, so a disturbance that lasts longer than a round
-(another process, a clock that drops) hits both sides and cancels in the round's ratio. The interval around the median
-of these ratios comes from their ranks alone and assumes no shape of the noise: in n independent rounds, the median lies
-outside the k-th smallest and k-th largest value with the chance that a fair coin shows fewer than k heads, or tails.
+Each round times both sides, one after the other. A disturbance that lasts longer than a round, such as another process
+or a lower clock, affects both sides and cancels in the round's ratio. The interval around the median of these ratios
+uses only their ranks and assumes no distribution of the noise. With n independent rounds, the true median lies outside
+the k-th smallest and k-th largest value with the probability of fewer than k heads, or tails, in n tosses of a coin.
 """
 
 import math
@@ -15,25 +15,25 @@ from functools import lru_cache
 from msgspec import Struct
 
 CONFIDENCE = 0.99
-"""Wanted chance that an interval holds the true median; few rounds reach less."""
+"""The intended probability that an interval contains the true median; few rounds reach less."""
 LEAST_CONFIDENCE = 0.95
-"""Below it, rounds are too few to call anything a difference."""
+"""With a lower probability, there are too few rounds to report a difference."""
 RESOLUTION = 0.01
-"""The smallest difference that counts. Two copies of the same program differ by this much, by where the linker and the
-allocator put them."""
+"""The smallest difference that counts. Two copies of the same program can differ by this much, because the linker and
+the allocator place them differently."""
 _WIDE = 1.5
-"""An interval whose ends differ by more than this factor holds both "no difference" and "much faster"."""
+"""If the ends of an interval differ by more than this factor, it includes both "no difference" and "much faster"."""
 _NARROW = 1.06
-"""Rounds go on until the ends of the interval differ by less than this factor, or there are enough rounds."""
+"""Rounds continue until the ends of the interval differ by less than this factor, or up to `MOST_ROUNDS`."""
 _THIRDS = 3
 ROUNDS = 15
-"""Rounds of a measurement whose times are steady."""
+"""The number of rounds if the times are steady."""
 MOST_ROUNDS = 45
-"""Rounds of a measurement whose times are not."""
+"""The most rounds if the times are not steady."""
 
 
 class Verdict(StrEnum):
-    """What a comparison found."""
+    """The result of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -42,14 +42,14 @@ class Verdict(StrEnum):
 
 
 class Interval(Struct, frozen=True):
-    """The median of some values, and an interval around it."""
+    """The median of some values, and its confidence interval."""
 
     median: float
     low: float
     high: float
     rounds: int
     confidence: float
-    """The chance that the interval holds the true median, if rounds are independent."""
+    """The probability that the interval contains the true median, if rounds are independent."""
 
     @property
     def spread(self) -> float:
@@ -58,7 +58,7 @@ class Interval(Struct, frozen=True):
 
     @property
     def is_sure(self) -> bool:
-        """Whether there are enough rounds for the interval to mean something."""
+        """Whether there are enough rounds for a meaningful interval."""
         return self.confidence >= LEAST_CONFIDENCE
 
 
@@ -77,7 +77,7 @@ def interval_of(values: Sequence[float]) -> Interval:
 
 @lru_cache
 def _cut(rounds: int) -> int:
-    """Return how many values may be cut off at each end for the wanted confidence."""
+    """Return how many values to cut off at each end for the intended confidence."""
     return max((cut for cut in range((rounds + 1) // 2) if _confidence(rounds, cut) >= CONFIDENCE), default=0)
 
 
@@ -87,14 +87,14 @@ def _confidence(rounds: int, cut: int) -> float:
 
 
 class Comparison(Struct, frozen=True):
-    """How many times faster one side is than the other; below 1, it is slower."""
+    """How many times faster `after` is than `before`; below 1, it is slower."""
 
     ratio: Interval
     verdict: Verdict
 
 
 def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
-    """Compare the times of two sides, round by round: a ratio above 1 says that `after` is faster.
+    """Compare the times of two sides, round by round; a ratio above 1 means that `after` is faster.
 
     Raises:
         ValueError: there are no rounds, or the sides have different numbers of them.
@@ -110,8 +110,8 @@ def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
 def _lasts(ratios: Sequence[float]) -> bool:
     """Whether a difference shows in each third of the rounds.
 
-    Rounds that follow each other are alike when something disturbs the machine for a while, and the interval takes them
-    for independent. A disturbance passes; a difference stays.
+    The interval assumes independent rounds. A disturbance of the machine makes successive rounds similar for a while,
+    but a real difference shows in all thirds.
     """
     third = len(ratios) // _THIRDS
     medians = [statistics.median(ratios[part * third : (part + 1) * third]) for part in range(_THIRDS)]
@@ -119,9 +119,9 @@ def _lasts(ratios: Sequence[float]) -> bool:
 
 
 def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether a measurement may end; it asks how wide the interval is, never on which side of 1 it lies.
+    """Whether a measurement may end, by the width of the interval, not by its position.
 
-    Stopping as soon as a difference shows would find one in noise, sooner or later.
+    Stopping as soon as a difference shows would eventually find one in noise.
     """
     if len(before) < ROUNDS:
         return False
@@ -130,7 +130,7 @@ def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def verdict_of(ratio: Interval) -> Verdict:
-    """Decide what a ratio means; an interval that holds 1, or nearly does, is no difference."""
+    """Return the verdict on a ratio; an interval that contains or nearly contains 1 shows no difference."""
     if not ratio.is_sure:
         return Verdict.UNDECIDED
     if ratio.low > 1 + RESOLUTION:
@@ -141,7 +141,7 @@ def verdict_of(ratio: Interval) -> Verdict:
 
 
 def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:
-    """Divide two ratios that were measured in different processes; the interval holds every quotient of their values.
+    """Divide two ratios from different processes; the interval contains every quotient of their values.
 
     `noise` is the factor by which the same work differs between the processes; it widens the interval.
     """
@@ -155,7 +155,7 @@ def quotient(first: Interval, second: Interval, noise: float = 1.0) -> Interval:
 
 
 def has_trend(values: Sequence[float], factor: float = 1.2) -> bool:
-    """Whether the values grow or shrink from the first third to the last, by the factor and without overlap."""
+    """Whether the values grow or shrink by more than the factor from the first to the last third, without overlap."""
     third = len(values) // 3
     if third < 2:
         return False

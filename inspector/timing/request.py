@@ -1,4 +1,4 @@
-"""What one measuring process does: the model, how to compile it, and how to time it."""
+"""The request to one measuring process: the model, how to compile it, and how to time it."""
 
 import json
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ class Configuration(Struct, frozen=True):
     mode: str | None = None
     backend: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    """As typed; the process that knows torch turns them into values."""
+    """The options as text; the measuring process converts them to torch's types."""
 
 
 class TimingRequest(Struct, frozen=True):
-    """One measuring process."""
+    """The request to one measuring process."""
 
     capture: CaptureRequest
     """The model and its inputs; see `inspector/runs/request.py`."""
     configuration: Configuration
     results: str
-    """The file that the process appends its results to."""
+    """The file to which the process appends its results."""
     known: tuple[Configuration, ...] = ()
-    """All configurations of the command: the first process refuses the unknown names among them."""
+    """All configurations of the command, whose names the first process checks."""
     rounds: int | None = None
-    """None: as many as it takes."""
+    """None for as many as the noise requires."""
     threads: int | None = None
-    """None: as many as torch chooses."""
+    """None for torch's default."""
     fresh: bool = False
-    """Whether every call gets new inputs, made between the timed blocks."""
+    """Whether every call gets new inputs, which are created outside the timed blocks."""
     only_compile: bool = False
-    """Whether to measure the first calls only, for the compile time."""
+    """Whether to measure only the first calls, for the compile time."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

@@ -1,4 +1,4 @@
-"""Questions on what was measured: what is best, when compiling pays, and where the time of a call goes."""
+"""Query the measurements: the best configuration, when compiling pays off, and how a call spends its time."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from ctrace.inspector.timing.ratios import Interval, Verdict, quotient, verdict_
 
 EAGER = "eager"
 _CPP = "cpp_fused"
-"""How the names of C++ kernels begin that Inductor writes."""
+"""The prefix of the names of Inductor's C++ kernels."""
 _CROWDED = 1.0
-"""More processes than this for each core disturb the times."""
+"""A higher load per core disturbs the times."""
 
 
 def break_even(measured: Measured) -> int | None:
-    """Return after how many calls compiling has paid for itself; None: never, or not known."""
+    """Return the number of calls after which compiling has paid off; None if never, or if not known."""
     part, seconds = measured.first, measured.compile_seconds
     if part is None or part.speedup is None or part.speedup.verdict is not Verdict.FASTER or seconds is None:
         return None
@@ -26,7 +26,7 @@ def break_even(measured: Measured) -> int | None:
 
 
 def crowd(measured: Measured) -> float | None:
-    """Return how many processes wanted each core before the measurement, if they were more than the cores."""
+    """Return the load per core before the measurement if it was above 1, else None."""
     if measured.load is None or measured.setup is None:
         return None
     each = measured.load / measured.setup.cores
@@ -34,7 +34,7 @@ def crowd(measured: Measured) -> float | None:
 
 
 class Share(Struct, frozen=True):
-    """A part of a call's time, eager and compiled, in seconds; None: not measured, or there is no such part."""
+    """A part of a call's time, eager and compiled, in seconds; None if not measured or if there is no such part."""
 
     name: str
     eager: float | None
@@ -42,14 +42,14 @@ class Share(Struct, frozen=True):
 
 
 class Breakdown(Struct, frozen=True):
-    """Where the time of a call goes, with the profiler on."""
+    """How a call spends its time, with the profiler on."""
 
     scenario: str
     part: str
     program: tuple[Share, ...]
-    """What the program does; it adds up to the call."""
+    """The program's parts, which add up to the call."""
     gpu: tuple[Share, ...]
-    """What the GPU does meanwhile; it adds up to the call, too. Empty without a GPU."""
+    """The GPU's parts, which add up to the call too; empty without a GPU."""
     calls: Share
     launched: Share
 
@@ -64,7 +64,7 @@ _NAMES = (
 
 
 def breakdowns(measured: Measured) -> tuple[Breakdown, ...]:
-    """Return where calls spend their time, for each scenario that was profiled."""
+    """Return how calls spend their time, for each profiled scenario."""
     found = []
     for scenario in dict.fromkeys(each.scenario for each in measured.shares):
         sides = {each.side: each for each in measured.shares if each.scenario == scenario}
@@ -107,7 +107,7 @@ def fixed_costs(measured: Measured) -> float | None:
 
 
 def kernels_a_call(measured: Measured) -> int | None:
-    """Return how many kernels a compiled call runs: all of a GPU's, on a CPU those of Inductor; None: not measured."""
+    """Return how many kernels a compiled call runs, on a CPU only those of Inductor; None: not measured."""
     found = next((each for each in measured.shares if each.side == "compiled"), None)
     if found is None:
         return None
@@ -116,11 +116,11 @@ def kernels_a_call(measured: Measured) -> int | None:
 
 
 class Rank(Struct, frozen=True):
-    """How one configuration compares with the best one."""
+    """How one configuration compares with the best."""
 
     measured: Measured
     against: Interval | None
-    """How many times faster the best one is; None: this one was not measured."""
+    """How many times faster the best configuration is; None if this one was not measured."""
     verdict: Verdict | None
 
 
@@ -128,20 +128,20 @@ class Ranking(Struct, frozen=True):
     """The best configuration, if there is one."""
 
     best: str | None
-    """`eager` if nothing is faster than it; None: two or more cannot be distinguished, or nothing was measured."""
+    """`eager` if it is the fastest; None if two or more cannot be distinguished, or if nothing was measured."""
     tied: tuple[str, ...]
-    """The names of those that cannot be distinguished from the best."""
+    """The names of the configurations that cannot be distinguished from the best."""
     lead: Measured | None
-    """The one with the largest speed-up, against which the others are ranked."""
+    """The configuration with the largest speed-up, with which the others are compared."""
     ranks: tuple[Rank, ...]
     noise: float
-    """The factor by which eager differs between the processes."""
+    """The factor by which eager times differ between processes."""
 
 
 def ranking(timings: Timings) -> Ranking:
-    """Compare all configurations by their speed-up over eager, which each process measured beside them.
+    """Compare all configurations by their speed-up over eager, which each process measures too.
 
-    Two processes differ even if they do the same, such as eager: a difference counts if it is larger than that.
+    Even the same work, such as eager, takes different time in two processes; only larger differences count.
     """
     measured = [each for each in timings.configurations if _ratio(each) is not None]
     noise = _noise(measured)
@@ -200,7 +200,7 @@ def _median(measured: Measured) -> float:
 
 
 def has_failed(measured: Measured) -> bool:
-    """Whether something of a configuration is missing because it failed or was stopped."""
+    """Whether some measurements of a configuration are missing because it failed or was stopped."""
     return bool(measured.failures or measured.stopped)
 
 

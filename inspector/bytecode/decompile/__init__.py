@@ -1,4 +1,4 @@
-"""From bytecode back to Python: proven to do the same, or refused."""
+"""Turn bytecode back into Python source, and show the source only if its equivalence is verified."""
 
 from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
 

@@ -1,9 +1,10 @@
-"""One form for all codes that take the same steps: equal forms mean the same behavior.
+"""Reduce a code object to a canonical form: two code objects with equal forms behave the same.
 
-A form is the tree of a code's paths. Each step has its operands as values, numbered in the order in which the path
-makes them, the exception being handled meanwhile, and what follows if it raises. A container has a number from the step
-that first shows it to others, and stands there with what it holds. Left out, since nothing else can see it: values that
-no step takes, variables and the stack. Left out too, though a finalizer could see it: how long a value is kept alive.
+A form is the tree of a code object's paths. Each step records its operands, the exception being handled at that point,
+and the steps that follow if it raises. Values are numbered in the order in which the path creates them. A container is
+numbered, and its contents recorded, at the first step that makes it visible outside the function. The form omits what
+nothing outside can see: unused values, variables and the stack. It also omits the lifetime of values, which a finalizer
+could see.
 """
 
 from collections.abc import Hashable
@@ -31,13 +32,13 @@ from ctrace.inspector.bytecode.decompile.values import (
 from ctrace.inspector.model.bytecode import Code
 
 _KEPT_FLAGS = 0x0C | 0x20 | 0x80 | 0x100 | 0x200
-"""Variable arguments, and the kinds of generators."""
+"""Flags for variable arguments, generators and coroutines."""
 _HAS_DOCSTRING = 0x4000000
-"""From Python 3.13 on; before, the first constant is the docstring or None."""
+"""A flag from Python 3.13 on. In earlier versions, the first constant is the docstring or None."""
 
 
 def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashable:
-    """Return the form of a function: how it is called, and what it does."""
+    """Return the form of a function: its signature and its steps."""
     names = code.variables[: code.arguments + code.keyword_only + (code.flags & 4 > 0) + (code.flags & 8 > 0)]
     signature = (code.arguments, code.positional_only, code.keyword_only, code.flags & _KEPT_FLAGS, names)
     steps = traced(code, placeholders)
@@ -45,7 +46,7 @@ def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashab
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:
-    """Return the form of the steps of a block; `known` numbers the values from before it."""
+    """Return the form of a block's steps; `known` numbers the values created before it."""
     return _Form(dict(known or {})).block(block)
 
 
@@ -73,7 +74,7 @@ class _Form:
         born = self._born(step.born)
         operands = tuple(self._value(each) for each in step.operands)
         handled = self._handled(step.handled)
-        # An exception takes the next number in what follows a failure; a result takes it in what follows a success.
+        # The next number goes to the exception in the failure block, and to the result in the steps after a success.
         failure = self._inner(step.failure)
         self._numbers[step.number] = len(self._numbers)
         return step.op, step.detail, born, operands, handled, step.results, failure, self._inner(step.body)
@@ -87,7 +88,7 @@ class _Form:
         return tuple((made.kind, self._contents(contents)) for made, contents in born)
 
     def _contents(self, contents: Contents) -> Hashable:
-        code = None if contents.code is None else (_spoken(contents.code), form_of_code(contents.code))
+        code = None if contents.code is None else (_visible_names(contents.code), form_of_code(contents.code))
         return tuple(self._value(item) for item in contents.items), contents.parts, code
 
     def _value(self, value: Value) -> Hashable:
@@ -110,12 +111,12 @@ class _Form:
                 return value
 
     def _number(self, key: Any) -> int:
-        # What is not numbered yet is an exception: it has its number from where it is first seen.
+        # Only exceptions have no number yet; they get one at their first use.
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-def _spoken(code: Code) -> Hashable:
-    """Return what a nested function shows of itself: its name and its docstring."""
+def _visible_names(code: Code) -> Hashable:
+    """Return a nested function's name and docstring, which other code can read."""
     return code.name, docstring(code)
 
 

@@ -1,4 +1,4 @@
-"""Constants of a code object: from their text in the log to values, and to source."""
+"""Convert a code object's constants from their text in the log to values and to source."""
 
 import ast
 from typing import Any
@@ -11,7 +11,7 @@ _FROZENSET = "frozenset"
 
 
 def parsed(value: Const) -> ast.expr:
-    """Make the expression that compiles to a constant; StopError where there is none."""
+    """Return the expression that compiles to a constant; raise StopError if none exists."""
     text = "set()" if value.text == "frozenset()" else value.text
     if value.type == _FROZENSET:
         text = text.removeprefix("frozenset(").removesuffix(")")
@@ -24,7 +24,7 @@ def parsed(value: Const) -> ast.expr:
 
 
 def is_writable(value: Const) -> bool:
-    """Return whether source can have a constant."""
+    """Return whether a constant can be written as source."""
     try:
         parsed(value)
     except StopError:
@@ -33,28 +33,28 @@ def is_writable(value: Const) -> bool:
 
 
 def evaluated(value: Const) -> Any:
-    """Evaluate a constant that is a plain value of Python's."""
+    """Evaluate a constant that is a Python literal."""
     try:
         return ast.literal_eval(value.text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError) as error:
-        msg = f"The constant {value.text:.60} is no plain value."
+        msg = f"The constant {value.text:.60} is not a literal."
         raise StopError(msg) from error
 
 
 def items_of(value: Any) -> tuple[Any, ...]:
-    """Return the items of a tuple that is a constant; StopError for anything else."""
+    """Return the items of a constant tuple; raise StopError for anything else."""
     found = evaluated(value) if isinstance(value, Const) else None
     if not isinstance(found, tuple):
-        msg = "A constant is no tuple where one is needed."
+        msg = "A constant tuple is expected, but the constant has another type."
         raise StopError(msg)
     return found
 
 
 def const(value: Any) -> Const:
-    """Make a constant of a plain value."""
+    """Return the constant for a Python literal's value."""
     return Const(type(value).__name__, constant_text(value))
 
 
 def const_of(constant: Constant) -> Const:
-    """Make a symbol of a constant of a code."""
+    """Return the symbol for a constant of a code object."""
     return Const(constant.type, constant.text)

@@ -1,4 +1,4 @@
-"""Execute a code on symbols, along every path, and keep the steps that others can see."""
+"""Execute a code object symbolically along every path, and record the steps that are visible outside it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,23 +27,23 @@ from ctrace.inspector.bytecode.decompile.values import (
 from ctrace.inspector.model.bytecode import Code, Handler, Instruction
 
 _BUDGET = 60_000
-"""Instructions on all paths together: paths double at every join, and nobody reads such a function."""
+"""The most instructions to execute on all paths together; consecutive branches double the number of paths."""
 _NESTED = 60
 _UNSUPPORTED = {0x20: "a generator", 0x80: "a coroutine", 0x100: "a coroutine", 0x200: "an asynchronous generator"}
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 Next = int | None
-"""Where an instruction leads: None to the next one, an offset, or END."""
+"""The offset where execution continues; None for the next instruction, or END."""
 END = -1
 Operation = Callable[["Machine", State, Instruction], Next]
 
 
 Placeholders = frozenset[str] | None
-"""Names that stand for constants; None for a code whose constants get such names."""
+"""Variables that stand for constants in reconstructed code; None for original code, whose constants get such names."""
 
 
 class Machine:
-    """One code while it is executed on symbols."""
+    """The symbolic execution of one code object."""
 
     def __init__(self, code: Code, operations: dict[str, Operation], placeholders: Placeholders = None) -> None:
         for flag, what in _UNSUPPORTED.items():
@@ -70,7 +70,7 @@ class Machine:
         return Traced(self.code, block, self.hints, frozenset(self.shared - set(self.code.free)))
 
     def run(self, offset: int, state: State) -> State:
-        """Execute from an offset to the ends of all paths; the steps are in the state's block."""
+        """Execute from an offset to the ends of all paths, and add the steps to the state's block."""
         self._depth += 1
         while offset != END:
             here = self._instruction(offset)
@@ -84,12 +84,12 @@ class Machine:
     def _instruction(self, offset: int) -> Instruction:
         self._spent += 1
         if self._spent > _BUDGET or self._depth > _NESTED:
-            raise StopError(f"There are too many paths to follow (at offset {offset}).")
+            raise StopError(f"The function has too many paths (at offset {offset}).")
         here = self._at.get(offset)
         if here is None:
             raise StopError(f"A jump leads to offset {offset}, where no instruction starts.")
         if here.opname not in self._operations:
-            raise StopError(f"The instruction {here.opname} at offset {offset} has no exact form here yet.")
+            raise StopError(f"The instruction {here.opname} at offset {offset} is not supported yet.")
         return here
 
     def after(self, here: Instruction) -> int:
@@ -101,22 +101,22 @@ class Machine:
         return self._at.get(self._after[here.offset])
 
     def number(self) -> int:
-        """Count up; events and containers share the numbers."""
+        """Return a new number; events and containers share one numbering."""
         self._numbers += 1
         return self._numbers
 
     def fresh(self, state: State, kind: str, contents: Contents) -> Fresh:
-        """Build a container that nobody else sees yet."""
+        """Create a container that has not escaped."""
         made = Fresh(self.number(), kind)
         state.heap[made] = contents
         return made
 
     def own(self, state: State, value: Value, kind: str) -> bool:
-        """Return whether a value is a container of this kind that nobody else has seen."""
+        """Return whether a value is a container of this kind that has not escaped."""
         if not isinstance(value, Fresh) or value.kind != kind or value in state.escaped:
             return False
         if value.number < state.frozen:
-            raise StopError("A container made before a loop changes in the loop.")
+            raise StopError("A container created before a loop changes in the loop.")
         return True
 
     def event(
@@ -128,7 +128,7 @@ class Machine:
         detail: Any = None,
         results: int = 1,
     ) -> Event:
-        """Add a step to the path; its operands are seen by others from here on."""
+        """Add a step to the path; its operands escape."""
         born = self.escape(state, operands)
         made = Event(self.number(), op, detail, operands, results, state.handled, born, here.offset)
         made.failure = self._failure(state, here.offset)
@@ -137,16 +137,16 @@ class Machine:
         return made
 
     def value(self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None) -> Made:
-        """Add a step that gives one value, and give the value."""
+        """Add a step with one result, and return the result."""
         return Made(self.event(state, here, op, operands, detail).number)
 
     def truth(self, state: State, here: Instruction, value: Value) -> Value:
-        """Ask for the truth of a value; what is a truth value already is not asked."""
+        """Add a truth test of a value, unless the value is a bool already."""
         if isinstance(value, Not | Is) or (isinstance(value, Made) and value.event in self.bools):
             return value
-        asked = self.value(state, here, "test", (value,))
-        self.bools.add(asked.event)
-        return asked
+        tested = self.value(state, here, "test", (value,))
+        self.bools.add(tested.event)
+        return tested
 
     def leave(self, state: State, here: Instruction, how: str, value: Value) -> Next:
         """End the path."""
@@ -157,7 +157,7 @@ class Machine:
     def branch(
         self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
     ) -> Next:
-        """Go both ways from a truth value, each with its own state; `ways` are their offsets."""
+        """Follow both branches of a test, each with its own state; `ways` are their offsets."""
         if isinstance(test, Not):
             return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))
         if test in state.facts:
@@ -173,7 +173,7 @@ class Machine:
         return END
 
     def raised(self, state: State, here: Instruction, exception: Value) -> Next:
-        """Raise an exception again: into the handler that protects the instruction, or out of the function."""
+        """Reraise an exception to the handler that protects the instruction, or out of the function."""
         handler = self._handler(here.offset)
         if handler is None:
             return self.leave(state, here, "raise", exception)
@@ -181,7 +181,7 @@ class Machine:
         return handler.target
 
     def escape(self, state: State, values: tuple[Value, ...]) -> Born:
-        """Mark containers as seen by others, in the order in which they are written."""
+        """Mark the containers among the values, and those inside them, as escaped; return them in source order."""
         born: list[tuple[Fresh, Contents]] = []
         waiting = list(values)[::-1]
         while waiting:
@@ -189,16 +189,16 @@ class Machine:
             waiting.extend(_parts(value))
             if isinstance(value, Fresh) and value not in state.escaped:
                 if value.number < state.frozen:
-                    raise StopError("A container made before a loop is first used in the loop.")
+                    raise StopError("A container created before a loop is first used in the loop.")
                 state.escaped.add(value)
                 born.append((value, state.heap[value]))
                 waiting.extend(state.heap[value].items[::-1])
         return tuple(born)
 
     def loop(self, state: State, here: Instruction, after: int) -> None:
-        """Execute one turn of a `for` whose iterator is on top, then go on as after the last one."""
+        """Execute one iteration of a `for` whose iterator is on top of the stack, and record it as the step's body."""
         head, iterator = here.offset, state.stack[-1]
-        state.carried |= self._assigned(head)
+        state.carried |= self._variables_assigned_in_loop(head)
         made = self.event(state, here, "for", (iterator,))
         turn = state.copy()
         turn.frozen = made.number
@@ -206,17 +206,17 @@ class Machine:
         turn.stack.append(Made(made.number))
         made.body = self.run(after, turn).block
 
-    def _assigned(self, head: int) -> set[str]:
+    def _variables_assigned_in_loop(self, head: int) -> set[str]:
         ends = [each.offset for each in self.code.instructions if each.target == head and each.offset > head]
         if not ends:
-            raise StopError(f"The loop at offset {head} has no way back.")
+            raise StopError(f"The loop at offset {head} has no jump back to its start.")
         inside = [each for each in self.code.instructions if head < each.offset <= max(ends)]
         changed = [each for each in inside if "FAST" in each.opname or each.opname in ("STORE_DEREF", "DELETE_DEREF")]
         changed = [each for each in changed if each.opname not in ("LOAD_FAST", "LOAD_FAST_LOAD_FAST")]
         return {name for each in changed for name in self.touched(each)}
 
     def touched(self, here: Instruction) -> list[str]:
-        """Name the variables that an instruction on fast locals names."""
+        """Return the variables that an instruction on fast locals reads or writes."""
         if here.arg is None:
             return []
         double = here.opname.count("FAST") == 2
@@ -248,7 +248,7 @@ class Machine:
 
 def _unwind(state: State, handler: Handler, exception: Value) -> None:
     if len(state.stack) < handler.depth:
-        raise StopError(f"The handler at offset {handler.target} needs a deeper stack than there is.")
+        raise StopError(f"The handler at offset {handler.target} needs more values than the stack has.")
     state.stack = [*state.stack[: handler.depth], *([NULL] if handler.lasti else []), exception]
 
 
@@ -269,17 +269,17 @@ def _argument_count(code: Code) -> int:
 
 
 def _slots(code: Code) -> list[str]:
-    """Name the slots of a frame: variables, cells that are no variables, free variables."""
+    """Return the names of a frame's slots: variables, cells of other names, free variables."""
     return [*code.variables, *(name for name in code.cells if name not in code.variables), *code.free]
 
 
 def _shared(code: Code, slots: list[str]) -> set[str]:
-    """Name the variables that another function may share: free ones, and own cells that are handed on."""
+    """Return the variables that another function may share: free variables, and cells passed to closures."""
     names = set(code.free)
     for each in code.instructions:
         if each.arg is None or each.arg >= len(slots):
             continue
-        handed_on = each.opname == "LOAD_CLOSURE" or (each.opname == "LOAD_FAST" and code.python >= "3.13")
-        if handed_on and slots[each.arg] in code.cells:
+        passed_on = each.opname == "LOAD_CLOSURE" or (each.opname == "LOAD_FAST" and code.python >= "3.13")
+        if passed_on and slots[each.arg] in code.cells:
             names.add(slots[each.arg])
     return names

@@ -1,4 +1,4 @@
-"""Names for the variables of a reconstructed function."""
+"""Choose names for the variables of a reconstructed function."""
 
 import builtins
 import keyword
@@ -24,11 +24,11 @@ from ctrace.inspector.model.bytecode import Code
 
 _BUILTINS = frozenset(dir(builtins))
 _UNIQUE = re.compile(r"_[0-9a-f]{8}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{4}_[0-9a-f]{12}$")
-"""What torch puts behind the names of compiled functions (`output_graph.py`: `unique_id(..., with_uuid=True)`)."""
+"""The suffix of torch's names for compiled functions (`output_graph.py`: `unique_id(..., with_uuid=True)`)."""
 
 
 def identifier(name: str) -> str:
-    """Return a name back if source can have it; StopError else."""
+    """Return the name if it is a valid identifier; raise StopError otherwise."""
     if not name.isidentifier() or keyword.iskeyword(name):
         msg = f"The name {name!r:.60} cannot be written as source."
         raise StopError(msg)
@@ -36,7 +36,7 @@ def identifier(name: str) -> str:
 
 
 def reserved(code: Code) -> set[str]:
-    """Name all that a local variable must not hide, in nested functions too."""
+    """Return the names that a local variable must not shadow, including names used in nested functions."""
     inner = [reserved(each.code) for each in code.constants if each.code is not None]
     numbers = {"LOAD_GLOBAL": 1, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0}
     used = [(each.arg or 0) >> numbers[each.opname] for each in code.instructions if each.opname in numbers]
@@ -45,7 +45,7 @@ def reserved(code: Code) -> set[str]:
 
 
 def suggestion(event: Event) -> str:
-    """Suggest a name for what an event gives."""
+    """Suggest a variable name for an event's result."""
     match event:
         case Event(op="load_global" | "getattr" | "import" | "import_from" | "load_deref", detail=str(name)):
             word = _UNIQUE.sub("", name).strip("_").split(".")[0]
@@ -57,7 +57,7 @@ def suggestion(event: Event) -> str:
 
 
 def numbered(word: str) -> Iterator[str]:
-    """Return a name, then the same one with numbers."""
+    """Yield a name, then the name with a numeric suffix."""
     yield word
     number = 0
     while True:
@@ -66,7 +66,7 @@ def numbered(word: str) -> Iterator[str]:
 
 
 def uses(block: Block) -> Counter[Value]:
-    """Count how often values are taken on one path: on the path that takes them most often."""
+    """Count the uses of each value on the path that uses it most."""
     total: Counter[Value] = Counter()
     for step in block:
         total.update(taken(step))
@@ -80,7 +80,7 @@ def uses(block: Block) -> Counter[Value]:
 
 
 def all_uses(block: Block) -> Counter[Value]:
-    """Count how often values are taken on all paths together."""
+    """Count the uses of each value on all paths together."""
     total: Counter[Value] = Counter()
     for step in block:
         total.update(taken(step))
@@ -100,7 +100,7 @@ def _blocks(step: Event | Branch | Leave) -> list[Block]:
 
 
 def taken(step: Event | Branch | Leave) -> Iterator[Value]:
-    """Return all values that a step takes, those inside new containers too."""
+    """Yield all values that a step takes, including those inside new containers."""
     match step:
         case Event():
             yield from _inside(step.operands, step.born)

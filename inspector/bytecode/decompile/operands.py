@@ -1,4 +1,4 @@
-"""Values as expressions: in the place where they are used if the order of steps allows, else in a variable."""
+"""Write values as expressions, inline where the order of steps allows and in variables elsewhere."""
 
 import ast
 from collections import Counter
@@ -33,32 +33,32 @@ FunctionWriter = Callable[[Code, list[ast.expr], dict[str, ast.expr]], ast.expr 
 
 
 class Operands:
-    """The expressions of one block that wait for their use, and the variables that hold the others."""
+    """The pending expressions of one block, and the variables that hold its other values."""
 
     def __init__(self, traced: Traced, counts: Counter[Value], hidden: set[str], function: FunctionWriter) -> None:
         self.traced = traced
         self.counts = counts
         self.left = all_uses(traced.block)
-        """How many uses of each value are still to be written, on all paths."""
+        """The number of uses of each value not written yet, on all paths."""
         self.hidden = hidden
-        """Names that no variable may have."""
+        """Names that a new variable must not have."""
         self.function = function
         self.lines: list[ast.stmt] = []
         self.holds: dict[str, Value] = {}
         self.named: dict[Value, str] = {}
         self.contents: dict[Fresh, Contents] = {}
         self.pending: list[tuple[Value, ast.expr]] = []
-        """What is written but stands in no line yet, in the order of the steps."""
-        self.given: list[ast.expr] = []
-        """What was written last; the line that it belongs to may come after lines for what waits."""
+        """Expressions that are not part of a statement yet, in the order of the steps."""
+        self.last_written: list[ast.expr] = []
+        """The operands written last. Their statement is not written yet, and flushed statements may precede it."""
         self.tests: set[Value] = set()
-        """Truth values that are written as what they are the truth of."""
+        """Results of truth tests, which are written as the tested expression."""
         self.suggested: dict[Value, str] = {}
 
     def take(self, values: tuple[Value, ...], born: Born = (), truth: bool = False) -> list[ast.expr]:
-        """Write operands. What waits and is not the last to be evaluated goes to variables first.
+        """Write operands, after moving the pending expressions that must be evaluated earlier to variables.
 
-        `truth` asks for no more than the truth of the values.
+        With `truth`, only the truth of the values matters.
         """
         self._name_shared(born)
         leaves = [leaf for value in values for leaf in self._leaves(value)]
@@ -67,9 +67,9 @@ class Operands:
         count = next(n for n in sizes if _in_order(leaves, waiting[len(waiting) - n :]))
         out_of_order = [at for at, value in enumerate(waiting[: len(waiting) - count]) if value in leaves]
         self.flush(max(out_of_order) + 1 if out_of_order else 0)
-        self.given = [self.condition(value) if truth else self.expression(value) for value in values]
+        self.last_written = [self.condition(value) if truth else self.expression(value) for value in values]
         self.pending = self.pending[: len(self.pending) - count]
-        return self.given
+        return self.last_written
 
     def _name_shared(self, born: Born) -> None:
         self.contents.update(born)
@@ -110,7 +110,7 @@ class Operands:
                 return []
 
     def flush(self, count: int | None = None) -> None:
-        """Put what waits into variables, in order; the first `count` only."""
+        """Assign the pending expressions to variables, in order; with `count`, only the first ones."""
         for _ in range(len(self.pending) if count is None else count):
             value, written = self.pending[0]
             self.pending = self.pending[1:]
@@ -118,12 +118,12 @@ class Operands:
             self.assign(value, self._as_value(value, written), word)
 
     def assign(self, value: Value, written: ast.expr, word: str) -> None:
-        """Assign to a variable that nothing still needs."""
+        """Assign to a variable whose current value is no longer needed."""
         name = self.variable(value, word)
         self.lines.append(assigned(stored(name), written))
 
     def variable(self, value: Value, word: str) -> str:
-        """Choose the variable for a value."""
+        """Choose a variable for a value."""
         name = next(name for name in numbered(word) if self._is_free(name))
         self.holds[name] = value
         self.named[value] = name
@@ -137,7 +137,7 @@ class Operands:
         return self.left[self.holds[name]] <= 0 and not any(_reads(each, name) for each in self._unwritten())
 
     def _unwritten(self) -> list[ast.expr]:
-        return [*self.given, *(written for _, written in self.pending)]
+        return [*self.last_written, *(written for _, written in self.pending)]
 
     def expression(self, value: Value) -> ast.expr:
         """Write a value."""
@@ -146,7 +146,7 @@ class Operands:
                 return parsed(value)
             case Placeholder(name) | Arg(name):
                 if isinstance(value, Arg) and self.holds.get(name) != value:
-                    raise StopError(f"The argument {name} is needed after its name has another value.")
+                    raise StopError(f"The argument {name} is used after its variable was reassigned.")
                 return loaded(name)
             case Cell(name):
                 return _cell(name)
@@ -162,7 +162,7 @@ class Operands:
                 return self._known(value)
 
     def condition(self, value: Value) -> ast.expr:
-        """Write a truth value where only its truth is asked for."""
+        """Write a value where only its truth matters."""
         if isinstance(value, Not):
             return ast.UnaryOp(ast.Not(), self.condition(value.value))
         waiting = dict(self.pending)
@@ -177,7 +177,7 @@ class Operands:
                 return made
         waiting = dict(self.pending)
         if value not in waiting:
-            raise StopError("A value is used where no variable holds it.")
+            raise StopError("A value is used, but no variable holds it.")
         return self._as_value(value, waiting[value])
 
     def _as_value(self, value: Value, written: ast.expr) -> ast.expr:
@@ -187,7 +187,7 @@ class Operands:
 
     def _fresh(self, value: Fresh) -> ast.expr | ast.stmt:
         if value not in self.contents:
-            raise StopError("A container is used before it is made.")
+            raise StopError("A container is used before it is created.")
         contents = self.contents[value]
         if value.kind == "function":
             return self._function(contents)
@@ -212,7 +212,7 @@ def _reads(written: ast.expr, name: str) -> bool:
 
 
 def _in_order(leaves: list[Value], waiting: list[Value]) -> bool:
-    """Return whether what waits is all taken, and in this order; the other leaves can be variables."""
+    """Return whether the leaves contain all waiting values in this order; the other leaves can be variables."""
     return [leaf for leaf in leaves if leaf in waiting] == waiting
 
 
@@ -228,11 +228,11 @@ def _display(kind: str, items: list[ast.expr]) -> ast.expr:
             ends = [None if isinstance(item, ast.Constant) and item.value is None else item for item in items]
             return ast.Slice(*ends)
         case _:
-            raise StopError(f"A {kind} is made in a form that source has not.")
+            raise StopError(f"A {kind} is built in a way that Python source cannot express.")
 
 
 def _cell(name: str) -> ast.expr:
-    """Write the cell of a variable; the language has no shorter way to it."""
+    """Write the cell of a variable; Python has no shorter expression for it."""
     nothing = ast.arguments([], [], None, [], [], None, [])
     closure = ast.Attribute(ast.Lambda(nothing, loaded(name)), "__closure__", ast.Load())
     return ast.Subscript(closure, ast.Constant(0), ast.Load())

@@ -1,4 +1,4 @@
-"""All instructions that are known, from Python 3.11 to 3.13."""
+"""The supported instructions of Python 3.11 to 3.13."""
 
 from ctrace.inspector.bytecode.decompile import ops_build, ops_call, ops_flow, ops_items, ops_stack, ops_step
 from ctrace.inspector.bytecode.decompile.machine import Machine, Operation, Placeholders
@@ -18,12 +18,12 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def traced(code: Code, placeholders: Placeholders = frozenset()) -> Traced:
-    """Execute a code on symbols; StopError says what it does that is not known."""
+    """Execute a code object symbolically; raise StopError with the reason if it does something unsupported."""
     if code.python not in VERSIONS:
-        msg = f"Bytecode of Python {code.python} is not known."
+        msg = f"Bytecode of Python {code.python} is not supported."
         raise StopError(msg)
     try:
         return Machine(code, OPERATIONS, placeholders).traced()
     except IndexError as error:
-        msg = "The bytecode names something that its tables do not have."
+        msg = "The bytecode refers to a name, constant or variable that its tables do not contain."
         raise StopError(msg) from error

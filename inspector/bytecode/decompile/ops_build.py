@@ -1,4 +1,4 @@
-"""Instructions that build containers; nobody else sees those until a step takes them."""
+"""Instructions that build containers, which stay private to the function until a step takes them."""
 
 from ctrace.inspector.bytecode.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.bytecode.decompile.machine import Machine, Next, Operation
@@ -7,7 +7,7 @@ from ctrace.inspector.bytecode.decompile.values import Const, Contents, Fresh, P
 from ctrace.inspector.model.bytecode import Code, Instruction
 
 _PLAIN_KEYS = ("str", "int", "bool", "NoneType", "bytes")
-"""Classes of constants whose hash and comparison run no code that others can see."""
+"""Types of constants whose hash and comparison run no user code."""
 _FUNCTION_PARTS = ((1, "defaults"), (2, "keyword_defaults"), (4, "annotations"), (8, "closure"))
 
 
@@ -22,7 +22,7 @@ def _build_tuple(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def tuple_of(machine: Machine, state: State, items: tuple[Value, ...]) -> Value:
-    """Return a tuple; one of constants is a constant, as compiling its source makes it one."""
+    """Return a tuple; if all items are constants, the tuple is a constant too, as the compiler folds it."""
     plain = [item for item in items if isinstance(item, Const) and "<" not in item.type and item.type != "frozenset"]
     if len(plain) != len(items):
         return machine.fresh(state, "tuple", Contents(items))
@@ -61,7 +61,7 @@ def _build_const_key_map(machine: Machine, state: State, here: Instruction) -> N
     names = items_of(state.pop())
     values = state.take(here.arg or 0)
     if len(names) != len(values):
-        raise StopError(f"The dict at offset {here.offset} has not as many keys as values.")
+        raise StopError(f"The dict at offset {here.offset} has different numbers of keys and values.")
     pairs = [Pair(const(key), value) for key, value in zip(names, values, strict=True)]
     _push_dict(machine, state, here, pairs)
     return None
@@ -82,7 +82,7 @@ def _list_append(machine: Machine, state: State, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "list"):
-        raise StopError(f"The list at offset {here.offset} is one that others have seen.")
+        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
     assert isinstance(owner, Fresh)
     state.heap[owner] = Contents((*state.heap[owner].items, value))
     return None
@@ -92,7 +92,7 @@ def _list_extend(machine: Machine, state: State, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "list"):
-        raise StopError(f"The list at offset {here.offset} is one that others have seen.")
+        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
     assert isinstance(owner, Fresh)
     items = known_items(machine, state, value)
     if items is None and isinstance(value, Const) and value.type == "tuple":
@@ -106,7 +106,7 @@ def _list_extend(machine: Machine, state: State, here: Instruction) -> Next:
 def _list_to_tuple(machine: Machine, state: State, here: Instruction) -> Next:
     value = state.pop()
     if not machine.own(state, value, "list"):
-        raise StopError(f"The list at offset {here.offset} is one that others have seen.")
+        raise StopError(f"The list at offset {here.offset} is visible outside the function.")
     assert isinstance(value, Fresh)
     state.stack.append(tuple_of(machine, state, state.heap[value].items))
     return None
@@ -119,7 +119,7 @@ def _intrinsic(machine: Machine, state: State, here: Instruction) -> Next:
         case 6:
             return _list_to_tuple(machine, state, here)
         case _:
-            raise StopError(f"The instruction CALL_INTRINSIC_1 {here.arg} at offset {here.offset} is not known.")
+            raise StopError(f"The instruction CALL_INTRINSIC_1 {here.arg} at offset {here.offset} is not supported.")
     return None
 
 
@@ -127,7 +127,7 @@ def _set_update(machine: Machine, state: State, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not (isinstance(value, Const) and machine.own(state, owner, "set")):
-        raise StopError(f"The instruction SET_UPDATE at offset {here.offset} takes more than constants.")
+        raise StopError(f"The instruction SET_UPDATE at offset {here.offset} adds values that are not constants.")
     assert isinstance(owner, Fresh)
     state.heap[owner] = Contents((*state.heap[owner].items, Spread(value)))
     return None
@@ -137,7 +137,7 @@ def _dict_update(machine: Machine, state: State, here: Instruction) -> Next:
     value = state.pop()
     owner = state.stack[-(here.arg or 0)]
     if not machine.own(state, owner, "dict"):
-        raise StopError(f"The dict at offset {here.offset} is one that others have seen.")
+        raise StopError(f"The dict at offset {here.offset} is visible outside the function.")
     assert isinstance(owner, Fresh)
     held = state.heap[owner].items
     unseen = machine.own(state, value, "dict")
@@ -145,7 +145,7 @@ def _dict_update(machine: Machine, state: State, here: Instruction) -> Next:
         assert isinstance(value, Fresh)
         added = state.heap[value].items
     else:
-        # What is there already matters: DICT_MERGE refuses a key that is there.
+        # The step records the existing keys, because DICT_MERGE raises for a duplicate key.
         keys = tuple(pair.key for pair in held if isinstance(pair, Pair))
         added = (Spread(machine.value(state, here, here.opname.lower(), (value,), keys)),)
     state.heap[owner] = Contents(held + added)
@@ -156,7 +156,7 @@ def _map_add(machine: Machine, state: State, here: Instruction) -> Next:
     key, value = state.take(2)
     owner = state.stack[-(here.arg or 0)]
     if not (machine.own(state, owner, "dict") and _is_plain_key(key)):
-        raise StopError(f"The instruction MAP_ADD at offset {here.offset} takes more than constant keys.")
+        raise StopError(f"The instruction MAP_ADD at offset {here.offset} adds a key that is not a plain constant.")
     assert isinstance(owner, Fresh)
     state.heap[owner] = Contents((*state.heap[owner].items, Pair(key, value)))
     return None
@@ -173,7 +173,7 @@ def _make_function(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _code_loaded_before(machine: Machine, here: Instruction) -> Code:
-    """Return the code by its number: two codes can have one text."""
+    """Return the code object by its constant's number, since two code objects can have the same text."""
     before = [each for each in machine.code.instructions if each.offset < here.offset]
     if not before or before[-1].opname != "LOAD_CONST":
         raise StopError(f"The code of the function at offset {here.offset} is not loaded right before it.")
@@ -187,7 +187,7 @@ def _set_function_attribute(machine: Machine, state: State, here: Instruction) -
     part, function = state.take(2)
     name = dict(_FUNCTION_PARTS).get(here.arg or 0)
     if name is None or not machine.own(state, function, "function"):
-        raise StopError(f"The instruction SET_FUNCTION_ATTRIBUTE at offset {here.offset} is not known.")
+        raise StopError(f"The instruction SET_FUNCTION_ATTRIBUTE at offset {here.offset} is not supported.")
     assert isinstance(function, Fresh)
     held = state.heap[function]
     parts = {**dict(zip(held.parts, held.items, strict=True)), name: part}

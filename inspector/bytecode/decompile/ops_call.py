@@ -1,4 +1,4 @@
-"""Calls, in the forms of Python 3.11, 3.12 and 3.13; all of them become the step `call` or `call_ex`."""
+"""Call instructions of Python 3.11, 3.12 and 3.13; all become the step `call` or `call_ex`."""
 
 from ctrace.inspector.bytecode.decompile.literals import const, evaluated, items_of
 from ctrace.inspector.bytecode.decompile.machine import Machine, Next, Operation
@@ -15,7 +15,7 @@ def _keywords(machine: Machine, state: State, here: Instruction) -> Next:
 def _names(here: Instruction, names: Value) -> tuple[str, ...]:
     found = items_of(names)
     if not all(isinstance(name, str) for name in found):
-        raise StopError(f"The keywords at offset {here.offset} are no names.")
+        raise StopError(f"The keywords at offset {here.offset} are not strings.")
     return found
 
 
@@ -47,14 +47,14 @@ def _pushed(
     state: State,
     here: Instruction,
     function: Value,
-    given: tuple[Value, ...],
+    arguments: tuple[Value, ...],
     keywords: tuple[str, ...],
 ) -> None:
-    if any(each == NULL for each in (function, *given)):
-        raise StopError(f"The call at offset {here.offset} takes an empty slot.")
-    if len(keywords) > len(given):
-        raise StopError(f"The call at offset {here.offset} has more keywords than values.")
-    state.stack.append(machine.value(state, here, "call", (function, *given), keywords))
+    if any(each == NULL for each in (function, *arguments)):
+        raise StopError(f"The call at offset {here.offset} has NULL as its function or as an argument.")
+    if len(keywords) > len(arguments):
+        raise StopError(f"The call at offset {here.offset} has more keywords than arguments.")
+    state.stack.append(machine.value(state, here, "call", (function, *arguments), keywords))
 
 
 def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
@@ -63,15 +63,15 @@ def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
     first, second = state.take(2)
     function, empty = (first, second) if machine.version >= (3, 13) else (second, first)
     if empty != NULL:
-        raise StopError(f"The call at offset {here.offset} finds no empty slot.")
-    given = _positional(machine, state, arguments)
+        raise StopError(f"The call at offset {here.offset} has no NULL beside its function.")
+    positional = _positional(machine, state, arguments)
     named = _named(machine, state, mapping)
-    if given is None or named is None:
+    if positional is None or named is None:
         operands = (function, arguments) if mapping is None else (function, arguments, mapping)
         state.stack.append(machine.value(state, here, "call_ex", operands))
         return None
     pairs, keywords = named
-    _pushed(machine, state, here, function, (*given, *pairs), keywords)
+    _pushed(machine, state, here, function, (*positional, *pairs), keywords)
     return None
 
 
@@ -84,7 +84,7 @@ def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value
 
 
 def _named(machine: Machine, state: State, mapping: Value | None) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
-    """Return the values and the names of a dict that this function built for the call."""
+    """Return the values and names of a dict that this function built for the call; None for another mapping."""
     if mapping is None:
         return (), ()
     if not isinstance(mapping, Fresh) or not machine.own(state, mapping, "dict"):

@@ -1,4 +1,4 @@
-"""Instructions that jump, raise, or belong to handlers of exceptions."""
+"""Instructions that jump, raise or handle exceptions."""
 
 from ctrace.inspector.bytecode.decompile.literals import evaluated
 from ctrace.inspector.bytecode.decompile.machine import END, Machine, Next, Operation
@@ -9,7 +9,7 @@ from ctrace.inspector.model.bytecode import Instruction
 
 def _target(here: Instruction) -> int:
     if here.target is None:
-        raise StopError(f"The jump at offset {here.offset} leads nowhere.")
+        raise StopError(f"The jump at offset {here.offset} has no target.")
     return here.target
 
 
@@ -18,16 +18,16 @@ def _jump(machine: Machine, state: State, here: Instruction) -> Next:
     if target > here.offset:
         return target
     if not state.loops or state.loops[-1].head != target:
-        raise StopError(f"The jump at offset {here.offset} makes a loop that is no `for`.")
+        raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
     if state.loops[-1].stack != state.stack:
         raise StopError(f"The loop that ends at offset {here.offset} keeps values on the stack.")
     return machine.leave(state, here, "continue", NONE)
 
 
 def _split(machine: Machine, state: State, here: Instruction, test: Value, when: bool) -> Next:
-    """Jump when the test is `when`."""
+    """Follow both branches of a jump that is taken if the test equals `when`."""
     if _target(here) <= here.offset:
-        raise StopError(f"The jump at offset {here.offset} makes a loop that is no `for`.")
+        raise StopError(f"The jump at offset {here.offset} forms a loop that is not a `for` loop.")
     ways = (_target(here), machine.after(here)) if when else (machine.after(here), _target(here))
     return machine.branch(state, here, test, state.copy(), state.copy(), ways)
 
@@ -81,7 +81,7 @@ def _push_exception(machine: Machine, state: State, here: Instruction) -> Next:
 def _pop_exception(machine: Machine, state: State, here: Instruction) -> Next:
     saved = state.pop()
     if not isinstance(saved, Saved):
-        raise StopError(f"The instruction POP_EXCEPT at offset {here.offset} finds no exception.")
+        raise StopError(f"The instruction POP_EXCEPT at offset {here.offset} has no saved exception on the stack.")
     state.handled = saved.handled
     return None
 
@@ -93,7 +93,7 @@ def _reraise(machine: Machine, state: State, here: Instruction) -> Next:
 def _raise(machine: Machine, state: State, here: Instruction) -> Next:
     if not here.arg:
         if state.handled is None:
-            raise StopError(f"The `raise` at offset {here.offset} raises what a caller handles.")
+            raise StopError(f"The `raise` at offset {here.offset} reraises an exception that a caller is handling.")
         return machine.raised(state, here, state.handled)
     made = machine.event(state, here, "raise", tuple(state.take(here.arg)), None, 0)
     if made.failure is None:

@@ -1,4 +1,4 @@
-"""Subscripts and unpacking; of a container that nobody else has seen the items are known."""
+"""Subscripts and unpacking; the items of a container that has not escaped are known."""
 
 from ctrace.inspector.bytecode.decompile.literals import evaluated
 from ctrace.inspector.bytecode.decompile.machine import Machine, Next, Operation
@@ -22,7 +22,7 @@ def _slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def known_items(machine: Machine, state: State, owner: Value) -> tuple[Value, ...] | None:
-    """Return the items of a list that nobody else has seen, or of a tuple; None where they are not all known."""
+    """Return the items of a tuple, or of a list that has not escaped; None if not all are known."""
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items
@@ -56,7 +56,7 @@ def _index(state: State, key: Value) -> int | slice | None:
 
 def _store_subscript(machine: Machine, state: State, here: Instruction) -> Next:
     value, owner, key = state.take(3)
-    if not _stored(machine, state, owner, key, value):
+    if not _store_known(machine, state, owner, key, value):
         machine.event(state, here, "setitem", (value, owner, key), None, 0)
     return None
 
@@ -64,13 +64,13 @@ def _store_subscript(machine: Machine, state: State, here: Instruction) -> Next:
 def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
     value, owner, start, stop = state.take(4)
     key = machine.fresh(state, "slice", Contents((start, stop)))
-    if not _stored(machine, state, owner, key, value):
+    if not _store_known(machine, state, owner, key, value):
         machine.event(state, here, "setitem", (value, owner, key), None, 0)
     return None
 
 
-def _stored(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
-    """Store into a list that nobody else has seen, where all of it is known."""
+def _store_known(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
+    """Store into a list whose items are known. Return whether that was possible."""
     if not machine.own(state, owner, "list") or (items := known_items(machine, state, owner)) is None:
         return False
     assert isinstance(owner, Fresh)
@@ -110,7 +110,7 @@ def _unpack(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _count(here: Instruction, count: int) -> int:
-    """Return a number of values; StopError for one that only a damaged log has."""
+    """Return the number of values to unpack; raise StopError if only a damaged log can contain it."""
     if not 0 <= count <= _MOST_VALUES:
         raise StopError(f"The instruction at offset {here.offset} unpacks too many values.")
     return count
@@ -125,7 +125,7 @@ def _unpack_rest(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def parts(number: int, count: int) -> tuple[Value, ...]:
-    """Return the values of an event that gives several."""
+    """Return the results of an event that has several."""
     return tuple(Made(number, part) for part in range(count))
 
 

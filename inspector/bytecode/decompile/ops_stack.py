@@ -1,4 +1,4 @@
-"""Instructions that nobody outside the function can see: they move values between the stack and local variables."""
+"""Instructions without effects outside the function: they move values between the stack and local variables."""
 
 from ctrace.inspector.bytecode.decompile.literals import const_of, is_writable
 from ctrace.inspector.bytecode.decompile.machine import Machine, Next, Operation
@@ -38,12 +38,12 @@ def _makes_function(machine: Machine, here: Instruction) -> bool:
 
 
 def constant(machine: Machine, number: int) -> Const:
-    """Return a constant of the code by its number."""
+    """Return a constant of the code object by its number."""
     return const_of(machine.code.constants[number])
 
 
 def placeholder(number: int) -> str:
-    """Name a constant that source cannot write."""
+    """Return the name that stands for a constant that cannot be written as source."""
     return f"constant_{number}"
 
 
@@ -57,9 +57,9 @@ def _local(machine: Machine, state: State, here: Instruction, name: str) -> Valu
     if name in machine.shared:
         return Cell(name)
     if name in state.carried:
-        raise StopError(f"The variable {name} carries a value from one turn of a loop to the next.")
+        raise StopError(f"The variable {name} carries a value from one loop iteration to the next.")
     if name not in state.locals:
-        raise StopError(f"The variable {name} is read at offset {here.offset} where it has no value.")
+        raise StopError(f"The variable {name} is read at offset {here.offset}, where it has no value.")
     return state.locals[name]
 
 
@@ -91,7 +91,7 @@ def _store_load(machine: Machine, state: State, here: Instruction) -> Next:
 def _load_and_clear(machine: Machine, state: State, here: Instruction) -> Next:
     (name,) = machine.touched(here)
     if name in state.carried:
-        raise StopError(f"The variable {name} is shared by turns of a loop.")
+        raise StopError(f"The variable {name} is shared between loop iterations.")
     state.stack.append(state.locals.pop(name, NULL))
     return None
 
@@ -99,7 +99,7 @@ def _load_and_clear(machine: Machine, state: State, here: Instruction) -> Next:
 def _delete_fast(machine: Machine, state: State, here: Instruction) -> Next:
     (name,) = machine.touched(here)
     if state.locals.pop(name, None) is None:
-        raise StopError(f"The variable {name} is deleted at offset {here.offset} where it has no value.")
+        raise StopError(f"The variable {name} is deleted at offset {here.offset}, where it has no value.")
     return None
 
 
@@ -108,7 +108,7 @@ def _make_cell(machine: Machine, state: State, here: Instruction) -> Next:
     if name in machine.shared:
         value = state.locals.pop(name, None)
         if value is not None and value != Arg(name):
-            raise StopError(f"The variable {name} becomes a shared one after it has changed.")
+            raise StopError(f"The variable {name} becomes a closure variable after it was reassigned.")
     return None
 
 
@@ -131,7 +131,7 @@ def _deref(machine: Machine, state: State, here: Instruction) -> Next:
         case "STORE_DEREF":
             machine.event(state, here, "store_deref", (state.pop(),), name, 0)
         case _ if plain:
-            raise StopError(f"The variable {name} is deleted at offset {here.offset}.")
+            raise StopError(f"The cell variable {name} is deleted at offset {here.offset}.")
         case _:
             machine.event(state, here, "delete_deref", (), name, 0)
     return None
@@ -143,9 +143,9 @@ def _pop(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _below(here: Instruction) -> int:
-    """Return a place on the stack, counted from its end; StopError for one that only a damaged log has."""
+    """Return a position from the top of the stack; raise StopError if only a damaged log can contain it."""
     if here.arg is None or here.arg < 1:
-        raise StopError(f"The instruction {here.opname} at offset {here.offset} has no place on the stack.")
+        raise StopError(f"The instruction {here.opname} at offset {here.offset} refers to no stack position.")
     return -here.arg
 
 

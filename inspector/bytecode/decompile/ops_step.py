@@ -1,4 +1,4 @@
-"""Instructions that run code of the objects they work on, or read and write what others share."""
+"""Instructions that may run user code, or that read or write shared state."""
 
 from ctrace.inspector.bytecode.decompile.machine import Machine, Next, Operation
 from ctrace.inspector.bytecode.decompile.values import NULL, Cell, Const, Fresh, Is, Not, State, StopError, Value
@@ -8,11 +8,11 @@ _BINARY = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
 _COMPARED = ("<", "<=", "==", "!=", ">", ">=")
 _SINGLE = ("NoneType", "bool", "ellipsis")
 _AS_TRUTH = 16
-"""The bit of COMPARE_OP, from 3.13 on, that asks for the truth of the answer."""
+"""The bit of COMPARE_OP, from 3.13 on, that converts the result to a bool."""
 
 
 def negated(value: Value) -> Value:
-    """Return the other truth value."""
+    """Return the negation of a truth value."""
     return value.value if isinstance(value, Not) else Not(value)
 
 
@@ -121,11 +121,11 @@ def _is(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def same(left: Value, right: Value) -> Value:
-    """Return whether two values are one object."""
+    """Return the value of `left is right`."""
     if isinstance(left, Fresh | Cell) or isinstance(right, Fresh | Cell):
-        raise StopError("It asks whether a container that it builds itself is another object.")
+        raise StopError("It compares the identity of a container that it builds.")
     if any(isinstance(each, Const) and each.type not in _SINGLE for each in (left, right)):
-        raise StopError("It asks for the identity of a constant, which is not the same in every code.")
+        raise StopError("It compares the identity of a constant, which can differ between code objects.")
     return Is(left, right)
 
 

@@ -1,4 +1,4 @@
-"""Steps that handlers of exceptions protect, as `try` and `with` statements."""
+"""Write the steps that exception handlers protect as `try` and `with` statements."""
 
 import ast
 from typing import TYPE_CHECKING
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def write(writer: "Writer", block: Block, at: int, level: int) -> int:
-    """Write the protected steps from `at` on, and give where the steps after them start."""
+    """Write the protected steps that start at index `at`. Return the index of the first step after them."""
     step = block[at]
     if not isinstance(step, Event) or step.op == "enter":
-        raise StopError(f"The `with` at offset {step.offset} has no exact form here yet.")
+        raise StopError(f"The `with` at offset {step.offset} is not supported yet.")
     end = _end(block, at, step.regions[: level + 1])
-    handler = _own(_handler(block[at:end], level + 1), level)
+    handler = _without_outer_handlers(_handler(block[at:end], level + 1), level)
     writer.flush()
     body = writer.inner()
     lines = body.write(block[at:end], level + 1)
@@ -41,11 +41,11 @@ def _handler(steps: Block, depth: int) -> Block:
     for step in reversed(steps):
         if isinstance(step, Event) and len(step.regions) == depth and step.failure is not None:
             return step.failure
-    raise StopError(f"The `try` around offset {steps[0].offset} only holds other ones.")
+    raise StopError(f"The `try` around offset {steps[0].offset} contains only other `try` statements.")
 
 
-def _own(handler: Block, level: int) -> Block:
-    """Leave out what the handlers around this one do after it raises again."""
+def _without_outer_handlers(handler: Block, level: int) -> Block:
+    """Remove the steps of outer handlers, which run after this handler reraises."""
 
     def is_outer(step: Step) -> bool:
         return isinstance(step, Event) and len(step.regions) < level
@@ -78,7 +78,7 @@ def _handled(steps: Block) -> Value | None:
 
 
 def _unhandled(steps: Block) -> Block:
-    """Return steps without what differs between the two ways through a `finally`."""
+    """Remove what differs between the normal and the exceptional path through a `finally`."""
     return [structs.replace(step, handled=None, failure=None) if isinstance(step, Event) else step for step in steps]
 
 
@@ -88,14 +88,14 @@ def _except(writer: "Writer", lines: list[ast.stmt], handler: Block, block: Bloc
         return _except_all(writer, lines, handler, block, end, level)
     match, branch = handler[at], handler[at + 1]
     if not isinstance(match, Event) or not isinstance(branch, Branch):
-        raise StopError(f"The handler at offset {match.offset} has no exact form here yet.")
+        raise StopError(f"The handler at offset {match.offset} is not supported yet.")
     exception = match.operands[0]
     inside = writer.inner()
     for step in handler[:at]:
         inside.step(step, level)
     (kind,) = inside.take((match.operands[1],), match.born)
     if inside.lines:
-        raise StopError(f"The class of exceptions at offset {match.offset} is no plain expression.")
+        raise StopError(f"The exception class at offset {match.offset} is not a single expression.")
     return _caught(writer, lines, (kind, exception), branch.yes, block, end, level)
 
 
@@ -130,7 +130,7 @@ def _caught(
 
 
 def _split(steps: Block, exception: Value | None) -> tuple[Block, Block]:
-    """Part the steps of a handler from those after the exception is handled."""
+    """Split a handler's steps at the point where the exception is handled."""
 
     def is_after(step: Step) -> bool:
         return isinstance(step, Event) and step.handled != exception

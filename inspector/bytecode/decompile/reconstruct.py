@@ -1,8 +1,6 @@
-"""The source of a function from its bytecode, shown only if compiling it gives a function that takes the same steps.
+"""Reconstruct a function's source from its bytecode; return it only if it compiles to the same steps.
 
-Source of a function to its code, in the surroundings that the function has.
-
-A whole function as a definition, functions inside it too.
+The source is compiled with the function's closure variables, and the steps of both code objects are compared.
 """
 
 import ast
@@ -29,7 +27,7 @@ _LAMBDA = "<lambda>"
 
 
 def definition(code: Code) -> ast.FunctionDef:
-    """Write the definition of a function; a lambda is written as a function of that name."""
+    """Write the definition of a function; a lambda becomes a function named `_lambda_`."""
     name = re.sub(r"\W", "_", code.name)
     body = _body(code, None)
     return ast.FunctionDef(identifier(name), _parameters(code, [], {}), _declared(code) + body, [], lineno=0)
@@ -48,7 +46,7 @@ def _inner(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]) -> 
         match body:
             case [ast.Return(value=ast.expr() as value)]:
                 return ast.Lambda(parameters, value)
-        raise StopError("A lambda takes more than one expression.")
+        raise StopError("A lambda needs more than one expression.")
     text = docstring(code)
     first: list[ast.stmt] = [] if text is None else [ast.Expr(ast.Constant(ast.literal_eval(text)))]
     return ast.FunctionDef(identifier(code.name), parameters, first + _declared(code) + body, [], lineno=0)
@@ -75,7 +73,7 @@ def _parameters(code: Code, defaults: list[ast.expr], named: dict[str, ast.expr]
 
 
 def _declared(code: Code) -> list[ast.stmt]:
-    """Declare the variables that the function changes and that are not its own."""
+    """Write the `nonlocal` and `global` declarations for the outer variables that the function assigns or deletes."""
     changed = [each for each in code.instructions if each.opname.startswith(("STORE_", "DELETE_"))]
     slots = [*code.variables, *(name for name in code.cells if name not in code.variables), *code.free]
     outer = {slots[each.arg or 0] for each in changed if each.opname.endswith("_DEREF")} & set(code.free)
@@ -90,11 +88,11 @@ _INNER, _OUTER = "_ctrace_function", "_ctrace_surroundings"
 
 
 def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
-    """Compile the text of one function whose variables `free` belong to a function around it."""
+    """Compile the text of one function whose variables `free` belong to an enclosing function."""
     tree = ast.parse(text)
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    # Its own name is nobody's variable: inside, that name is a global.
+    # Rename the function, so that its own name still refers to a global inside it.
     function.name = _INNER
     values: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None), lineno=1) for name in free]
     around = ast.parse(f"def {_OUTER}(): pass").body[0]
@@ -102,7 +100,7 @@ def compiled(text: str, free: tuple[str, ...], flags: int) -> CodeType:
     around.body = [*values, function]
     module = ast.fix_missing_locations(ast.Module([around], []))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # of code such as `3(x)`, which is the user's
+        warnings.simplefilter("ignore", SyntaxWarning)  # for user code such as `3(x)`
         code = compile(module, "<reconstructed>", "exec", flags=flags & _FUTURE, dont_inherit=True)
     return _inside(_inside(code, _OUTER), _INNER)
 
@@ -111,28 +109,28 @@ def _inside(code: CodeType, name: str) -> CodeType:
     for each in code.co_consts:
         if isinstance(each, CodeType) and each.co_name == name:
             return each
-    msg = "The text compiles to no function."
+    msg = "The text does not compile to a function."
     raise StopError(msg)
 
 
 _RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 _CHECKED = (
-    "Compiled again, and both executed step by step on symbols: the same loads, stores, calls, branches and handlers "
-    "in the same order on every path. How long values are kept alive is not compared."
+    "Recompiled, and both versions executed symbolically: the same loads, stores, calls, branches and handlers in the "
+    "same order on every path. The lifetime of values is not compared."
 )
 _LOOK_AT_FRAMES = ("locals", "vars", "dir", "eval", "exec")
 _GIVE_FRAMES = ("locals", "_getframe", "currentframe")
 
 
 class Source(Struct, frozen=True):
-    """The source of one function, without the function around it."""
+    """The source of one function, without its enclosing function."""
 
     text: str
     how_checked: str
     free: tuple[str, ...] = ()
-    """The variables that it takes from the function around it."""
+    """The variables of the enclosing function that it uses."""
     constants: tuple[tuple[str, int], ...] = ()
-    """The names that stand for constants which source cannot write, and their numbers among the code's constants."""
+    """The names that stand for constants that cannot be written as source, with the constants' numbers."""
 
 
 class NotReconstructed(Struct, frozen=True):
@@ -142,7 +140,7 @@ class NotReconstructed(Struct, frozen=True):
 
 
 def reconstruct(code: Code) -> Source | NotReconstructed:
-    """Return the source of a function, or say what kept it from being proven."""
+    """Return the source of a function, or why it could not be verified."""
     if code.python != _RUNNING:
         return NotReconstructed(f"It was recorded on Python {code.python}; reconstructing needs the same version.")
     try:
@@ -152,57 +150,57 @@ def reconstruct(code: Code) -> Source | NotReconstructed:
     except (RecursionError, MemoryError):
         return NotReconstructed("It is too deeply nested.")
     except (SyntaxError, ValueError):
-        return NotReconstructed("Its parts do not make a text that compiles.")
+        return NotReconstructed("The reconstructed text does not compile.")
 
 
 def _proven(code: Code) -> Source:
     for each in _all(code):
         _check_frames(each)
-    wanted = form_of_code(code, None)
+    expected = form_of_code(code, None)
     text = ast.unparse(ast.fix_missing_locations(ast.Module([definition(code)], [])))
     names = _placeholders(code)
-    again = disassembled(compiled(text, (*code.free, *names), code.flags))
-    _check_super(code, again)
-    if form_of_code(again, frozenset(names)) != wanted:
-        raise StopError("The text that was found does not take the same steps when it is compiled.")
-    used = {name: number for name, number in names.items() if name in again.free}
+    recompiled = disassembled(compiled(text, (*code.free, *names), code.flags))
+    _check_super_call(code, recompiled)
+    if form_of_code(recompiled, frozenset(names)) != expected:
+        raise StopError("The reconstructed text compiles to other steps.")
+    used = {name: number for name, number in names.items() if name in recompiled.free}
     return Source(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
 
 
 def _placeholders(code: Code) -> dict[str, int]:
-    """Name the constants that source cannot write."""
+    """Choose names for the constants that cannot be written as source."""
     unwritable = [at for at, each in enumerate(code.constants) if not is_writable(const_of(each))]
     names = {placeholder(number): number for number in unwritable}
     if names.keys() & {*reserved(code), *code.variables}:
-        raise StopError("It has variables with the names that stand for constants here.")
+        raise StopError("It has a variable named like a placeholder for a constant.")
     return names
 
 
 def _comments(code: Code, constants: dict[str, int]) -> str:
     lines = [f"# {name} is the constant {_harmless(code.constants[number].text)}" for name, number in constants.items()]
     if code.free:
-        lines.append(f"# from the function around it: {', '.join(map(identifier, code.free))}")
+        lines.append(f"# from the enclosing function: {', '.join(map(identifier, code.free))}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _harmless(text: str) -> str:
-    """Keep a text of the log on its line of comment."""
+    """Keep a text from the log on one comment line."""
     return "".join(each if each.isprintable() else "?" for each in text)[:60]
 
 
 def _all(code: Code) -> list[Code]:
-    """Return a code and all codes inside it."""
+    """Return a code object and all code objects nested in it."""
     return [code, *(inner for each in code.constants if each.code is not None for inner in _all(each.code))]
 
 
 def _changes_first(step: Instruction) -> bool:
-    """Return whether a step may assign or delete the first variable."""
+    """Return whether an instruction may assign or delete the first variable."""
     slots = ((step.arg or 0) >> 4, (step.arg or 0) & 15) if step.opname.count("FAST") == 2 else (step.arg,)
     return step.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF")) and 0 in slots
 
 
 def _check_frames(code: Code) -> None:
-    """Refuse what reads the variables of its own frame: those have other names in the text."""
+    """Reject code that reads its frame's variables, since reconstructed variables can have other names."""
     before = None
     for each in code.instructions:
         name = each.text.removeprefix("NULL + ").removesuffix(" + NULL")
@@ -215,10 +213,10 @@ def _check_frames(code: Code) -> None:
         before = each
 
 
-def _check_super(code: Code, again: Code) -> None:
-    """Hold what `super()` without arguments reads: the first argument, and the variable `__class__`."""
-    for each in (*_all(code), *_all(again)):
+def _check_super_call(code: Code, recompiled: Code) -> None:
+    """Check what `super()` without arguments reads: the first argument and the variable `__class__`."""
+    for each in (*_all(code), *_all(recompiled)):
         if "super" in each.names and any(map(_changes_first, each.instructions)):
             raise StopError("It calls super and changes its first argument.")
-    if "super" in code.names and ("__class__" in code.free) != ("__class__" in again.free):
-        raise StopError("It calls super without the class around it.")
+    if "super" in code.names and ("__class__" in code.free) != ("__class__" in recompiled.free):
+        raise StopError("It calls super, but only one of the two versions has the variable __class__.")

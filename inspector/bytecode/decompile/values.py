@@ -1,4 +1,4 @@
-"""What flows through a function when it is executed on symbols instead of objects."""
+"""The symbolic values, steps and states of a function's symbolic execution."""
 
 from typing import Any
 
@@ -8,37 +8,37 @@ from ctrace.inspector.model.bytecode import Code
 
 
 class StopError(Exception):
-    """The code does what this package does not know; the message is one plain sentence."""
+    """The code object does something unsupported; the message is one sentence."""
 
 
 class Const(Struct, frozen=True):
-    """A constant; two are the same where class and text are."""
+    """A constant; two constants are equal if their types and texts are."""
 
     type: str
     text: str
 
 
 class Placeholder(Struct, frozen=True):
-    """A constant that source cannot write, by the name that stands for it in the text."""
+    """A constant that cannot be written as source; a name stands for it."""
 
     name: str
 
 
 class Arg(Struct, frozen=True):
-    """What the caller passed for a parameter."""
+    """The argument that the caller passed for a parameter."""
 
     name: str
 
 
 class Made(Struct, frozen=True):
-    """What an event gave; `part` counts where it gives several, as unpacking does."""
+    """The result of an event; `part` is the index among several results, such as those of unpacking."""
 
     event: int
     part: int = 0
 
 
 class Fresh(Struct, frozen=True):
-    """A container that the function itself built; what it holds stands in the heap of a state until others see it."""
+    """A container that the function built; its contents are in the state's heap until it escapes."""
 
     number: int
     kind: str
@@ -51,20 +51,20 @@ class Cell(Struct, frozen=True):
 
 
 class Not(Struct, frozen=True):
-    """The other truth value of a truth value."""
+    """The negation of a truth value."""
 
     value: "Value"
 
 
 class Is(Struct, frozen=True):
-    """Whether two values are the same object; nothing can see that this is asked."""
+    """Whether two values are the same object; the comparison has no side effects."""
 
     left: "Value"
     right: "Value"
 
 
 class Spread(Struct, frozen=True):
-    """The items of an iterable, between other items."""
+    """An iterable unpacked between other items, as in `[a, *b]`."""
 
     value: "Value"
 
@@ -77,11 +77,11 @@ class Pair(Struct, frozen=True):
 
 
 class Null(Struct, frozen=True):
-    """The empty slot that a call finds beside its callable, or the place of an instruction beside an exception."""
+    """The NULL beside a called function, or the instruction offset below an exception (`lasti`)."""
 
 
 class Saved(Struct, frozen=True):
-    """The exception that was being handled before another one."""
+    """The exception that was being handled before the current one."""
 
     handled: "Value | None"
 
@@ -95,7 +95,7 @@ FALSE = Const("bool", "False")
 
 
 class Contents(Struct, frozen=True):
-    """What a Fresh holds: its items, and for a function its code and which parts its items are."""
+    """The contents of a Fresh; a function's `parts` name its items, such as `defaults`."""
 
     items: tuple[Value, ...]
     code: Code | None = None
@@ -106,29 +106,29 @@ Born = tuple[tuple[Fresh, Contents], ...]
 
 
 class Event(Struct):
-    """One step that others can see or that can fail; the steps of a path are in order."""
+    """One step that can raise or that is visible outside the function."""
 
     number: int
     op: str
     detail: Any
-    """Names and other plain text that the step takes."""
+    """What the step needs besides its operands, such as an attribute's name."""
     operands: tuple[Value, ...]
     results: int
     handled: Value | None
-    """The exception that is being handled meanwhile, as `sys.exc_info()` shows it."""
+    """The exception that `sys.exc_info()` shows during the step."""
     born: Born
-    """The containers that others see from here on, with what they hold."""
+    """The containers that escape in this step, with their contents."""
     offset: int
     regions: tuple[int, ...] = ()
-    """The handlers that protect the step, outermost first, by offset."""
+    """The offsets of the handlers that protect the step, outermost first."""
     failure: "Block | None" = None
-    """What follows if the step raises; None where the exception leaves the function."""
+    """The steps that follow if this one raises; None if the exception leaves the function."""
     body: "Block | None" = None
-    """For a loop, what one turn does."""
+    """For a loop, the steps of one iteration."""
 
 
 class Branch(Struct):
-    """The two ways from a truth value."""
+    """A branch on a truth value."""
 
     test: Value
     yes: "Block"
@@ -137,7 +137,7 @@ class Branch(Struct):
 
 
 class Leave(Struct):
-    """The end of a path: `return`, `raise`, or `continue` for the next turn of a loop."""
+    """The end of a path: `return`, `raise`, or `continue` for a loop's next iteration."""
 
     how: str
     value: Value
@@ -151,14 +151,14 @@ Block = list[Step]
 
 
 class Loop(Struct):
-    """A loop that is being executed: where it starts and what the stack holds there."""
+    """A loop that is being executed: the offset of its start, and the stack there."""
 
     head: int
     stack: list[Value]
 
 
 class State(Struct):
-    """All that a path knows at one instruction."""
+    """The state of a path before one instruction."""
 
     stack: list[Value] = field(default_factory=list)
     locals: dict[str, Value] = field(default_factory=dict)
@@ -167,15 +167,15 @@ class State(Struct):
     facts: dict[Value, bool] = field(default_factory=dict)
     loops: list[Loop] = field(default_factory=list)
     carried: set[str] = field(default_factory=set)
-    """Variables that turns of a loop assign: not known before a turn has."""
+    """Variables that the loop assigns, and that this iteration has not assigned yet."""
     frozen: int = 0
-    """Containers with lower numbers were made before the loop."""
+    """Containers with lower numbers were created before the loop."""
     handled: Value | None = None
     keywords: tuple[str, ...] = ()
     block: Block = field(default_factory=list)
 
     def copy(self) -> "State":
-        """Return a state that goes its own way from here."""
+        """Return an independent copy with an empty block."""
         return State(
             list(self.stack),
             dict(self.locals),
@@ -190,23 +190,23 @@ class State(Struct):
         )
 
     def pop(self) -> Value:
-        """Take the top of the stack."""
+        """Pop the top of the stack."""
         if not self.stack:
-            msg = "The stack is empty where a value is taken from it."
+            msg = "The stack is empty where an instruction pops a value."
             raise StopError(msg)
         return self.stack.pop()
 
     def take(self, count: int) -> list[Value]:
-        """Take the `count` uppermost values, the deepest first."""
+        """Pop the top `count` values and return them, deepest first."""
         taken = [self.pop() for _ in range(count)]
         return taken[::-1]
 
 
 class Traced(Struct):
-    """All paths of a code, and how its variables name what it makes."""
+    """All paths of a code object, and the variable names of its values."""
 
     code: Code
     block: Block
     hints: dict[Value, str]
     own_cells: frozenset[str]
-    """The function's own variables that it shares with functions inside it."""
+    """The function's variables that nested functions share."""

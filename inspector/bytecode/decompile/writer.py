@@ -1,6 +1,6 @@
-"""From the steps of a function to statements.
+"""Write the steps of a function as statements.
 
-What is written here need not be right: the text is compiled, and stands only if it takes the same steps (proof.py).
+Mistakes here do no harm: `reconstruct.py` compiles the text and rejects it unless it takes the same steps.
 """
 
 import ast
@@ -15,21 +15,21 @@ from ctrace.inspector.bytecode.decompile.values import Block, Branch, Event, Lea
 _TEMPORARY = "tmp_"
 _UNUSED = "_"
 _NO_VARIABLE = ("iter", "spread", "dict_merge", "dict_update", "convert", "exit_failed")
-"""Steps whose result cannot be kept in a variable: the syntax around them takes it."""
+"""Steps whose result cannot be stored in a variable, because it exists only inside other syntax."""
 
 
 class Writer(Operands):
-    """The statements of one block of steps; blocks inside it have writers of their own."""
+    """Write the statements of one block; each nested block has its own writer."""
 
     def inner(self) -> "Writer":
-        """Return a writer for a block inside this one; the variables so far are known there."""
+        """Return a writer for a nested block, which knows the variables so far."""
         made = copy.copy(self)
         made.lines, made.pending = [], []
         made.holds, made.named, made.contents = dict(self.holds), dict(self.named), dict(self.contents)
         return made
 
     def write(self, block: Block, level: int = 0) -> list[ast.stmt]:
-        """Write the steps of a block; `level` counts the `try` statements around it."""
+        """Write the steps of a block inside `level` enclosing `try` statements."""
         at = 0
         while at < len(block):
             step = block[at]
@@ -55,27 +55,27 @@ class Writer(Operands):
             case _:
                 self._event(step)
 
-    def _taken(self, step: Event | Leave) -> list[ast.expr]:
+    def _take_operands(self, step: Event | Leave) -> list[ast.expr]:
         made = self.take(step.operands if isinstance(step, Event) else (step.value,), step.born)
         self.left.subtract(taken(step))
         return made
 
     def _event(self, step: Event) -> None:
-        given = self._taken(step)
+        operands = self._take_operands(step)
         if step.op in STATEMENTS:
             self.flush()
-            self.lines.append(STATEMENTS[step.op](step, given))
+            self.lines.append(STATEMENTS[step.op](step, operands))
         elif step.op in EXPRESSIONS:
-            self._keep(step, EXPRESSIONS[step.op](step, given))
+            self._keep(step, EXPRESSIONS[step.op](step, operands))
         elif step.op == "unpack":
-            self._unpack(step, given[0], None)
+            self._unpack(step, operands[0], None)
         elif step.op == "unpack_rest":
-            self._unpack(step, given[0], step.detail[0])
+            self._unpack(step, operands[0], step.detail[0])
         else:
-            raise StopError(f"The step {step.op} at offset {step.offset} has no exact form here yet.")
+            raise StopError(f"The step {step.op} at offset {step.offset} is not supported yet.")
 
     def _keep(self, step: Event, written: ast.expr) -> None:
-        """Leave what a step gives for its one use, or put it into a variable."""
+        """Keep a step's result pending for its only use, or assign it to a variable."""
         value = Made(step.number)
         self.suggested[value] = suggestion(step)
         if step.op == "test":
@@ -90,7 +90,7 @@ class Writer(Operands):
             self.lines.append(ast.Expr(written))
 
     def _is_users(self, value: Value) -> bool:
-        """Return whether a variable of the code holds the value, other than one that Dynamo made for itself."""
+        """Return whether a variable that Dynamo did not create holds the value."""
         return not self.traced.hints.get(value, _TEMPORARY).startswith(_TEMPORARY)
 
     def _unpack(self, step: Event, written: ast.expr, starred: int | None) -> None:
@@ -98,7 +98,7 @@ class Writer(Operands):
         self.lines.append(assigned(self.targets(step, starred), written))
 
     def targets(self, step: Event, starred: int | None) -> ast.expr:
-        """Write the variables that take what a step gives."""
+        """Write the variables that take a step's results."""
         parts: list[ast.expr] = []
         for part in range(step.results):
             value = Made(step.number, part)
@@ -111,7 +111,7 @@ class Writer(Operands):
         left = step.operands[0]
         value = Made(step.number)
         word = self.traced.hints.get(value) or self.traced.hints.get(left, "value")
-        first, second = self._taken(step)
+        first, second = self._take_operands(step)
         self.flush()
         kept = isinstance(first, ast.Name) and self.holds.get(first.id) == left and self.left[left] <= 0
         if kept and isinstance(first, ast.Name):
@@ -131,7 +131,7 @@ class Writer(Operands):
 
     def _leave(self, step: Leave) -> None:
         if step.how == "return":
-            (value,) = self._taken(step)
+            (value,) = self._take_operands(step)
             self.flush()
             self.lines.append(ast.Return(value))
             return
@@ -140,11 +140,11 @@ class Writer(Operands):
             self.lines.append(ast.Continue())
         elif step.how == "raise":
             if step.handled is not None and step.value != step.handled:
-                raise StopError(f"The exception raised again at offset {step.offset} is another one.")
+                raise StopError(f"The `raise` at offset {step.offset} does not raise the exception being handled.")
             self.lines.append(ast.Raise())
 
     def _loop(self, step: Event, level: int) -> None:
-        (iterable,) = self._taken(step)
+        (iterable,) = self._take_operands(step)
         self.flush()
         body = list(step.body or [])
         inside = self.inner()
@@ -160,5 +160,5 @@ class Writer(Operands):
         if lines and isinstance(lines[-1], ast.Continue):
             lines.pop()
         self.lines.append(ast.For(target, iterable, lines or [ast.Pass()], [], lineno=0))
-        # What a turn assigns is nobody else's after the loop.
+        # After the loop, new variables must not reuse the names assigned in it.
         self.hidden = self.hidden | (set(inside.holds) - set(self.holds))

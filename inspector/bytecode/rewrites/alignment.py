@@ -49,7 +49,7 @@ Edit = Kept | Removed | Added
 
 
 def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair, ...]:
-    """Pair as many equal reachable instructions as possible, in order; deterministic.
+    """Pair as many equal reachable instructions as possible, in order. The result is deterministic.
 
     `without` are instructions of the new code that must not be paired.
     """
@@ -78,7 +78,7 @@ def diff(before: Code, after: Code, pairs: Sequence[Pair]) -> tuple[Edit, ...]:
         edits += [Removed(index) for index in range(old, next_old)]
         edits += [Added(index, after.instructions[index]) for index in range(new, next_new)]
         if next_old < len(before.instructions):
-            edits.append(_kept(next_old, next_new, after.instructions[next_new]))
+            edits.append(_kept_instruction(next_old, next_new, after.instructions[next_new]))
         old, new = next_old + 1, next_new + 1
     return tuple(edits)
 
@@ -96,7 +96,7 @@ def apply(edits: Iterable[Edit], before: Sequence[Instruction]) -> tuple[Instruc
     return tuple(made)
 
 
-def _kept(old: int, new: int, made: Instruction) -> Kept:
+def _kept_instruction(old: int, new: int, made: Instruction) -> Kept:
     label = made.text if made.target is not None else None
     return Kept(old, new, made.offset, made.arg, made.line, made.target, label)
 
@@ -123,7 +123,7 @@ def _keys(code: Code) -> list[Hashable]:
 
 
 def _lines(code: Code) -> list[int | None]:
-    """Return a line for each instruction: as in torch, one without a line gets the line of the one before."""
+    """Return a line for each instruction; as in torch, an instruction without a line gets the previous one's."""
     lines: list[int | None] = []
     line: int | None = code.line
     for instruction in code.instructions:
@@ -139,16 +139,16 @@ def _meaning(code: Code, instruction: Instruction) -> tuple[Hashable, ...]:
         return ("jump",)
     if instruction.opname in _OF_CONSTANTS and arg is not None and arg < len(code.constants):
         constant = code.constants[arg]
-        # Constants without a text cannot be distinguished from others of their class.
+        # A constant without text cannot be distinguished from others of its type.
         known = constant.code is not None or not constant.text.startswith("<")
         return (constant if known else id(constant),)
-    # The text of a two-argument `super()` is that of one without arguments (3.12, dis.py).
+    # `dis` writes a two-argument `super()` like one without arguments (3.12, dis.py).
     flags = arg & 3 if instruction.opname == "LOAD_SUPER_ATTR" and arg is not None else None
     return (instruction.text, flags) if instruction.text else (arg,)
 
 
 def _common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
-    """Find a longest common subsequence: equal ends first, and between them by Hunt and Szymanski."""
+    """Return a longest common subsequence: pair the equal ends, then apply Hunt-Szymanski between them."""
     begin = 0
     while begin < min(len(old), len(new)) and old[begin] == new[begin]:
         begin += 1

@@ -68,12 +68,12 @@ def change_by_call(step: Step) -> str:
 def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> str:
     """Return the module attributes that a call such as `self._buffers.update({'cnt': ...})` sets."""
     table = method.of
-    given = arguments[0].form if len(arguments) == 1 else None
+    argument = arguments[0].form if len(arguments) == 1 else None
     is_table = isinstance(table, Attribute) and table.name in _TABLES
-    if method.name != "update" or not is_table or not isinstance(given, Built) or given.kind != "map":
+    if method.name != "update" or not is_table or not isinstance(argument, Built) or argument.kind != "map":
         return ""
     owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
-    pairs = zip(given.items[::2], given.items[1::2], strict=False)
+    pairs = zip(argument.items[::2], argument.items[1::2], strict=False)
     statements = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
     return f"{statements}, by {owner}.{table.name}.update" if isinstance(table, Attribute) else statements
 

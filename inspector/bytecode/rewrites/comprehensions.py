@@ -1,7 +1,7 @@
-"""Comprehensions that Dynamo cannot trace: torch 2.13 moves each one to a new function and calls it.
+"""Explain comprehensions that Dynamo cannot trace: torch 2.13 moves each one to a new function and calls it.
 
 Source: `_build_comprehension_fn` (torch 2.13, _dynamo/comprehension_graph_break.py; from Python 3.12 on, where a
-comprehension is part of the function around it).
+comprehension is part of its enclosing function).
 """
 
 import re

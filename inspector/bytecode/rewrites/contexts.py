@@ -1,4 +1,4 @@
-"""Contexts that torch enters again around remaining code, and exits after it.
+"""Explain the contexts that torch reenters around remaining code, and exits after it.
 
 Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
 context; the code enters and exits it, and a handler that reraises exits it too.
@@ -43,11 +43,11 @@ def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, 
     call = called_by(step)
     if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
         return None
-    variable = _loaded(call[0], code)
+    variable = _variable_of_method(call[0], code)
     return (call[0].form, variable) if variable in torchs else None
 
 
-def _loaded(function: Value, code: Code) -> str:
+def _variable_of_method(function: Value, code: Code) -> str:
     """Return the variable that a method's object was loaded from."""
     made = function.parts[0].made if function.parts else -1
     loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
@@ -66,7 +66,7 @@ def _claim_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Rol
 def _claim_stores(claims: Claims, steps: Mapping[int, Step], contexts: Mapping[str, Form]) -> None:
     for step in _free(claims, steps):
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in contexts:
-            role = Role(PieceKind.CONTEXT, f"makes {written(contexts[step.instruction.text], step.lists)} again")
+            role = Role(PieceKind.CONTEXT, f"recreates {written(contexts[step.instruction.text], step.lists)}")
             claims.claim(step.index, role)
             claims.tree(step.taken[0], role)
 

@@ -105,7 +105,7 @@ def _graph_calls(scene: Scene) -> None:
         if not is_graph(function.form):
             continue
         for number, value in enumerate(arguments):
-            scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_named(scene, value, step)}"))
+            scene.claims.tree(value, Role(PieceKind.INPUT, f"input {number}: {_input_text(scene, value, step)}"))
         scene.whole(step, _called_graph(scene, count(len(arguments), "input")))
         if (taker := scene.taker(step)) is not None and taker.instruction.opname in ("STORE_FAST", "POP_TOP"):
             keeps = "keeps" if taker.instruction.opname == "STORE_FAST" else "drops"
@@ -125,7 +125,7 @@ def _graph_words(scene: Scene) -> str:
     return f"graph {scene.id}" if scene.graph else "the compiled function"
 
 
-def _named(scene: Scene, value: Value, step: Step) -> str:
+def _input_text(scene: Scene, value: Value, step: Step) -> str:
     """Describe where an input comes from."""
     text, root = written(value.form, step.lists), root_of(value.form)
     if root is None:
@@ -195,19 +195,19 @@ def _returns(scene: Scene) -> None:
             scene.claims.claim(step.index, Role(PieceKind.RETURN, f"returns {step.instruction.text}"))
 
 
-def _kept(scene: Scene) -> None:
-    """Claim work on torch's variables: storing a value belongs to what the value is for."""
+def _torch_variables(scene: Scene) -> None:
+    """Claim stores to torch's variables, with the role of the stored value, and their deletion."""
     cleanup = Role(PieceKind.CLEANUP, "deletes torch's variables")
     for step in scene.free():
         name, variable = step.instruction.opname, step.instruction.text
         if name == "DELETE_FAST" and variable in scene.torchs:
             scene.claims.claim(step.index, cleanup)
-        role = _claimed(scene, step.taken[0]) if name == "STORE_FAST" and variable in scene.torchs else None
+        role = _nearest_role(scene, step.taken[0]) if name == "STORE_FAST" and variable in scene.torchs else None
         if role is not None:
             scene.whole(step, role)
 
 
-def _remembered(scene: Scene) -> None:
+def _values_for_later(scene: Scene) -> None:
     """Claim other values that torch stores for later, such as values derived from an output."""
     for step in scene.free():
         if step.instruction.opname == "STORE_FAST" and step.instruction.text in scene.torchs:
@@ -215,7 +215,7 @@ def _remembered(scene: Scene) -> None:
             scene.whole(step, Role(PieceKind.VARIABLE, f"keeps {text} for later", early=f"to keep for later: {text}"))
 
 
-def _claimed(scene: Scene, value: Value) -> Role | None:
+def _nearest_role(scene: Scene, value: Value) -> Role | None:
     """Return the role of the nearest inserted instruction among those that produced a value."""
     ahead = [value]
     while ahead:
@@ -227,7 +227,7 @@ def _claimed(scene: Scene, value: Value) -> Role | None:
 
 
 def _moves(scene: Scene) -> None:
-    """Return instructions that only move values the role of the next one; before user code they prepare its values."""
+    """Give instructions that only move values the role of the next one; before user code, they prepare its values."""
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
             scene.claims.claim(step.index, scene.frame)
@@ -247,8 +247,8 @@ def _last_operand(scene: Scene, index: int) -> Role | None:
     return next((role for role in kinds if role.kind is PieceKind.OPERAND), None)
 
 
-def _made(scene: Scene) -> None:
-    """Claim what recreates an object that the traced code created."""
+def _created_objects(scene: Scene) -> None:
+    """Claim the instructions that recreate an object of the traced code."""
     for step in scene.free():
         form = step.taken[0].form if step.instruction.opname == "STORE_FAST" else None
         if step.instruction.text in scene.torchs and isinstance(form, Call) and is_new(form):
@@ -256,7 +256,7 @@ def _made(scene: Scene) -> None:
 
 
 def _operand_texts(step: Step) -> list[str]:
-    """Describe the operands of a user instruction; for a call, the call."""
+    """Describe the operands of a user instruction, or the call if it is one."""
     if called_by(step) is not None and step.put:
         return [written(step.put[0].form, step.lists)]
     return [written(value.form, step.lists) for value in step.taken]
@@ -267,7 +267,7 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _timers,
     _graph_calls,
     claim_replays,
-    _made,
+    _created_objects,
     claim_comprehensions,
     claim_values,
     _operands,
@@ -279,8 +279,8 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     claim_calls,
     claim_lists,
     _returns,
-    _kept,
-    _remembered,
+    _torch_variables,
+    _values_for_later,
     _moves,
 )
-"""The certain rules come first; each leaves what it does not recognize to the next."""
+"""The rules, certain ones first; a rule skips what it does not recognize, for the next rules."""

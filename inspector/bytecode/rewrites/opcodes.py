@@ -60,13 +60,13 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
 }
 _LEAST = {"SWAP": 2, "COPY": 1}
 _LARGEST = 100_000
-"""Limit for untrusted logs; no real code pops or pushes this many values."""
+"""The most values that an instruction may pop or push; only a damaged log has more."""
 _SINCE_312 = (3, 12)
 _SINCE_313 = (3, 13)
 
 
 def version(code: Code) -> tuple[int, int]:
-    """Return the Python version of a code as (major, minor); (0, 0) if not known."""
+    """Return the Python version of a code object as (major, minor); (0, 0) if not known."""
     major, _, minor = code.python.partition(".")
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 

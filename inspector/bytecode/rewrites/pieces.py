@@ -12,7 +12,7 @@ class PieceKind(StrEnum):
     """The role of a piece. The last four apply to instructions of the old code."""
 
     START = "start"
-    """The start of every function: its cells, RESUME."""
+    """The start of every function, such as its cells and RESUME."""
     TIMER = "timer"
     """Torch times the loading of inputs."""
     GRAPH = "graph"
@@ -30,7 +30,7 @@ class PieceKind(StrEnum):
     COMPREHENSION = "comprehension"
     """Runs a comprehension of your code in a function that torch created for it."""
     CONTEXT = "context"
-    """Enters or exits a context again around remaining code."""
+    """Reenters or exits a context around remaining code."""
     BRANCH = "branch"
     """A branch on a value that is known only at run time."""
     OBJECT = "object"
@@ -38,16 +38,16 @@ class PieceKind(StrEnum):
     VARIABLE = "variable"
     """Sets a variable for remaining code."""
     PASS = "pass"
-    """A value for the resume function."""
+    """Loads a value for the resume function."""
     FRAME = "frame"
-    """Torch's lists that pass values to a resume function."""
+    """Handles torch's lists that pass values to a resume function."""
     RESUME = "resume"
     """Calls the resume function after the break."""
     CLEANUP = "cleanup"
     """Deletes torch's variables."""
     RETURN = "return"
     OTHER = "other"
-    """Not understood."""
+    """Inserted code that no rule recognizes."""
     TRACED = "traced"
     """Old code that Dynamo traced."""
     LATER = "later"
@@ -67,7 +67,7 @@ class Piece(Struct, frozen=True):
     """Index of the first instruction in the new code, or for the last four kinds in the old code."""
     last: int
     link: tuple[str, ...] = ()
-    """Compilations that it refers to: the graph's, or those of the resume function."""
+    """The compilations that it refers to: the graph's, or the resume function's."""
 
 
 class Role(Struct, frozen=True, eq=False):
@@ -77,7 +77,7 @@ class Role(Struct, frozen=True, eq=False):
     text: str
     link: tuple[str, ...] = ()
     early: str = ""
-    """The text for all its pieces but the last, if they only prepare it."""
+    """The text of all pieces before the last one, if they only prepare it."""
 
 
 class Claims:

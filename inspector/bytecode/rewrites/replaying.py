@@ -36,7 +36,7 @@ def claim_replays(scene: Scene) -> None:
 
 
 def _is_own_class(form: Form) -> bool:
-    """Whether it is `type(x).__mro__[n]`, which torch uses to find the built-in class."""
+    """Whether a value is `type(x).__mro__[n]`, which torch uses to find the built-in class."""
     match form:
         case Item(Attribute(Call(Name("global", "type")), "__mro__")):
             return True
@@ -69,7 +69,7 @@ def _end(scene: Scene, step: Step) -> int | None:
 def _claim(scene: Scene, template: range, target: Form) -> None:
     steps = [scene.steps[at] for at in template if at in scene.steps]
     lists = steps[-1].lists
-    text = next((text for step in steps if (text := _told(step, target, lists))), "")
+    text = next((text for step in steps if (text := _template_text(step, target, lists))), "")
     if not text:
         return
     role = Role(PieceKind.CHANGE, f"replays {text}", early=f"to replay: {text}")
@@ -81,7 +81,7 @@ def _claim(scene: Scene, template: range, target: Form) -> None:
             scene.whole(kept, role)
 
 
-def _told(step: Step, target: Form, lists: Lists) -> str:
+def _template_text(step: Step, target: Form, lists: Lists) -> str:
     """Return what a template writes, from its step that takes the new items; empty for any other step."""
     to = written_owner(target, lists)
     call = called_by(step)
@@ -90,10 +90,10 @@ def _told(step: Step, target: Form, lists: Lists) -> str:
     if step.instruction.opname != "GET_ITER":
         return ""
     match step.taken[0].form:
-        case Call(Attribute(Call(_, (given,), ()), "items")):
-            return _updated(to, written(given.form, lists))
-        case Call(Attribute(given, "items")):
-            return _updated(to, written(given, lists))
+        case Call(Attribute(Call(_, (mapping,), ()), "items")):
+            return _updated(to, written(mapping.form, lists))
+        case Call(Attribute(mapping, "items")):
+            return _updated(to, written(mapping, lists))
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Find the resume function after a break: torch's global for it names only the offset where the function stopped.
+"""Find the resume function after a break, for which torch's global names only the offset where the function stopped.
 
 Torch builds a resume function from the old instructions with a prologue before them (2.11 and 2.13,
 _dynamo/resume_execution.py), so it continues at the same distance from the end as the function that broke.
@@ -36,7 +36,7 @@ class Part(Struct, frozen=True):
     """An expanded instruction; its argument is known only as text."""
 
     index: int
-    """Index of the instruction that it is, or is a part of."""
+    """Index of the original instruction."""
     offset: int
     """Offset in the expanded code, in bytes."""
     opname: str
@@ -46,7 +46,7 @@ class Part(Struct, frozen=True):
 
 
 def respelled(code: Code) -> tuple[Part, ...]:
-    """Expand a code as torch does."""
+    """Expand the instructions of a code object as torch does."""
     found = []
     offset = 0
     for index, size in enumerate(_sizes(code)):

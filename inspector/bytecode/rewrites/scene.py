@@ -65,7 +65,7 @@ class Scene:
         return self._takers.get(id(step.put[0])) if step.put else None
 
     def dropped(self, step: Step) -> Step | None:
-        """Return what drops the result of a call."""
+        """Return the step that drops the result of a call."""
         taker = self.taker(step)
         return taker if taker is not None and taker.instruction.opname == "POP_TOP" else None
 

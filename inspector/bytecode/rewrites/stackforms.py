@@ -1,4 +1,4 @@
-"""What a value on the stack is, as far as the code that made it tells; and how it is written for the user."""
+"""Describe the values on the stack by the instructions that produced them, and write them for the user."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from ctrace.inspector.model.bytecode import Code
 from ctrace.inspector.source.names import user_name
 
 _DIGITS = 18
-"""Longer numbers are no index."""
+"""The most digits of an index; longer numbers are not indexes."""
 
 
 class Name(Struct, frozen=True):
@@ -37,30 +37,30 @@ class Constant(Struct, frozen=True):
 
     text: str
     code: Code | None = None
-    """For the code of a function."""
+    """The code object, if the constant is one."""
 
     @property
     def number(self) -> int | None:
-        """Its value, where it is a whole number."""
+        """Its value if it is an integer, else None."""
         short = len(self.text) <= _DIGITS
         return int(self.text) if short and self.text.removeprefix("-").isdecimal() else None
 
 
 class Built(Struct, frozen=True):
-    """A tuple, set, map (keys and values in turn), slice or string of some values; or the `spread` of one in a call."""
+    """A tuple, set, map (keys and values alternate), slice or string; or a value unpacked in a call (`spread`)."""
 
     kind: str
     items: tuple["Value", ...]
 
 
 class ListOf(Struct, frozen=True):
-    """A list that this code made; what is in it changes, and is kept in `Lists`."""
+    """A list that this code created; `Lists` has its items, which can change."""
 
     number: int
 
 
 class Call(Struct, frozen=True):
-    """What a call returned."""
+    """The result of a call."""
 
     function: "Form"
     arguments: tuple["Value", ...] = ()
@@ -68,7 +68,7 @@ class Call(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True):
-    """A function made of a code."""
+    """A function created from a code object."""
 
     code: Code
 
@@ -78,7 +78,7 @@ class Null(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """Any other value; `what` names the instruction that made it."""
+    """Any other value; `what` names the instruction that produced it."""
 
     what: str = ""
 
@@ -87,29 +87,29 @@ Form = Name | Attribute | Item | Constant | Built | ListOf | Call | Function | N
 
 
 class Value(Struct, frozen=True, eq=False):
-    """A value on the stack, and which instructions made it."""
+    """A value on the stack, and the instructions that produced it."""
 
     made: int
-    """Index of the instruction that put it there; -1 where that is not known."""
+    """Index of the instruction that pushed it; -1 if not known."""
     form: Form
     parts: tuple["Value", ...] = ()
-    """What it was made of."""
+    """The values that it was produced from."""
     depth: int = 0
-    """How many steps made it, one of the other."""
+    """The length of the longest chain of instructions that produced it."""
     first: "Value | None" = field(default=None)
-    """The same value where it was first made, if this is a copy or an item of a list."""
+    """The original value, if this is a copy or an item of a list."""
 
     @property
     def root(self) -> "Value":
-        """The value where it was first made."""
+        """The original of this value, or the value if it is no copy."""
         return self if self.first is None else self.first
 
 
 Lists = Mapping[int, tuple[Value, ...]]
-"""Items of the lists that the code made, by number."""
+"""Items of the lists that the code created, by list number."""
 _PREFIX = "builtins."
 _GRAPH = "__compiled_fn_"
-"""What torch calls the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
+"""Torch's name for the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
 _STARS = {"spread": "*", "spread_map": "**"}
 _BRACKETS = {"tuple": ("(", ")"), "set": ("{", "}")}
 _LONGEST = 6
@@ -122,16 +122,16 @@ _HELPERS = {
     "dict_keys_getitem": "key {1} of {0}",
     "to_subclass": "{0} as a {1}",
 }
-"""Functions of torch's that its code calls on a user's objects (2.11 and 2.13, _dynamo/utils.py)."""
+"""Torch functions that inserted code calls on the user's objects (2.11 and 2.13, _dynamo/utils.py)."""
 _NESTED = "torch._dynamo.variables.functions._create_nested_fn"
 _NAME_OF_NESTED = 2
-"""What makes a function that the traced code made, and where among its arguments the name is (2.13)."""
+"""Torch's function that recreates a nested function, and the position of its name argument (2.13)."""
 _AS_TENSOR = "torch._as_tensor_fullprec"
-"""What makes a tensor of a float that changes from call to call."""
+"""Torch's function that converts a float that changes from call to call to a tensor."""
 
 
 def is_path(form: Form) -> bool:
-    """Whether a value is looked up: a variable, or something that hangs on one."""
+    """Whether a value is a variable, or an attribute or item path that starts at one."""
     match form:
         case Name():
             return True
@@ -143,31 +143,31 @@ def is_path(form: Form) -> bool:
 
 
 def root_of(form: Form) -> Name | None:
-    """Return the variable that a path begins at."""
+    """Return the variable that a path starts at."""
     while isinstance(form, Attribute | Item):
         form = form.of
     return form if isinstance(form, Name) else None
 
 
 def output_number(form: Form) -> int | None:
-    """Say which output of a graph a value is; None where it is none."""
+    """Return the number of the graph output that a value is; None if it is not an output."""
     if isinstance(form, Item) and isinstance(form.of, Call) and isinstance(form.key, Constant):
         return form.key.number if is_graph(form.of.function) else None
     return None
 
 
 def is_graph(form: Form) -> bool:
-    """Whether it is the function that runs a graph."""
+    """Whether a value is the function that runs a graph."""
     return isinstance(form, Name) and form.scope == "global" and form.name.startswith(_GRAPH)
 
 
 def is_new(form: Call) -> bool:
-    """Whether a call makes an object without setting it up: `X.__new__(X)`."""
+    """Whether a call creates an object without initializing it: `X.__new__(X)`."""
     return isinstance(form.function, Attribute) and form.function.name == "__new__"
 
 
 def written(form: Form, lists: Lists) -> str:
-    """Write a value as source, in the user's names; `…` for what is not known."""
+    """Write a value as source with the user's names; `…` for unknown values."""
     if (output := output_number(form)) is not None:
         return f"output {output}"
     if is_path(form):
@@ -185,7 +185,7 @@ def written(form: Form, lists: Lists) -> str:
 
 
 def written_owner(form: Form, lists: Lists) -> str:
-    """Write what something hangs on."""
+    """Write the owner of an attribute or item, in parentheses if necessary."""
     text = written(form, lists)
     several_words = isinstance(form, Call) and is_new(form)
     return f"({text})" if several_words or output_number(form) is not None else text
@@ -223,7 +223,7 @@ def _joined(items: tuple[Value, ...], lists: Lists) -> str:
 
 
 def _shortened(texts: list[str]) -> str:
-    # The last one is what the code itself adds to a list, most often.
+    # Keep the last item: inserted code usually appends to a list.
     return ", ".join(texts if len(texts) <= _LONGEST else [*texts[: _LONGEST - 1], "…", texts[-1]])
 
 
@@ -234,7 +234,7 @@ def _arguments(arguments: tuple[Value, ...], keywords: tuple[str, ...], lists: L
 
 
 def _helped(function: str, arguments: list[str]) -> str:
-    """Write a call of a helper of torch's own as what it helps with; empty for any other call."""
+    """Write a call of a torch helper as the operation it performs; empty for any other call."""
     if function.startswith(_UTILS) and len(arguments) == 2:
         return _HELPERS.get(function.removeprefix(_UTILS), "").format(*arguments)
     if function == _NESTED and len(arguments) > _NAME_OF_NESTED:

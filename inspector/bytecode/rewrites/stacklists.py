@@ -1,4 +1,4 @@
-"""What instructions do with lists, whose items are followed: torch hands values on in lists of its own."""
+"""Track the items of lists through instructions, because torch passes values to resume functions in lists."""
 
 from msgspec.structs import replace
 
@@ -8,7 +8,7 @@ from ctrace.inspector.bytecode.rewrites.stackstate import State
 
 
 def build_list(move: Move) -> Done:
-    """Put a list, whose items are followed."""
+    """Push a list and track its items."""
     return _list(move, move.taken, move.taken)
 
 
@@ -23,7 +23,7 @@ def _changed(move: Move, number: int, items: tuple[Value, ...]) -> State:
 
 
 def extend(move: Move) -> Done:
-    """Add items to a list below."""
+    """Append or extend a list deeper on the stack."""
     at = move.instruction.arg or 1
     target = move.state.stack[-at].form if at <= len(move.state.stack) else Unknown()
     added = move.taken[0]
@@ -36,13 +36,13 @@ def extend(move: Move) -> Done:
 
 
 def item(move: Move) -> Done:
-    """Put an item, of a list that is followed the value itself."""
+    """Push an item; for a tracked list, the item's value."""
     of, key = move.taken
     return _item(move, of, key, move.taken)
 
 
 def sliced(move: Move) -> Done:
-    """Put a slice of a sequence."""
+    """Push a slice of a sequence."""
     of, low, high = move.taken
     key = move.value(Built("slice", (low, high)), low, high)
     return _item(move, of, key, (of, key))
@@ -59,7 +59,7 @@ def _item(move: Move, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
 
 
 def _within(move: Move, of: Form, key: Form) -> int | slice | None:
-    """Return the position in a list that is known; None for any other."""
+    """Return the index or slice within a tracked list; None if the list or the key is not known."""
     if not isinstance(of, ListOf):
         return None
     length = len(move.state.lists.get(of.number, ()))
@@ -74,16 +74,16 @@ def _within(move: Move, of: Form, key: Form) -> int | slice | None:
 def store_item(move: Move) -> Done:
     """Set an item or a slice of a list."""
     value, of, key = move.taken
-    return _assigned(move, value, of, key.form)
+    return _assign(move, value, of, key.form)
 
 
 def store_slice(move: Move) -> Done:
     """Set a slice of a list."""
     value, of, low, high = move.taken
-    return _assigned(move, value, of, Built("slice", (low, high)))
+    return _assign(move, value, of, Built("slice", (low, high)))
 
 
-def _assigned(move: Move, value: Value, of: Value, key: Form) -> Done:
+def _assign(move: Move, value: Value, of: Value, key: Form) -> Done:
     within = _within(move, of.form, key)
     if not isinstance(of.form, ListOf) or within is None:
         return (), move.state

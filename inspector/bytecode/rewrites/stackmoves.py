@@ -1,4 +1,4 @@
-"""What instructions do with the values that they take from the stack; those of lists are in `stacklists.py`."""
+"""Track the values that instructions pop and push; `stacklists.py` has the instructions on lists."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,90 +21,90 @@ from ctrace.inspector.bytecode.rewrites.stackstate import State, called, text_of
 from ctrace.inspector.model.bytecode import Code, Instruction
 
 _NULL_LAST = (3, 13)
-"""From this Python on, the NULL beside a called function lies above it."""
+"""From this Python version on, the NULL is above the called function on the stack."""
 _DEEPEST = 100
-"""So that what a log says cannot nest without end."""
+"""Limits the nesting of values, since a log can be damaged."""
 Done = tuple[tuple[Value, ...], State]
-"""What an instruction puts, and what is known then."""
+"""The values that an instruction pushes, and the state after it."""
 
 
 class Move(Struct, frozen=True):
-    """An instruction about to be followed."""
+    """An instruction to track, with the values it pops."""
 
     code: Code
     index: int
     instruction: Instruction
     taken: tuple[Value, ...]
     number: int
-    """How many values it puts."""
+    """The number of values that it pushes."""
     state: State
-    """Without what it takes."""
+    """The state before it, without the values that it pops."""
 
     @property
     def name(self) -> str:
-        """The name or constant that it is about, without the mark of a NULL."""
+        """The name or constant in its argument, without `NULL +`."""
         text = self.instruction.text
         text = text.removeprefix("NULL + ").removeprefix("NULL|self + ")
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
 
     def value(self, form: Form, *parts: Value) -> Value:
-        """Make a value by this instruction; nothing is known of one that took very many steps."""
+        """Return a value produced by this instruction; it is unknown if its nesting is too deep."""
         depth = 1 + max((part.depth for part in parts), default=0)
         return Value(self.index, form, parts, depth) if depth < _DEEPEST else Value(self.index, Unknown())
 
     def putting(self, *values: Value) -> Done:
-        """Put values, and change nothing else."""
+        """Push values, and keep the rest of the state."""
         return values, self.state
 
     def anything(self) -> Done:
-        """Put values of which nothing is known but what they were made of."""
+        """Push unknown values, produced from the popped ones."""
         made = self.value(Unknown(self.instruction.opname), *self.taken)
         return (made,) * self.number, self.state
 
     def same(self) -> Done:
-        """Put back what was taken; an instruction without effect on values."""
+        """Push the popped values back; for instructions without effect on values."""
         return self.putting(*self.taken)
 
     def swap(self) -> Done:
-        """Swap the top with what lies deeper."""
+        """Swap the top of the stack with a deeper value."""
         first, *between, last = self.taken
         return self.putting(last, *between, first)
 
     def copy(self) -> Done:
-        """Put a value once more."""
+        """Push a copy of a value."""
         return self.putting(*self.taken, self.copied(self.taken[0]))
 
     def copied(self, value: Value, *more: Value) -> Value:
-        """Make a value that is the same as another."""
+        """Return a copy of a value, produced by this instruction."""
         made = self.value(value.form, value, *more)
         return replace(made, first=value.root) if made.parts else made
 
     def ask(self) -> Done:
-        """Put the truth of a value, which is written as the value."""
+        """Push the truth of a value, which is written like the value."""
         return self.putting(self.value(self.taken[0].form, *self.taken))
 
     def constant(self) -> Done:
-        """Put a constant; that of a code keeps the code."""
+        """Push a constant, with its code object if it is one."""
         at = self.instruction.arg
         code = self.code.constants[at].code if at is not None and at < len(self.code.constants) else None
         return self.putting(self.value(Constant(self.name, code)))
 
     def make_function(self) -> Done:
-        """Put a function made of a known code."""
+        """Push a function created from a known code object."""
         made = self.taken[-1].form
         code = made.code if isinstance(made, Constant) else None
         return self.anything() if code is None else self.putting(self.value(Function(code), *self.taken))
 
     def set_function(self) -> Done:
-        """Put back a function that got a closure or defaults."""
+        """Push a function back after it got a closure or defaults."""
         return self.putting(self.copied(self.taken[-1], *self.taken[:-1]))
 
     def null(self) -> Done:
-        """Put the NULL beside a function."""
+        """Push a NULL."""
         return self.putting(self.value(Null()))
 
     def load_local(self) -> Done:
-        """Put one local variable or two."""
+        """Push one or two local variables."""
         return self.putting(*map(self._variable, self.name.split(", ")))
 
     def _variable(self, name: str) -> Value:
@@ -118,29 +118,29 @@ class Move(Struct, frozen=True):
         return frozenset(self.code.variables[: self.code.arguments + self.code.keyword_only])
 
     def store_local(self) -> Done:
-        """Keep values in one local variable or two."""
-        return self._stored(self.name.split(", "), self.taken[::-1])
+        """Store values in one or two local variables."""
+        return self._store(self.name.split(", "), self.taken[::-1])
 
     def store_and_load(self) -> Done:
-        """Keep a value in one variable and put another."""
+        """Store a value in one variable and push another."""
         stored, loaded = self.name.split(", ")
-        _, after = self._stored([stored], self.taken)
+        _, after = self._store([stored], self.taken)
         return replace(self, state=after).putting(replace(self, state=after)._variable(loaded))
 
-    def _stored(self, names: list[str], values: tuple[Value, ...]) -> Done:
+    def _store(self, names: list[str], values: tuple[Value, ...]) -> Done:
         variables = {**self.state.variables, **dict(zip(names, values, strict=False))}
         return (), replace(self.state, variables=variables)
 
     def load_closure(self) -> Done:
-        """Put a variable of the closure, or its cell."""
+        """Push a closure variable, or its cell."""
         return self.putting(self.value(Name("closure", self.name)))
 
     def load_global(self) -> Done:
-        """Put a global."""
+        """Push a global."""
         return self._with_null(self.value(Name("global", self.name)))
 
     def load_attribute(self) -> Done:
-        """Put an attribute or a method."""
+        """Push an attribute or a method."""
         return self._with_null(self.value(Attribute(self.taken[0].form, self.name), *self.taken))
 
     def _with_null(self, value: Value) -> Done:
@@ -150,22 +150,22 @@ class Move(Struct, frozen=True):
         return self.putting(value, null) if version(self.code) >= _NULL_LAST else self.putting(null, value)
 
     def build(self) -> Done:
-        """Put a tuple, set, map or slice."""
+        """Push a tuple, set, map or slice."""
         kind = self.instruction.opname.removeprefix("BUILD_").lower()
         return self.putting(self.value(Built(kind, self.taken), *self.taken))
 
     def unpack(self) -> Done:
-        """Put the items of a sequence, the first on top."""
+        """Push the items of a sequence, the first on top."""
         of = self.taken[0]
         items = [self.value(Item(of.form, Constant(str(at))), of) for at in range(self.number)]
         return self.putting(*reversed(items))
 
     def name_keywords(self) -> Done:
-        """Keep the names of keywords for the call that follows."""
+        """Store the keyword names for the next call."""
         return (), replace(self.state, keywords=words(self.name))
 
     def call(self) -> Done:
-        """Put what a call returns."""
+        """Push the result of a call."""
         keywords, taken = self.state.keywords, self.taken
         if self.instruction.opname == "CALL_KW":
             keywords, taken = words(text_of(taken[-1])), taken[:-1]

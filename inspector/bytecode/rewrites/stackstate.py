@@ -1,4 +1,4 @@
-"""The stack before an instruction, and how calls lie on it."""
+"""The tracked state before an instruction, and the layout of calls on the stack."""
 
 from msgspec import Struct, field
 
@@ -6,24 +6,24 @@ from ctrace.inspector.bytecode.rewrites.stackforms import Built, Constant, Form,
 
 
 class State(Struct, frozen=True):
-    """What is known before an instruction runs."""
+    """The stack, variables and lists before an instruction runs."""
 
     stack: tuple[Value, ...] = ()
     variables: dict[str, Value] = field(default_factory=dict)
-    """What this code put into local variables."""
+    """The values that this code stored in local variables."""
     lists: Lists = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
 
 
 def called(taken: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
-    """Tell the function from the arguments; a NULL lies below or above the function."""
+    """Split a call's operands into function and arguments; a NULL is below or above the function."""
     if isinstance(taken[0].form, Null):
         return taken[1], taken[2:]
     return taken[0], taken[2:] if isinstance(taken[1].form, Null) else taken[1:]
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Read a tuple of names as its repr has it."""
+    """Parse the repr of a tuple of names."""
     parts = (part.strip(" '\"") for part in text.strip("()").split(","))
     return tuple(part for part in parts if part)
 
@@ -34,9 +34,10 @@ def text_of(value: Value) -> str:
 
 
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
-    """Return the arguments of `f(*a, **b)` one by one where `a` and `b` are made here, and the names of the last ones.
+    """Return the arguments of `f(*a, **b)` and the keyword names.
 
-    `index` is that of the call: it makes the values that stand for what stays as it is.
+    `a` and `b` are unpacked if this code built them; each other one stays one `spread` value, produced by the call at
+    `index`.
     """
     positional, *maps = arguments
     items = _items(positional.form, "tuple")

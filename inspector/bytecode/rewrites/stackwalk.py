@@ -1,9 +1,7 @@
-"""Follow the stack through a function's code: which instruction made what each instruction takes.
+"""Track the stack through a function's code to find which instructions produced each operand.
 
-Nothing is run: a value is known by how it was made (`stackforms.py`). Where the stack cannot be followed, the walk
-ends.
-
-Which opcode does what with the stack.
+Nothing is executed: a value is described by how it was produced (`stackforms.py`). A path ends where the stack cannot
+be tracked.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,25 +53,25 @@ ACTS: dict[str, Callable[[Move], Done]] = {
     "CALL_KW": Move.call,
     "CALL_FUNCTION_EX": Move.call,
 }
-"""By opcode; any other is `Move.anything`."""
+"""How to track each opcode; other opcodes use `Move.anything`."""
 
 
 _CALLS = frozenset(("CALL", "CALL_KW", "CALL_FUNCTION_EX"))
 
 
 class Step(Struct, frozen=True):
-    """One instruction, what it takes and what it puts, lowest on the stack first."""
+    """One instruction with the values that it pops and pushes, lowest on the stack first."""
 
     index: int
     instruction: Instruction
     taken: tuple[Value, ...]
     put: tuple[Value, ...]
     lists: Lists
-    """As they are after it."""
+    """The tracked lists after the instruction."""
 
 
 def walked(code: Code) -> dict[int, Step]:
-    """Follow each way through the code, and give the steps by index; each instruction is visited once."""
+    """Walk every path through the code, visiting each instruction once. Return the steps by index."""
     steps: dict[int, Step] = {}
     ahead: list[tuple[int, State]] = [(0, State())]
     while ahead:
@@ -91,7 +89,7 @@ def walked(code: Code) -> dict[int, Step]:
 
 
 def _elsewhere(code: Code, index: int, before: State, after: State) -> Iterator[tuple[int, State]]:
-    """Return where else an instruction may lead: its target, and what catches an exception of it."""
+    """Yield where execution may continue other than at the next instruction: a jump target or an exception handler."""
     instruction = code.instructions[index]
     if instruction.target is not None:
         yield index_at(code, instruction.target), _jumping(code, instruction, before, after)
@@ -110,9 +108,9 @@ def _jumping(code: Code, instruction: Instruction, before: State, after: State) 
         return after
     taken, put = there
     kept = before.stack[: len(before.stack) - taken]
-    again = before.stack[-1:] if taken == put else ()
-    fresh = (Value(-1, Unknown(instruction.opname)),) * (put - len(again))
-    return replace(after, stack=(*kept, *again, *fresh))
+    top = before.stack[-1:] if taken == put else ()
+    fresh = (Value(-1, Unknown(instruction.opname)),) * (put - len(top))
+    return replace(after, stack=(*kept, *top, *fresh))
 
 
 def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None:

@@ -1,4 +1,4 @@
-"""Rules of advice, one module per subject: each looks at the root causes and offers candidates.
+"""Advice rules, one module per subject; each rule reads the root causes and offers candidates.
 
 A rule is a function from a `Scene` to candidates, which must be true for that run. `RULES` lists all rules, specific
 ones first: the advice on a cause is its first candidate that no trial refutes.

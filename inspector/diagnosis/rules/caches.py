@@ -1,4 +1,4 @@
-"""Generation: a prompt and single tokens need one graph each, and a growing cache costs more."""
+"""Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from ctrace.inspector.model.findings import Cause, CauseKind
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2
-"""Recompilations that show that a list grows in each call."""
+"""The fewest recompilations that show that a list grows in each call."""
 
 
 def generation(scene: Scene) -> Iterator[Candidate]:
@@ -50,7 +50,7 @@ def _size_causes(scene: Scene) -> Iterator[Cause]:
 
 
 def _is_of_transformers(scene: Scene) -> bool:
-    """Whether a guard checks the type of a cache of transformers, wherever the model comes from."""
+    """Whether a guard checks for a transformers cache; the model itself may come from anywhere."""
     return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
 
 
@@ -60,7 +60,7 @@ def _change(scene: Scene, cause: RootCause) -> str:
 
 
 def growing_lists(scene: Scene) -> Iterator[Candidate]:
-    """Offer one tensor of fixed size instead of a list that grows in each call."""
+    """Offer a tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
         lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
         if len(lengths) < _LEAST or len({each.subject for each in lengths}) > 1:

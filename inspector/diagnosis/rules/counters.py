@@ -1,4 +1,4 @@
-"""Integer attributes that a module changes: keep them in a buffer, or make them dynamic."""
+"""Advice on integer attributes that a module changes: keep them in a buffer, or make them dynamic."""
 
 import ast
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def _are_integers(guards: list[Cause]) -> bool:
 
 
 def _holder_is_object(guard: Cause) -> bool:
-    """Whether it is an attribute of an object other than a module: torch's setting covers only modules."""
+    """Whether the attribute's owner is not a module; torch's setting covers only modules."""
     return not guard.subject.startswith(("self.", "model."))
 
 
@@ -75,7 +75,7 @@ def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
 
 
 def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
-    """Whether a method other than __init__ assigns it; otherwise the caller assigns it, and would need a tensor."""
+    """Whether a method other than __init__ assigns the attribute; a caller that assigns it would need a tensor."""
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     return any(_assigns(node, name) for method in methods for node in ast.walk(method))
 
@@ -86,7 +86,7 @@ def _assigns(node: ast.AST, name: str) -> bool:
 
 
 def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
-    """Put the buffer in place of the number in __init__, or after the call of the base class's __init__."""
+    """Replace the number in __init__ with the buffer, or add the buffer after the call of super().__init__."""
     init = next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
     body = init.body if init is not None else []
     for node in body:

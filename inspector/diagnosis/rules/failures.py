@@ -1,4 +1,4 @@
-"""A run that raised: the line, whether eager works, and the smallest change that avoids the error."""
+"""Advice on a run that raised: the line, whether eager works, and the smallest change that avoids the error."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
-"""Names of torch's exceptions about compiling; the model may have raised any other."""
+"""Names of torch's compiler exceptions; the model itself may have raised any other exception."""
 
 
 def failures(scene: Scene) -> Iterator[Candidate]:
@@ -45,10 +45,10 @@ def _in_eager(scene: Scene, failure: Failure, cause: RootCause) -> str:
 
 
 def _scenario(scene: Scene) -> str:
-    """Return the scenario that failed; empty: the target's own inputs, or not known."""
-    ended = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
+    """Return the scenario that failed; empty for the target's own inputs, or if not known."""
+    failed = (Outcome.NOT_TAKEN, Outcome.COMPILE_FAILED)
     named = (each for each in scene.session.scenarios if each.kind not in (ScenarioKind.PROVOKED, ScenarioKind.BASE))
-    first = next((each for each in scene.session.scenarios if each.outcome in ended), None)
+    first = next((each for each in scene.session.scenarios if each.outcome in failed), None)
     return first.name if first is not None and first in named else ""
 
 
@@ -65,7 +65,7 @@ def _violated_marks(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
 
 
 def _forbidden(scene: Scene) -> Iterator[tuple[ShapedTensor, Dimension]]:
-    """Yield the marked dimensions that a failed compilation specialized on, or set equal to others."""
+    """Yield the marked dimensions that a failed compilation specialized, set equal to others or limited in range."""
     for shaped in scene.session.shapes:
         if shaped.fail_type != _VIOLATION:
             continue
@@ -133,7 +133,7 @@ def _may_be(node: ast.expr, size: str) -> bool:
 
 
 def _marks(scene: Scene, tensor: ShapedTensor, dim: Dimension) -> Iterator[tuple[str, int, str]]:
-    """Yield the user's lines that mark this dimension, each a whole statement."""
+    """Yield the user's lines that consist of a call that marks this dimension."""
     for file, text in scene.session.listings.items():
         if not scene.is_users(file):
             continue
@@ -151,20 +151,20 @@ def _base(file: str) -> str:
 
 
 def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
-    """Say that only the compiled model raises, if eager worked, and how to exclude the line."""
+    """Report that only the compiled model raises, if eager worked, and offer to exclude the line."""
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
     place = f"{at(cause)}: " if at(cause) else ""
-    yield from _own_branch(scene, cause)
+    yield from _branch_while_compiling(scene, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     code = f"`{line}`" if line else "the code"
     eager = "works in eager, but " if _worked_in_eager(scene) else ""
-    what = _meant(failure)
+    what = _original_error(failure)
     text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"
     yield Candidate(text, (cause.id,), worth=90)
 
 
-def _meant(failure: Failure) -> str:
+def _original_error(failure: Failure) -> str:
     """Return the error that Dynamo wraps, if it wraps one."""
     inner = re.search(
         r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)", failure.message
@@ -180,7 +180,7 @@ def _keep_out(scene: Scene, cause: RootCause) -> str:
     return "Compile the parts of the model one by one to find the one that raises."
 
 
-def _own_branch(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
+def _branch_while_compiling(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
     """Find a branch that the program takes only while compiling; the trial takes the other one."""
     file = cause.file or ""
     for number, line in enumerate(scene.session.listings.get(file, "").splitlines(), 1):
@@ -196,7 +196,7 @@ def _own_branch(scene: Scene, cause: RootCause) -> Iterator[Candidate]:
 
 
 def _worked_in_eager(scene: Scene) -> bool:
-    """Whether the model ran in eager: for a model file, the capture does that first, and stops if it raises."""
+    """Whether the model ran in eager. A capture of a model file runs it in eager first, and stops if it raises."""
     session = scene.session
     copied = not any("were not compared with eager" in each.what for each in session.problems)
     called = any(each.outcome is not Outcome.NOT_RUN for each in session.scenarios)
@@ -204,7 +204,7 @@ def _worked_in_eager(scene: Scene) -> bool:
 
 
 def backend_failures(scene: Scene) -> Iterator[Candidate]:
-    """Name the line at which the backend failed; torch runs it eagerly, with a hint for torch's authors."""
+    """Name the line on which the backend failed; torch runs it eagerly, and its hint is for torch's developers."""
     for cause in scene.causes:
         found = [each for each in scene.breaks(cause) if "GB0219" in each.gb]
         if cause.kind is not RootKind.BACKEND or not found:

@@ -1,4 +1,4 @@
-"""Advice on the kind of a finding: from the advice tables, without a trial, and the last resort."""
+"""General advice by the kind of a finding: from the advice tables without a trial, and a last resort for breaks."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.findings import Break, Owner
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
-"""Hints of torch that are for its authors."""
+"""Hints that torch writes for its own developers."""
 _INTERNAL = "__"
 """Prefix of torch's names for values passed across a break: `___stack0`, `__resume_frame_values[1]`."""
 

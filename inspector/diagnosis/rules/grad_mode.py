@@ -1,4 +1,4 @@
-"""A model in evaluation mode that is called with gradients on, although nothing runs backward."""
+"""Advice on a model in evaluation mode that is called with gradients on, although nothing runs backward."""
 
 from collections.abc import Iterator
 
@@ -7,12 +7,12 @@ from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.trial import Trial
 
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
-"""Kinds of causes that usually disappear without gradients; for others, a trial shows it."""
+"""Kinds of causes that usually disappear without gradients; for other kinds, a trial decides."""
 _MAY_BE = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 
 
 def unused_gradients(scene: Scene) -> Iterator[Candidate]:
-    """Offer torch.no_grad() where it may remove breaks or recompilations; a trial shows whether it does."""
+    """Offer torch.no_grad() where it may remove breaks or recompilations; a trial decides."""
     unused = [each for each in scene.session.scenarios if each.unused_grad and each.training is False]
     found = [cause for cause in scene.causes if _may_be(cause)]
     if not unused or not found:
@@ -27,5 +27,5 @@ def unused_gradients(scene: Scene) -> Iterator[Candidate]:
 
 
 def _may_be(cause: RootCause) -> bool:
-    """Whether gradients may be behind a cause; they are never behind a print."""
+    """Whether gradients may have produced a cause; they never produce a print."""
     return cause.kind is not RootKind.OUTPUT and bool({each.what for each in cause.symptoms} & _MAY_BE)

@@ -1,4 +1,4 @@
-"""Numbers that are known before the call but reach compiled code as NumPy arrays or tensors in buffers."""
+"""Advice on constant numbers that reach compiled code as NumPy arrays or as tensors in buffers."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sized
@@ -18,7 +18,7 @@ _PYTHON = {
     "log10": "math.log10", "exp": "math.exp", "lcm": "math.lcm", "gcd": "math.gcd", "int64": "int", "int32": "int",
     "power": "pow", "maximum": "max", "minimum": "min",
 }  # fmt: skip
-"""Functions of NumPy, and what Python has for numbers."""
+"""NumPy functions, and Python's functions for plain numbers."""
 _TWO = frozenset(("lcm", "gcd", "power", "maximum", "minimum"))
 _ROUNDING = {"ceil": "math.ceil", "floor": "math.floor"}
 _TO_INTEGER = frozenset(("to", "long", "int"))
@@ -43,7 +43,7 @@ def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
 
 
 def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> tuple[str, str]:
-    """Return what to change, with the reason, and without."""
+    """Return the advice with its reason, and the change in a few words."""
     first, name, new = calls[0]
     more = f" ({len(calls)} places)" if len(calls) > 1 else ""
     python = new.partition("(")[0]
@@ -56,7 +56,7 @@ def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> t
 
 
 def _near(text: str, lines: list[int]) -> list[Function]:
-    """Return the functions that hold the lines, and those of the same file that they call."""
+    """Return the functions that contain the lines, and the functions in the same file that they call."""
     holding = [found[-1] for line in lines if (found := functions_at(text, line))]
     called = {_last_name(node.func) for each in holding for node in ast.walk(each) if isinstance(node, ast.Call)}
     tree = parsed(text)
@@ -65,7 +65,7 @@ def _near(text: str, lines: list[int]) -> list[Function]:
 
 
 def _numpy_calls(text: str, functions: list[Function]) -> Iterator[tuple[ast.Call, str, str]]:
-    """Yield calls of NumPy on plain numbers, outermost first: the call, its function, and what to write instead."""
+    """Yield calls of NumPy on plain numbers, outermost first: the call, its function and its replacement."""
     numpy = _numpy_names(text)
     taken: set[ast.AST] = set()
     for call in (node for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)):
@@ -97,7 +97,7 @@ def integer_buffers(scene: Scene) -> Iterator[Candidate]:
 
 
 def _places(scene: Scene, cause: RootCause) -> Iterator[tuple[str, int]]:
-    """Yield where a cause shows, and the way there."""
+    """Yield the lines of a cause's breaks and of the frames that lead to them."""
     for each in scene.breaks(cause):
         yield each.file, each.line
         yield from ((frame.file, frame.line) for path in each.paths for frame in path)
@@ -112,8 +112,10 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
     made = [each.change for each in buffers.values()]
     inner = dict.fromkeys(change for each in buffers.values() for change in each.inner)
     rounding = list(_rounded(text, owner, set(buffers)))
-    again = _initialized(tree or ast.Module([], []), name, set(buffers))
-    edits = line_edits(file, text, [*made, *inner, *rounding, *again], needs="math" if rounding else "") if made else ()
+    initial = _initialized(tree or ast.Module([], []), name, set(buffers))
+    edits = (
+        line_edits(file, text, [*made, *inner, *rounding, *initial], needs="math" if rounding else "") if made else ()
+    )
     if edits:
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
         rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
@@ -137,13 +139,13 @@ def _integers(buffers: Sized) -> str:
 
 
 class _Buffer(Struct, frozen=True):
-    """An integer in a buffer of a class, and what makes a Python number of it."""
+    """A buffer with an integer, and the edit that turns it into a Python number."""
 
     name: str
     value: str
     change: Change
     inner: tuple[Change, ...] = ()
-    """Tensors that it is made of, to become numbers too."""
+    """Edits that turn the tensors in its expression into numbers too."""
 
 
 def _buffers(text: str, owner: ast.ClassDef) -> Iterator[_Buffer]:
@@ -153,27 +155,27 @@ def _buffers(text: str, owner: ast.ClassDef) -> Iterator[_Buffer]:
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
-                    args=[ast.Constant(value=str(name)), given, *_],
+                    args=[ast.Constant(value=str(name)), tensor, *_],
                 ):
                     whole: ast.expr = node
                     begins = f"self.{name} = "
                 case ast.Assign(
                     targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
-                    value=ast.Call(func=made, args=[given, *_]) as whole,
+                    value=ast.Call(func=made, args=[tensor, *_]) as whole,
                 ) if _last_name(made) == "Buffer":
                     begins = ""
                 case _:
                     continue
-            integer = _integer_in(given)
+            integer = _integer_in(tensor)
             if integer is not None:
                 yield _Buffer(name, source_of(text, integer), (whole, f"{begins}{source_of(text, integer)}"))
-            elif used := _tensors_in(given, tensors):
+            elif used := _tensors_in(tensor, tensors):
                 inner = tuple((tensors[each][0], source_of(text, tensors[each][1])) for each in used)
-                yield _Buffer(name, source_of(text, given), (whole, f"{begins}{source_of(text, given)}"), inner)
+                yield _Buffer(name, source_of(text, tensor), (whole, f"{begins}{source_of(text, tensor)}"), inner)
 
 
 def _integer_tensors(method: Function) -> Iterator[tuple[str, tuple[ast.expr, ast.expr]]]:
-    """Yield names that are assigned a tensor of one integer, with the tensor and the integer."""
+    """Yield variables that are assigned a tensor of one integer, with the tensor and the integer."""
     for node in ast.walk(method):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if (integer := _integer_in(value)) is not None:
@@ -189,14 +191,14 @@ def _integer_in(node: ast.expr) -> ast.expr | None:
 
 
 def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]) -> tuple[str, ...]:
-    """Return the integer tensors of a sum, difference or product of nothing but names and numbers."""
+    """Return the integer tensors in an arithmetic expression of only names and numbers; else nothing."""
     parts = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
     plain = all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
     return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors) if plain else ()
 
 
 def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:
-    """Whether a value is one integer, as far as the text says: by its dtype, else as a number without a fraction."""
+    """Whether a value in the source is one integer: by its dtype if it has one, else by its constants."""
     dtype = next((_last_name(each.value) for each in keywords if each.arg == "dtype"), "")
     plain = not any(isinstance(node, ast.List | ast.Tuple | ast.ListComp) for node in ast.walk(value))
     constants = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
@@ -206,7 +208,7 @@ def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:
 
 
 def _is_only_read(owner: ast.ClassDef, name: str) -> bool:
-    """Whether nothing in the class writes a buffer after it was registered, and a method reads it."""
+    """Whether the class reads a buffer, and never writes it after registering it."""
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Attribute)]
     mine = [node for node in found if node.attr == name and _last_name(node.value) == "self"]
     stores = sum(not isinstance(node.ctx, ast.Load) for node in mine)
@@ -223,7 +225,7 @@ def _is_buffer(node: ast.Assign, name: str) -> bool:
 
 
 def _initialized(tree: ast.Module, owner: str, names: set[str]) -> Iterator[Change]:
-    """Yield what writes the buffers of a class where weights are initialized: `init.copy_(module.stride, 1)`."""
+    """Yield edits that remove writes to the buffers during weight initialization: `init.copy_(module.stride, 1)`."""
     for branch in (node for node in ast.walk(tree) if isinstance(node, ast.If)):
         if any(_last_name(node) == owner for node in ast.walk(branch.test)):
             for statement in branch.body:
@@ -234,7 +236,7 @@ def _initialized(tree: ast.Module, owner: str, names: set[str]) -> Iterator[Chan
 
 
 def _rounded(text: str, owner: ast.ClassDef, names: set[str]) -> Iterator[Change]:
-    """Yield torch.ceil and torch.floor in methods that read the buffers, with what makes an integer of them."""
+    """Yield edits that replace torch.ceil and torch.floor with `math` in methods that read the buffers."""
     for method in (node for node in owner.body if isinstance(node, Function)):
         read = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
         if method.name == "__init__" or not read & names:

@@ -1,4 +1,4 @@
-"""Statements of a library that run only if an option is set."""
+"""Advice on library statements that run only if an option is set."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.trial import Trial
 
 _STATE = frozenset(("training",))
-"""Attributes that are no option."""
+"""Attributes that are not options."""
 
 
 def optional_statements(scene: Scene) -> Iterator[Candidate]:
@@ -40,7 +40,7 @@ def _branch_at(text: str, line: int) -> ast.If | None:
 
 
 def _option(test: ast.expr) -> str | None:
-    """Return how to switch a condition off: `seed=None` for `self.seed is not None`; None: it is no option."""
+    """Return how to switch a condition off: `seed=None` for `self.seed is not None`; None if it is not an option."""
     match test:
         case ast.Compare(left=ast.Attribute() as read, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return f"{read.attr}=None" if _is_kept(read) else None
@@ -50,7 +50,7 @@ def _option(test: ast.expr) -> str | None:
 
 
 def _is_kept(read: ast.Attribute) -> bool:
-    """Whether an object's own attribute, or that of its config, is read."""
+    """Whether an expression is an attribute of `self` or of its config."""
     match read.value:
         case ast.Name(id="self" | "config") | ast.Attribute(value=ast.Name(id="self"), attr="config"):
             return read.attr not in _STATE

@@ -1,4 +1,4 @@
-"""Printing, logging, warnings and clocks in compiled code."""
+"""Advice on printing, logging, warnings and clocks in compiled code."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _NAMED = 4
-"""Statements that the advice names; the rest is counted."""
+"""The most statements that the advice names; it counts the rest."""
 
 
 def printing(scene: Scene) -> Iterator[Candidate]:
@@ -59,7 +59,7 @@ def _all_users(scene: Scene) -> bool:
 
 
 def _edit(scene: Scene, each: Break) -> LineEdit | None:
-    """Guard a simple statement that begins a line of its own; None: it does not, or the file does not import torch."""
+    """Guard a simple statement alone on its line; None if it is not alone, or if the file does not import torch."""
     line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
     if not name or statement is None or statement.lineno != each.line:

@@ -1,4 +1,4 @@
-"""Switched state, flags and arguments that cause recompilations."""
+"""Advice on state, flags and arguments that change between calls and cause recompilations."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _BOOLEAN = frozenset(("True", "False"))
 
 
 def switched_state(scene: Scene) -> Iterator[Candidate]:
-    """Say what to do about state that changes between calls, if that is not normal."""
+    """Offer to keep state constant between calls, unless its change is expected."""
     for cause in scene.causes:
         if cause.kind is RootKind.GRAD_MODE and not cause.expected:
             text = "Call the model with gradients always on or always off: each mode costs a graph."
@@ -40,7 +40,7 @@ def _switched(scene: Scene, cause: RootCause) -> str:
 
 
 def flags(scene: Scene) -> Iterator[Candidate]:
-    """Say that each value of a boolean argument costs a graph, which is right if both are needed."""
+    """Explain that each value of a boolean argument costs a graph, which is right if both are needed."""
     for cause in scene.causes:
         guards = [
             each
@@ -74,7 +74,7 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
 
 
 def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:
-    """Name the arguments that are a tensor in one call, and None or not there in another."""
+    """Return the arguments that are a tensor in one call, and None or missing in another."""
     for each in scene.recompiles(cause):
         for guard in each.causes:
             if _is_optional(guard):
@@ -85,7 +85,7 @@ def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:
 
 
 def _is_optional(guard: Cause) -> bool:
-    """Whether an argument, and no attribute or item of one, is None in one of the calls and a tensor in another."""
+    """Whether an argument, not its attribute or item, is a tensor in one call and None in another."""
     if not plain_name(guard.subject).isidentifier():
         return False
     values = {guard.was or "", guard.now or ""}
@@ -101,7 +101,7 @@ def _keywords(scene: Scene, compilation: str) -> list[str]:
 
 
 def one_tensor_twice(scene: Scene) -> Iterator[Candidate]:
-    """Offer a clone if one tensor is two inputs in some calls only."""
+    """Offer a clone if two inputs are the same tensor only in some calls."""
     for cause in scene.causes:
         guard = next((each for each in scene.guards(cause) if each.kind is CauseKind.ALIASING), None)
         match = _SAME.fullmatch(guard.subject) if guard is not None else None

@@ -1,4 +1,4 @@
-"""Compiled code and eager return different results."""
+"""Advice on results that differ between compiled code and eager."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from ctrace.inspector.graphs.attention import wrong
 
 
 def wrong_results(scene: Scene) -> Iterator[Candidate]:
-    """Say what to do about wrong results; they come before anything that is slow."""
+    """Offer how to fix wrong results, with priority over everything that is only slow."""
     for cause in scene.causes:
         fixes = [each.fix for each in scene.dangers(cause) if each.fix]
         if fixes:

@@ -1,4 +1,4 @@
-"""Shapes that depend on data: masks, nonzero, and experts that select their rows."""
+"""Advice on data-dependent shapes: masks, nonzero, and experts that select their rows."""
 
 import ast
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_ou
 _SWITCH = "torch._dynamo.config.capture_dynamic_output_shape_ops = True and capture_scalar_outputs = True"
 _EXPERTS = ("set_experts_implementation", "batched_mm")
 _DECORATOR = "use_experts_implementation"
-"""What transformers decorates experts with whose implementation can be chosen (integrations/moe.py, 5.0)."""
+"""The transformers decorator of experts with a selectable implementation (integrations/moe.py, 5.0)."""
 _BY_DATA = (RootKind.DYNAMIC_OUTPUT, RootKind.TENSOR_VALUE)
 
 
@@ -43,7 +43,7 @@ def _mask(scene: Scene, cause: RootCause) -> str:
 
 
 def _patch(scene: Scene, cause: RootCause) -> str:
-    """Name what to replace where the code is a package's; empty: it is the user's own file."""
+    """Name the function to replace in a package's code; empty for a user's file."""
     package = package_of(cause.file) if cause.file else ""
     if not package:
         return ""
@@ -52,7 +52,7 @@ def _patch(scene: Scene, cause: RootCause) -> str:
 
 
 def _routes(text: str, line: int) -> bool:
-    """Whether the function at a line sends rows to experts: a loop that calls what it iterates over, or an item."""
+    """Whether the function at a line routes rows to experts: a loop calls its variable, or an item indexed by it."""
     holders = functions_at(text, line)
     for node in ast.walk(holders[-1]) if holders else ():
         if isinstance(node, ast.For | ast.comprehension) and _calls_one_of(holders[-1], node):
@@ -72,12 +72,12 @@ def _calls_one_of(function: ast.AST, loop: ast.For | ast.comprehension) -> bool:
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")), slice=ast.Name(id=name)) if (
                 name in names
             ):
-                return True  # a weight for each expert
+                return True  # one weight per expert
     return False
 
 
 def experts_of_transformers(scene: Scene) -> Iterator[Candidate]:
-    """Offer the library's own switch for experts whose implementation can be chosen."""
+    """Offer the library's switch for experts with a selectable implementation."""
     found = [cause for cause in scene.causes if any(_can_be_chosen(scene, each) for each in scene.breaks(cause))]
     if found:
         each = next(each for each in scene.breaks(found[0]) if _can_be_chosen(scene, each))

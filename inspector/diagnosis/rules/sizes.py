@@ -1,4 +1,4 @@
-"""Sizes that change from call to call."""
+"""Advice on sizes that change from call to call."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
 def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
-    """Name the loop over a size that Dynamo unrolls; no mark helps with it."""
+    """Name the loop over a size that Dynamo unrolls; marking the size as dynamic does not help."""
     for cause in scene.causes:
         fixed = next(
             (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
@@ -42,7 +42,7 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
 
 
 def _is_loop(scene: Scene, dim: Dimension) -> bool:
-    """Whether the line that needs a size as a number is the head of a loop, or a part of a comprehension."""
+    """Whether the line that needs a size as a number is a loop's header or part of a comprehension."""
     assert dim.fixed is not None
     line = dim.fixed.source.strip()
     if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
@@ -53,7 +53,7 @@ def _is_loop(scene: Scene, dim: Dimension) -> bool:
 
 
 def _fixed(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
-    """Yield the dimensions on which a cause's compilations are specialized."""
+    """Yield the dimensions that a cause's compilations specialized on."""
     compiled = {each.compilation for each in scene.recompiles(cause)}
     names = {at_ for each in scene.guards(cause) if (at_ := sized(each))}
     for shaped in scene.session.shapes:
@@ -111,7 +111,7 @@ def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
 
 
 def last_batches(scene: Scene) -> Iterator[Candidate]:
-    """Offer to drop a last batch that is short: only the first dimension gets smaller, once, and nothing follows."""
+    """Offer to drop a short last batch, if only the first dimension shrinks, once, in the last recompilation."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind in _SHAPES]
         if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
@@ -135,16 +135,16 @@ def last_batches(scene: Scene) -> Iterator[Candidate]:
 
 
 def _passed(scene: Scene, cause: RootCause, guard: Cause) -> str:
-    """Name a tensor as its caller may: what torch's own layers call `input` is whatever the user passes."""
+    """Return a tensor's name in the user's code; `batch` if only torch's layers name it, such as `input`."""
     subject, _ = sized(guard) or ("", 0)
     name, file = plain_name(subject), scene.recompiles(cause)[0].file
     return name if re.search(rf"\bdef .*\b{re.escape(name)}\b", scene.session.listings.get(file, "")) else "batch"
 
 
 def _comes_last(scene: Scene, cause: RootCause) -> bool:
-    """Whether no call after the smaller one compiled its function again, and no scenario is called after it.
+    """Whether nothing recompiled the function and no scenario ran after the call with the smaller size.
 
-    What a program calls is not recorded: a call that fits a graph leaves no trace.
+    Later calls that reuse a graph cannot be seen, since calls are not recorded.
     """
     mine = scene.recompiles(cause)
     frames = {each.compilation.partition("/")[0] for each in mine}
@@ -155,7 +155,7 @@ def _comes_last(scene: Scene, cause: RootCause) -> bool:
 
 
 def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
-    """Whether each change is that of dimension 0, from one size to a smaller one, and of arguments only."""
+    """Whether each change reduces dimension 0 of an argument, by the same sizes."""
     places = [sized(each) for each in guards]
     changes = {(each.was, each.now) for each in guards}
     mine = scene.recompiles(cause)
@@ -170,7 +170,7 @@ def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
 
 
 def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
-    """Offer mark_dynamic for the dimensions that varied and that nothing fixes; else dynamic=True."""
+    """Offer mark_dynamic for the dimensions that varied and that nothing specializes; else dynamic=True."""
     found = [cause for cause in scene.causes if cause.kind in _KINDS]
     if not found:
         return

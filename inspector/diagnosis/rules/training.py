@@ -1,4 +1,4 @@
-"""Training programs: a whole step that is compiled, and settings of an optimizer."""
+"""Advice on training programs: a whole training step that is compiled, and settings of an optimizer."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Values of tensors in Python: numbers that are read on the host, and what the code does with them."""
+"""Advice on code that reads tensor values as Python numbers, such as by `.item()`."""
 
 import ast
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _LOOPS = (ast.For, ast.While)
 
 
 def numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep `.item()` and its like in the graph; the trial shows whether that is enough."""
+    """Offer to capture `.item()` and similar calls in the graph; the trial shows whether that is enough."""
     found = [cause for cause in scene.causes if any(_is_number(each) for each in scene.breaks(cause))]
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
@@ -34,7 +34,7 @@ def _is_number(each: Break) -> bool:
 
 
 def kept_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to keep a statistic as a tensor, if the code only stores its number."""
+    """Offer to store a tensor, if the code only stores its number."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
         if call is None or not _is_stored(statement):
@@ -57,7 +57,7 @@ def kept_numbers(scene: Scene) -> Iterator[Candidate]:
 
 
 def used_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to compute with the tensor itself; only the trial shows that nothing needs the number."""
+    """Offer to compute with the tensor instead of its number, if the trial succeeds."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
         if call is None or _is_stored(statement) or _tests(statement, each.line):
@@ -71,7 +71,7 @@ def used_numbers(scene: Scene) -> Iterator[Candidate]:
 
 
 def branched_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Say what helps if code branches on a number: dropping `.item()` would only move the break there."""
+    """Offer alternatives if code branches on a number; removing `.item()` would only move the break there."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
             line = _branch_on(scene, each)
@@ -82,23 +82,23 @@ def branched_numbers(scene: Scene) -> Iterator[Candidate]:
 
 
 def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
-    """Offer False for a question that a library asks of all values, `mask.any().item()`; the trial puts it there."""
+    """Offer to replace a library's check of all values, such as `mask.any().item()`, with False."""
     text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
     statement = statement_at(text, each.line)
     call = _read_of(statement, each.line) if statement is not None and package else None
-    if call is None or not _asks_all(call[1]):
+    if call is None or not _checks_all(call[1]):
         return
     edits = line_edits(each.file, text, [(call[0], "False")])
-    asked = shortened(source_of(text, call[0]))
+    check = shortened(source_of(text, call[0]))
     advice = (
-        f"{at_break(each)}: replace `{asked}` by False if none of your calls needs the other case ({package}: patch "
+        f"{at_break(each)}: replace `{check}` by False if none of your calls needs the other case ({package}: patch "
         f"it from your code): Python branches on it at line {line}. Else keep the break."
     )
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
 
 
-def _asks_all(tensor: ast.expr) -> bool:
+def _checks_all(tensor: ast.expr) -> bool:
     match tensor:
         case ast.Call(func=ast.Attribute(attr="any" | "all")):
             return True
@@ -126,7 +126,7 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
 
 
 def _branch_on(scene: Scene, each: Break) -> int | None:
-    """Return the line that branches on a number: by the source, else by where the graph broke when it was kept."""
+    """Return the line that branches on a number: from the source, else from the trial that kept it in the graph."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
     if statement is not None and _tests(statement, each.line):
@@ -139,7 +139,7 @@ def _branch_on(scene: Scene, each: Break) -> int | None:
 
 
 def _break_after(scene: Scene, each: Break) -> int | None:
-    """Return where the trial that keeps numbers in the graph broke instead, in the same file."""
+    """Return the line in the same file where the trial that keeps numbers in the graph broke instead."""
     tried = scene.tried(SCALARS)
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
     new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
@@ -162,7 +162,7 @@ def slices(scene: Scene) -> Iterator[Candidate]:
 
 
 def _tensor_bound(scene: Scene, each: Break) -> str:
-    """Return the bound of a slice that is a tensor, as the source has it."""
+    """Return the source of a slice's bound that is a tensor; empty if there is none."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
     shown = each.expression.strip()
@@ -176,7 +176,7 @@ def _tensor_bound(scene: Scene, each: Break) -> str:
 
 
 def _covers(node: ast.Slice, line: int) -> bool:
-    """Whether a slice is at a line."""
+    """Whether a slice includes a line."""
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
@@ -203,7 +203,7 @@ def at_break(each: Break) -> str:
 
 
 def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
-    """Yield statements of the user's that make a number of a tensor, with their break."""
+    """Yield the user's statements that read a tensor as a number, with their breaks."""
     for cause in scene.causes:
         for each in scene.breaks(cause):
             statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
@@ -213,7 +213,7 @@ def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
 
 
 def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None:
-    """Return the call that makes a number, and the tensor; None: there is no such call, or several."""
+    """Return the call that reads a tensor as a number, and the tensor; None unless there is exactly one."""
     found: list[tuple[ast.expr, ast.expr]] = []
     for node in ast.walk(statement):
         match node:
@@ -225,20 +225,20 @@ def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None
 
 
 def _detached(text: str, tensor: ast.expr) -> str:
-    """Write a tensor without its gradient, which is taken off as early as the chain of methods allows."""
+    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows."""
     root = tensor
     while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root.func.attr != "detach":
         root = root.func.value
     whole, first = source_of(text, tensor), source_of(text, root)
     if isinstance(root, ast.Call):
-        return whole  # it is detached, or a function's result
+        return whole  # already detached, or the result of a function
     if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
         return f"({whole}).detach()" if isinstance(tensor, ast.BinOp | ast.UnaryOp) else f"{whole}.detach()"
     return f"{first}.detach(){whole.removeprefix(first)}"
 
 
 def _is_stored(statement: ast.stmt) -> bool:
-    """Whether a statement only puts a value away: in a container, or an attribute."""
+    """Whether a statement only stores a value in a container or an attribute."""
     match statement:
         case ast.Assign(targets=targets):
             return all(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
@@ -268,7 +268,7 @@ def _conditions(function: ast.AST) -> Iterator[ast.expr]:
 
 
 def _tests(statement: ast.stmt, line: int) -> bool:
-    """Whether a condition is at the line of a statement."""
+    """Whether a statement has a condition at a line."""
     return any(covers(test, line) for test in _conditions(statement))
 
 
@@ -277,7 +277,7 @@ def _uses(node: ast.AST, names: set[str]) -> bool:
 
 
 def _leaves_loop(text: str, line: int, branch: int) -> bool:
-    """Whether both lines are in one loop."""
+    """Whether both lines are in the same loop."""
     holders = functions_at(text, line)
     loops = [node for node in ast.walk(holders[-1]) if isinstance(node, _LOOPS)] if holders else []
     return any(covers(loop, line) and covers(loop, branch) for loop in loops)

@@ -1,4 +1,4 @@
-"""Breaks in torch's modules: wrappers, optimizers and quantized layers, which users cannot edit."""
+"""Advice on breaks in torch's modules: wrappers, optimizers and quantized layers, which users cannot edit."""
 
 from collections.abc import Iterator
 
@@ -27,11 +27,11 @@ _KNOWN = (
         "Compile the model, not the step: torch wraps an optimizer's step() in graph breaks.",
     ),
 )
-"""Parts of a path or of what torch names, and what to do about breaks there."""
+"""Parts of a path or of a name in torch's reason, and the advice on breaks there."""
 
 
 def torchs_own(scene: Scene) -> Iterator[Candidate]:
-    """Say what to do about breaks in torch's own code that are there on purpose."""
+    """Offer advice on intentional breaks in torch's code."""
     for cause in scene.causes:
         if cause.expected:
             continue
@@ -53,7 +53,7 @@ def _mentions(each: Break, words: tuple[str, ...]) -> bool:
 
 
 def library_code(scene: Scene) -> Iterator[Candidate]:
-    """Say, as general advice, what can be done about code of a package: which one it is, and in which version."""
+    """Offer general advice on code of a package, with its name and version."""
     for cause in scene.causes:
         package = next((name for each in scene.breaks(cause) if (name := package_of(each.file))), "")
         if package and not package.startswith("torch "):

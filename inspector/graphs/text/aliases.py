@@ -23,7 +23,7 @@ class Shares(StrEnum):
     UNSAFE_VIEW = "unsafe_view_alias"
     FUNCTION_VIEW = "custom_function_view"
     OTHER = "other"
-    """A value from a newer torch."""
+    """An unknown value, from a newer torch."""
 
 
 class Input(Struct, frozen=True):
@@ -31,18 +31,18 @@ class Input(Struct, frozen=True):
 
     index: int
     data: bool
-    """Whether its values are changed."""
+    """Whether the graph changes its values."""
     metadata: bool
-    """Whether its sizes or strides are changed, as by `x.t_()`."""
+    """Whether the graph changes its sizes or strides, as by `x.t_()`."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether it is changed at all."""
+        """Whether the graph changes the input in any way."""
         return self.data or self.metadata
 
 
 class Returned(Struct, frozen=True):
-    """One user output; `base` is the input or result that it is a view of."""
+    """One user output; `base` is the input or result whose view it is."""
 
     index: int
     shares: Shares

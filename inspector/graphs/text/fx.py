@@ -49,7 +49,7 @@ class FxNode(Struct, frozen=True):
     name: str
     kind: Kind
     target: str
-    """What it calls or reads: `torch.ops.aten.mm.default`, the name of a method, a module or a placeholder."""
+    """What it calls or reads: an op such as `torch.ops.aten.mm.default`, a method, a module or a placeholder."""
     args: str = ""
     """Arguments, as printed."""
     uses: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Output(Struct, frozen=True):
     """One output of a graph."""
 
     text: str
-    """As printed: a node's name, `None`, a number."""
+    """The value as printed: a node's name, `None` or a number."""
     described: str = ""
     """Torch's description of it, such as `SavedForBackwardsAOTOutput(idx=0)`."""
 

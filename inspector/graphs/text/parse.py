@@ -23,7 +23,7 @@ _SYMBOL = re.compile(r"Sym\((?P<expression>.*)\)")
 
 @lru_cache(maxsize=20_000)
 def annotation(text: str) -> tuple[TensorType | None, str]:
-    """Return a tensor's type or a number's expression; neither for text of another form."""
+    """Return a tensor's type or a number's expression, or neither if the text has another form."""
     if match := _TENSOR.fullmatch(text):
         return _tensor(match, ""), ""
     if match := _SYMBOL.fullmatch(text):
@@ -127,8 +127,8 @@ class _Reader:
         while self._next < len(self._lines):
             line, comment = _parted(self._lines[self._next])
             self._next += 1
-            if comment and (said := placeholder(line.rstrip(","))):
-                described[said.name] = comment
+            if comment and (parts := placeholder(line.rstrip(","))):
+                described[parts.name] = comment
             head += f"{line} "
             if line.endswith(":") and left_open(head) <= 0:
                 break
@@ -201,24 +201,24 @@ class _Reader:
         return True
 
     def _statement(self, line: str) -> None:
-        said, made = self._read(line)
+        parts, made = self._read(line)
         lines = 1
         while made is None and self._goes_on(line) and lines < _LONGEST:
             line = f"{line}\n{self._lines[self._next]}"
             self._next, lines = self._next + 1, lines + 1
-            said, made = self._read(line)
-        if said is None or made is None:
+            parts, made = self._read(line)
+        if parts is None or made is None:
             self._unread.append(line)
             return
-        type_, symbol = annotation(said.annotation)
+        type_, symbol = annotation(parts.annotation)
         uses = names_in(made.args, self._known)
-        node = FxNode(said.name, made.kind, made.target, made.args, uses, type_, symbol, self._at, self._tag)
+        node = FxNode(parts.name, made.kind, made.target, made.args, uses, type_, symbol, self._at, self._tag)
         self._nodes.append(node)
-        self._known.add(said.name)
+        self._known.add(parts.name)
 
     def _read(self, line: str) -> tuple[Statement | None, Call | None]:
-        said = statement(line)
-        return said, call(said, self._known) if said else None
+        parts = statement(line)
+        return parts, call(parts, self._known) if parts else None
 
     def _goes_on(self, line: str) -> bool:
         """Whether the next line belongs to a statement, whose brackets are open."""
@@ -256,18 +256,18 @@ def _parted(line: str) -> tuple[str, str]:
 
 
 def _input(text: str, described: dict[str, str]) -> FxNode | None:
-    said = placeholder(text)
-    if said is None:
+    parts = placeholder(text)
+    if parts is None:
         return None
-    type_, symbol = annotation(said.annotation)
+    type_, symbol = annotation(parts.annotation)
     return FxNode(
-        said.name,
+        parts.name,
         Kind.PLACEHOLDER,
-        said.name,
-        said.value,
+        parts.name,
+        parts.value,
         type=type_,
         symbol=symbol,
-        described=described.get(said.name, ""),
+        described=described.get(parts.name, ""),
     )
 
 

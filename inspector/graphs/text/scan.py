@@ -39,7 +39,7 @@ def closing(text: str, start: int) -> int:
 
 
 def left_open(text: str) -> int:
-    """Count the brackets that a text opens more often than it closes; negative: it closes more."""
+    """Return the number of opening brackets minus closing ones."""
     return sum((match[0] in _OPEN) - (match[0] in _CLOSE) for match in _SIGNS.finditer(text))
 
 

@@ -59,11 +59,11 @@ def statement(text: str) -> Statement | None:
     return None
 
 
-def call(said: Statement, known: Container[str]) -> Call | None:
+def call(parts: Statement, known: Container[str]) -> Call | None:
     """Parse what a statement does; `known` are the names of earlier nodes. None if it cannot be parsed."""
-    if said.change:
-        return _changed(said.change)
-    value = said.value
+    if parts.change:
+        return _changed(parts.change)
+    value = parts.value
     if _ON_SELF.match(value) and "self" not in known:
         return _of_module(value)
     return _called(value, known) or _attribute(value, known) or _item(value) or _operation(value)

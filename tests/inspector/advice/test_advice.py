@@ -1,4 +1,4 @@
-"""What to do about a break, a skip or a cause."""
+"""The advice tables on breaks, skips and causes."""
 
 import ast
 import re
@@ -24,9 +24,9 @@ ALL = {
 CONSTRUCTS = {
     "assert", "check", "if", "while", "ternary", "print", "log", "warn", "clock", "cast", "format", "import",
 }  # fmt: skip
-"""The kinds that `constructs.py` tells apart."""
+"""The kinds that `constructs.py` distinguishes."""
 TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
-"""The cases that `tritoncases.py` tells apart."""
+"""The cases that `tritoncases.py` distinguishes."""
 OWNERS = {"foreign"}
 """The cases that the owner of the code makes; see `breaks.py`."""
 

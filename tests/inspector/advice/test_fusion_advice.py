@@ -1,4 +1,4 @@
-"""Torch's reasons not to fuse, in plain words."""
+"""Torch's reasons for not fusing two nodes map to entries of the table."""
 
 import re
 

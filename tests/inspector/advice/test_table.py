@@ -1,4 +1,4 @@
-"""A table gives what a YAML parser gives, entry by entry."""
+"""A table has the same entries as a YAML parser's result."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What became of CUDA graphs, from what torch decided and did."""
+"""The outcome of CUDA graphs, from the log's events."""
 
 from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.log.decode.cuda_graphs import cuda_graph

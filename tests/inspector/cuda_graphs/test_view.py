@@ -1,4 +1,4 @@
-"""CUDA graphs in a sentence, and whether more recordings are to be expected."""
+"""The summary of CUDA graphs, and the explanation of repeated recordings."""
 
 import pytest
 

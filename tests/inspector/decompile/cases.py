@@ -1,6 +1,6 @@
 # ruff: noqa: F821, PLW0603, SIM, RET, E731, UP, C4, PERF, B, F841, PIE
 # mypy: disable-error-code="name-defined, attr-defined"
-"""Functions to take apart and put together again; their names and arguments are recorders when they run."""
+"""Functions to disassemble and reconstruct. When they run, their globals and arguments are recorders."""
 
 
 def straight(a, b):

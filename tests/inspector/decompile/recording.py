@@ -1,4 +1,4 @@
-"""Objects that write down all that is done to them, and functions run on them; no pytest, so that a script can use it."""
+"""Objects that record every operation on them, and functions to run code on them. Does not need pytest."""
 
 import itertools
 from types import CellType, CodeType, FunctionType
@@ -9,7 +9,7 @@ from ctrace.inspector.model.bytecode import Code
 
 
 class Boom(Exception):  # noqa: N818
-    """What an object raises when its time has come."""
+    """What a recorder raises at the step `fail_at`."""
 
 
 class Log:
@@ -109,7 +109,7 @@ class Recorder:
 
 
 def shown(value, seen=None):
-    """Describe a value so that equal ones and aliases in it can be compared."""
+    """Describe a value so that its content and its aliases can be compared."""
     seen = {} if seen is None else seen
     if isinstance(value, list | dict) and id(value) in seen:
         return ("again", seen[id(value)])
@@ -130,7 +130,7 @@ def shown(value, seen=None):
 
 
 def outcome(code: CodeType, cells: dict, seed: int, fail_at: int, keep=()):
-    """Run a code on new recorders: what it returns or raises, and all steps."""
+    """Run a code object on new recorders. Return its result or exception, and all steps."""
     log = Log(seed, fail_at)
     names = {*code.co_names, "len", "Boom", "ValueError", "slice", "type", "zip"}
     world: dict[str, object] = {name: Recorder(log, name) for name in names if name not in keep}

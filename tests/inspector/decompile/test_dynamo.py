@@ -1,4 +1,4 @@
-"""Reconstructed codes run in place of those that Dynamo made, and nothing is different."""
+"""Reconstructed code objects replace the ones that Dynamo generated, and the programs behave the same."""
 
 import json
 import os
@@ -29,5 +29,5 @@ def test_reconstructed_codes_do_what_dynamos_do():
     codes = sum(answer["codes"] for answer in answers.values())
     refused = [each for answer in answers.values() for each in answer["refused"]]
     assert codes > 40
-    # On 3.12, torch 2.11 enters contexts again by `with`, which has no exact form here yet.
+    # On 3.12, torch 2.11 reenters contexts by `with`, which is not supported yet.
     assert len(refused) <= codes // (4 if sys.version_info[:2] == (3, 12) else 10), refused

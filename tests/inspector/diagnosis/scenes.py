@@ -1,4 +1,4 @@
-"""Hand-made runs for the rules of advice: a source file, and the lines of it that broke."""
+"""Synthetic runs for the advice rules: a source file, and its lines with breaks."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def broken(line: int, gb: str = "GB0124", *, file: str = FILE, **parts: Any) -> 
 
 
 def ran(text: str, *breaks: Break, file: str = FILE, **parts: Any) -> Session:
-    """Return a run of a file that broke; sources of breaks are those of their lines."""
+    """Return a run of a file with breaks; each break has the source of its line."""
     lines = text.split("\n")
     named = tuple(replace(each, source=lines[each.line - 1].strip()) for each in breaks)
     graphs = tuple(Graph(f"{number}/0", "forward", file, 1, 1) for number in range(len(breaks) + 1))

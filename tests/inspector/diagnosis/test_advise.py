@@ -1,4 +1,4 @@
-"""Advice: what is tried, how often, and what of it is shown."""
+"""Advice: which candidates are tried, how often, and which are shown."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ SOURCE = "import torch\n" + "\n".join(f"print({line})" for line in range(2, 12))
 
 
 def printing(number: int) -> Session:
-    """Make a session with so many prints, each a cause of its own that can be tried."""
+    """Return a session with this many prints, each a separate cause with a trial."""
     breaks = tuple(
         bare_break(
             line=line, source=f"print({line})", expression=f"print({line})", construct="print", fix="Take it out."

@@ -1,4 +1,4 @@
-"""Root causes: every finding is in exactly one, what has nothing in common stays apart, and names are stable."""
+"""Root causes: every finding is in exactly one, unrelated findings stay separate, and ids are stable."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.advice import entries
-from ctrace.inspector.diagnosis.causes import FIRST_WORDINGS, root_causes
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.first_wordings import FIRST_WORDINGS
 from ctrace.inspector.graphs.attention import State, answer_of, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
 from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Recompile, Skip
@@ -31,7 +32,7 @@ MADE = {
 
 
 def findings(session: Session) -> Iterator[Symptom]:
-    """List what a cause has to explain, independently of how causes are made."""
+    """List the findings that causes have to cover, independently of how causes are built."""
     if session.failure is not None:
         yield Symptom(Finding.FAILURE)
     lists = (session.breaks, session.skips, session.recompiles, session.dangers)
@@ -74,14 +75,14 @@ def test_ids_stay_when_lines_move() -> None:
 
 
 def test_another_wording_keeps_the_id() -> None:
-    """An attention has no line of source, so its id comes from its title, as it was first worded."""
+    """An attention has no source line, so its id comes from the first wording of its title."""
     (cause,) = (each for each in root_causes(load_log(DATA / "trained.log")) if each.kind is RootKind.ATTENTION)
     assert cause.id == "attention-e6092d1d"
 
 
 @pytest.mark.parametrize("now", FIRST_WORDINGS)
 def test_titles_that_were_reworded_are_those_of_today(now: str) -> None:
-    """Reworded once more, a title needs its first wording under the new one."""
+    """A title that is reworded again needs an entry from its new to its first wording."""
     called, written = Attention("0/0", "joint", "sdpa"), Attention("0/0", "joint", None)
     replaced = replace(written, matched="_sfdp_pattern_1")
     attentions = (called, written, replaced, replace(replaced, trial="values"), replace(written, certain=False))
@@ -93,7 +94,7 @@ def test_titles_that_were_reworded_are_those_of_today(now: str) -> None:
 
 
 def test_different_statements_are_different_causes() -> None:
-    """Their numbers in the list, or of their keys, say nothing of what they share."""
+    """Equal positions in the lists of findings or keys do not make a common cause."""
     breaks = tuple(sessions.bare_break(line=line, source=f"f{line}(x)", expression=f"f{line}(x)") for line in range(6))
     assert [each.symptoms for each in root_causes(Session(breaks=breaks))] == [
         (Symptom(Finding.BREAK, index),) for index in range(6)

@@ -1,4 +1,4 @@
-"""Several changes in one trial, where each is too little."""
+"""Several changes in one trial, if no single one is enough."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Which advice holds: by totals, by what a trial removed, and in which order it is tried."""
+"""Which advice trials confirm: by totals and by the causes that a trial removed; and the order of trials."""
 
 import pytest
 

@@ -17,7 +17,7 @@ def _part(nodes: tuple[Node, ...], buffers: tuple[Buffer, ...], *rounds: FusionR
 
 
 def _pair(first: Node, second: Node, *rounds: FusionRound, device: str = "cpu") -> str:
-    """Give the key of the reason for two nodes that share a buffer."""
+    """Return the reason's key for two nodes that share a buffer."""
     shared = replace(buffer("shared", Role.INPUT), device=device)
     nodes = tuple(replace(each, accesses=(*each.accesses, Access("shared", read=SIZE))) for each in (first, second))
     return not_fused(_part(nodes, (shared,), *rounds)).missed[0].reason.key

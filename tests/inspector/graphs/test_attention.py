@@ -1,4 +1,4 @@
-"""What became of attention, in words."""
+"""The outcome of each attention, in words."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which graphs could have been one."""
+"""Graphs that would be one without breaks."""
 
 import textwrap
 from types import CodeType
@@ -28,17 +28,17 @@ def code_of(source: str, name: str) -> Code:
 
 
 def after_calls(code: Code) -> list[int]:
-    """Give the offsets of what follows each call of print."""
+    """Return the offsets of the instructions that follow each call of print."""
     return [each.offset for each in code.instructions if each.opname == "POP_TOP"]
 
 
 def calling(code: Code, *offsets: int) -> Code:
-    """Make the code that Dynamo would: it calls functions that resume."""
+    """Return code like Dynamo's, which calls resume functions."""
     return replace(code, names=tuple(f"__resume_at_{offset}_{at}" for at, offset in enumerate(offsets)))
 
 
 def resuming(code: Code, offset: int) -> Code:
-    """Make the code of a function that resumes: a prefix that jumps, and all of the original."""
+    """Return the code of a resume function: a prefix that jumps, and the whole original."""
     first = code.instructions[0]
     prefix = (replace(first, offset=-4), replace(first, offset=-2, opname="JUMP_FORWARD", target=offset))
     return replace(code, name="torch_dynamo_resume_in_forward_at_4", instructions=(*prefix, *code.instructions))

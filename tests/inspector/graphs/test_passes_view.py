@@ -1,4 +1,4 @@
-"""What passes did, by name."""
+"""The changes of each pass, by name."""
 
 from ctrace.inspector.graphs.passes_view import Origin, between, common_origin, origins
 from ctrace.inspector.graphs.view import compiled

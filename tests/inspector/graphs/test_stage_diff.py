@@ -1,4 +1,4 @@
-"""What became of a graph from one stage to another."""
+"""How a graph changes from one stage to another."""
 
 from collections import Counter
 
@@ -16,9 +16,9 @@ def _each(graph: str = "0/0") -> Compiled:
     return each
 
 
-def _diff(wanted: str, each: Compiled | None = None) -> StageDiff:
+def _diff(stages: str, each: Compiled | None = None) -> StageDiff:
     each = each or _each()
-    return stage_diff(each, *two_stages(each, wanted))
+    return stage_diff(each, *two_stages(each, stages))
 
 
 def _aten(*lines: str) -> str:
@@ -104,16 +104,16 @@ class TestChanges:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "what", "todo"),
+    ("stages", "what", "todo"),
     [
         ("forward", "a diff needs two stages", "write before..after, or one of: pre_grad,"),
         ("forwrd..joint", "no such stage", "did you mean forward?"),
         ("post_grad_backwards..joint", "no such stage", "did you mean"),
     ],
 )
-def test_wrong_stages(wanted: str, what: str, todo: str) -> None:
+def test_wrong_stages(stages: str, what: str, todo: str) -> None:
     with pytest.raises(TargetError, match=what) as caught:
-        two_stages(_each(), wanted)
+        two_stages(_each(), stages)
     assert caught.value.todo.startswith(todo)
 
 

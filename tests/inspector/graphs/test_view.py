@@ -1,4 +1,4 @@
-"""What is asked of printed graphs."""
+"""Queries on printed graphs."""
 
 import pytest
 from hypothesis import given
@@ -174,13 +174,13 @@ class TestLines:
         assert [one.staged.label for one in found] == LABELS
         assert [node.name for node in found[0].nodes] == ["softmax", "mixed"]
 
-    @pytest.mark.parametrize("wanted", ["17", "trained.py:17", "project/trained.py:17"])
-    def test_ways_to_name_it(self, wanted: str):
-        assert of_line(trained(), wanted, "0/0")
+    @pytest.mark.parametrize("place", ["17", "trained.py:17", "project/trained.py:17"])
+    def test_ways_to_name_a_line(self, place: str):
+        assert of_line(trained(), place, "0/0")
 
-    @pytest.mark.parametrize("wanted", ["", ":", "ained.py:18", "trained.py", "trained.py:999", "x:y"])
-    def test_no_such_line(self, wanted: str):
-        assert of_line(trained(), wanted, None) == ()
+    @pytest.mark.parametrize("place", ["", ":", "ained.py:18", "trained.py", "trained.py:999", "x:y"])
+    def test_no_such_line(self, place: str):
+        assert of_line(trained(), place, None) == ()
 
     def test_all_lines(self):
         assert {at.line for at in lines(trained(), None)} == {15, 16, 17, 18, 23}

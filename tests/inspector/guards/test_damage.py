@@ -1,4 +1,4 @@
-"""Whatever a log holds, there is a session; what could not be read is a problem."""
+"""Any log results in a session; unreadable parts are reported as problems."""
 
 import json
 from collections.abc import Iterator
@@ -269,7 +269,7 @@ def specimen_log(kind: str, data: Any) -> Log:
 
 
 def seen(session: Session) -> None:
-    """Ask all that reads more of a session than `build` did."""
+    """Run every query that reads more of a session than `build` does."""
     assert session.verdict in Verdict
     groups(session)
     caches(session)

@@ -1,4 +1,4 @@
-"""What can be found from a guard's text alone."""
+"""Parsing a guard's text."""
 
 import pytest
 

@@ -57,12 +57,12 @@ PAIRS = """\
 
 
 def read(text: str, *stacks: tuple[Frame, ...] | None) -> GuardTree:
-    """Parse; without stacks, as from a log of torch's alone."""
+    """Parse a tree without stacks, as in a log that torch alone wrote."""
     return parse(GuardText(text, stacks or None), OWNERS)
 
 
 def outline(node: Node) -> dict[str, object]:
-    """Give sources with the kinds of their guards, as a tree."""
+    """Return the sources with the kinds of their guards, as a tree."""
     kinds = [guard.kind for guard in node.guards]
     return {node.source: [*kinds, *map(outline, node.nodes)]}
 
@@ -177,7 +177,7 @@ class TestComments:
 
 
 class TestStacks:
-    """Where our own record says where guards were made, torch's comments count no more."""
+    """If ctrace recorded where guards were created, torch's comments are ignored."""
 
     TEXT = "EQUALS_MATCH: L['x'] == 3  # return x  # ct/other.py:1 in f (HINT: make it a tensor)"
 

@@ -1,4 +1,4 @@
-"""What a tensor has to be for a graph to fit."""
+"""The properties that a graph's guards require of a tensor."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Guards grouped, chosen and named."""
+"""Grouping, filtering and naming guards."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def guard(source: str = "L['x']", kind: str = "EQUALS_MATCH", code: str = "", pl
 
 
 def outline(branches: tuple[Branch, ...]) -> dict[str, Any]:
-    """Give names with number, times and what is below; a branch that ends has only its number."""
+    """Return names with number, times and children; a leaf has only its number."""
     return {
         f"{branch.name} x{branch.times}" if branch.times > 1 else branch.name: (
             (branch.number, outline(branch.branches)) if branch.branches else branch.number

@@ -1,4 +1,4 @@
-"""Bounds by bytes and operations, held against hand counts."""
+"""Bounds by bytes and operations equal hand counts."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Resources with their limits, times with their bounds, and code on demand; bounds held against hand counts."""
+"""Resources with their limits, times with their bounds, and code on demand; bounds equal hand counts."""
 
 import base64
 import zlib

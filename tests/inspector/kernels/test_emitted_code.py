@@ -1,4 +1,4 @@
-"""The code that Inductor wrote: sources of kernels, calls, and what they pass."""
+"""Parsing the code that Inductor generates: kernel sources, calls and their arguments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Kernels put together: launches, bytes, sources, whose line each statement is, and what does not add up."""
+"""Kernels from events: launches, bytes, sources, the line of each statement, and contradictions."""
 
 import zlib
 

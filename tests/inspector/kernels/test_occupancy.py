@@ -1,4 +1,4 @@
-"""How many blocks fit: held against hand counts and against what the driver of an H100 says."""
+"""The number of blocks that fit equals hand counts and the result of an H100's driver."""
 
 import pytest
 
@@ -27,12 +27,12 @@ T4 = Multiprocessor(capability=(7, 5), registers=65536, threads=1024, shared=655
     [
         # 32 registers x 32 threads = 1024 a warp; 16384 in each of 4 parts hold 16, so 64 warps: 16 blocks of 4.
         (32, 4, 0, 16, (Limit.REGISTERS, Limit.THREADS)),
-        # 33 registers are given as 40: 1280 a warp, 12 in each part, 48 warps.
+        # 33 registers are rounded up to 40: 1280 a warp, 12 in each part, 48 warps.
         (33, 4, 0, 12, (Limit.REGISTERS,)),
         # 64: 2048 a warp, 8 in each part, 32 warps; a block has one, and no more than 32 blocks fit anyway.
         (64, 1, 0, 32, (Limit.REGISTERS, Limit.BLOCKS)),
         (16, 1, 0, 32, (Limit.BLOCKS,)),
-        # 255 are given as 256: 8192 a warp, 2 in each part, 8 warps.
+        # 255 are rounded up to 256: 8192 a warp, 2 in each part, 8 warps.
         (255, 8, 0, 1, (Limit.REGISTERS,)),
         (255, 16, 0, 0, (Limit.REGISTERS,)),
         # 64 KiB and the system's 1 KiB are 66560; 233472 hold 3.

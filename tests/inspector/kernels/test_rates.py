@@ -1,4 +1,4 @@
-"""The most arithmetic: held against the data sheet of the H100 SXM, which gives it at 1.98 and 1.83 GHz."""
+"""Peak arithmetic rates agree with the data sheet of the H100 SXM, which assumes 1.98 and 1.83 GHz."""
 
 import pytest
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ def test_not_known() -> None:
 
 
 def found(name: str) -> Gpu:
-    """A GPU of the table, as a run has it."""
+    """Return a GPU of the table as a run records it."""
     gpu = gpu_named(name)
     part = Multiprocessor(gpu.capability, gpu.registers, gpu.threads, gpu.shared, gpu.warp)
     return Gpu(

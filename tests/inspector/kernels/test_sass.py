@@ -1,4 +1,4 @@
-"""Instructions of a compiled kernel: what is said where the tool is missing or fails."""
+"""Instructions of a compiled kernel, and the errors if the tool is missing or fails."""
 
 import importlib.util
 import shutil
@@ -12,7 +12,7 @@ from ctrace.inspector.kernels.sass import disassembled
 
 @pytest.fixture
 def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A script in place of nvdisasm."""
+    """Replace nvdisasm with a script."""
     path = tmp_path / "nvdisasm"
     monkeypatch.setenv("TRITON_NVDISASM_PATH", str(path))
     return path

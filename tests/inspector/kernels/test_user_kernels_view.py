@@ -1,4 +1,4 @@
-"""What is seen of user-written Triton kernels."""
+"""How user-written Triton kernels are described."""
 
 from msgspec.structs import replace
 

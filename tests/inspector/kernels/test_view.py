@@ -114,8 +114,8 @@ class TestNamed:
 class TestLines:
     @pytest.mark.parametrize(("text", "range_"), [("m.py:3", (3, 3)), ("a/m.py:3-9", (3, 9)), ("7", (7, 7))])
     def test_a_place(self, text: str, range_: tuple[int, int]) -> None:
-        asked = wanted(text)
-        assert (asked.first, asked.last) == range_
+        place = wanted(text)
+        assert (place.first, place.last) == range_
 
     @pytest.mark.parametrize("text", ["m.py", "m.py:", "m.py:x", "m.py:-3", "", "1" * 30])
     def test_no_place(self, text: str) -> None:

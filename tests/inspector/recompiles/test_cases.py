@@ -1,4 +1,4 @@
-"""Which special advice fits a cause, found from facts."""
+"""The special case of a cause, decided by facts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From an unmet guard, in torch's words, to a cause. The texts are those of torch 2.13."""
+"""From torch's text of a failed guard to a cause. The texts are those of torch 2.13."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Torch's own first reason, held against the guards that we found unmet."""
+"""Torch's first reason is among the failed guards that ctrace found, or is reported."""
 
 import pytest
 
@@ -10,7 +10,7 @@ STATE = "GLOBAL_STATE changed: grad_mode. expected True, actual False"
 KEYS = "tensor 'x' dispatch key set mismatch. expected DispatchKeySet(CPU), actual DispatchKeySet(Meta)"
 
 
-def _said(reason: str, *found: str, **more: object) -> list[str]:
+def _sentences(reason: str, *found: str, **more: object) -> list[str]:
     entry = {**unmet(*found), **more}
     log = Log().compiled("0/0").recompile("0/1", entry).artifact("recompile_reasons", reason, at="0/1")
     raw = Raw()
@@ -44,7 +44,7 @@ def _said(reason: str, *found: str, **more: object) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_same_guard_in_other_words_is_found(reason: str, found: str):
-    assert _said(f"0/0: {reason}", found) == []
+    assert _sentences(f"0/0: {reason}", found) == []
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,24 @@ def test_the_same_guard_in_other_words_is_found(reason: str, found: str):
     ],
 )  # fmt: skip
 def test_another_guard_is_a_problem(reason: str, found: str):
-    (said,) = _said(f"0/0: {reason}", found)
-    assert "recompile 0/1" in said
-    assert reason in said
+    (sentence,) = _sentences(f"0/0: {reason}", found)
+    assert "recompile 0/1" in sentence
+    assert reason in sentence
 
 
 def test_what_only_follows_was_found_too():
     assert (
-        _said("0/0: ___check_torch_function_mode_stack()", STATE, following=["___check_torch_function_mode_stack()"])
+        _sentences(
+            "0/0: ___check_torch_function_mode_stack()", STATE, following=["___check_torch_function_mode_stack()"]
+        )
         == []
     )
 
 
 def test_an_entry_whose_guards_are_not_all_written_down_may_hold_it():
-    assert _said("0/0: n == 2", STATE, number=61) == []
+    assert _sentences("0/0: n == 2", STATE, number=61) == []
 
 
 @pytest.mark.parametrize("reason", ["0/7: n == 2", "no reason", ""])
 def test_what_torch_does_not_say_of_an_entry_is_not_judged(reason: str):
-    assert _said(reason, STATE) == []
+    assert _sentences(reason, STATE) == []

@@ -1,4 +1,4 @@
-"""Compilations beyond the first of a function, and how many there may be."""
+"""Recompilations of a function, and the recompile limit."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Guards that call torch's helpers are named for what they check."""
+"""Guards that call torch's helpers are classified by what they check."""
 
 import pytest
 

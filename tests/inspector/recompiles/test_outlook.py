@@ -1,4 +1,4 @@
-"""Whether recompiles for a cause come to an end."""
+"""Whether recompilations for a cause will stop."""
 
 from itertools import pairwise
 from typing import Any
@@ -95,7 +95,7 @@ class TestOutcomes:
 
 
 class TestWhenFull:
-    """What is said of a cause that goes on."""
+    """The outlook of a cause that keeps recompiling."""
 
     def why(self, of: Session, *calls: tuple[str, int], values: tuple[str, ...] = ("4", "8", "12")) -> str:
         found = prospect(of, members(*values, calls=calls))

@@ -1,4 +1,4 @@
-"""Recompiles by cause, and caches."""
+"""Recompilations grouped by cause, and caches."""
 
 from typing import Any
 

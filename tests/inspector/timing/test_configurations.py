@@ -1,4 +1,4 @@
-"""Which configurations a command line asks for."""
+"""The configurations that a command line selects."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from ctrace.inspector.timing.configurations import configurations
 from ctrace.inspector.timing.request import Configuration
 
 
-def asked(
+def selected(
     modes: str | None = None,
     backends: str | None = None,
     *options: str,
@@ -18,16 +18,16 @@ def asked(
 
 
 def test_nothing_is_the_default():
-    assert asked() == (Configuration("default"),)
+    assert selected() == (Configuration("default"),)
 
 
 def test_a_mode_and_options_are_one_configuration():
-    found = asked(None, None, "a=1,b=x", "c=2", mode="max-autotune")
+    found = selected(None, None, "a=1,b=x", "c=2", mode="max-autotune")
     assert found == (Configuration("max-autotune a=1,b=x,c=2", "max-autotune", None, {"a": "1", "b": "x", "c": "2"}),)
 
 
 def test_lists_and_options_are_rows_each_once():
-    found = asked("default,max-autotune", "inductor,eager,default", "a=1")
+    found = selected("default,max-autotune", "inductor,eager,default", "a=1")
     assert [each.name for each in found] == ["default", "max-autotune", "backend eager", "backend default", "a=1"]
     assert [each.backend for each in found] == [None, None, "eager", "default", None]
 
@@ -45,15 +45,15 @@ def test_lists_and_options_are_rows_each_once():
 )
 def test_what_excludes_each_other_is_refused(words: dict[str, str], what: str):
     with pytest.raises(TargetError, match=what):
-        asked(**words)
+        selected(**words)
 
 
 @pytest.mark.parametrize("text", ["x", "=1", "a=", "a=1,b", ""])
 def test_what_is_no_option_is_refused(text: str):
     with pytest.raises(TargetError, match="not KEY=VALUE"):
-        asked(None, None, text)
+        selected(None, None, text)
 
 
 def test_options_of_another_backend_are_refused():
     with pytest.raises(TargetError, match="--options and --backend eager"):
-        asked(None, None, "a=1", backend="eager")
+        selected(None, None, "a=1", backend="eager")

@@ -1,4 +1,4 @@
-"""What processes recorded becomes what was measured."""
+"""The events of a process become measurements."""
 
 import json
 from pathlib import Path

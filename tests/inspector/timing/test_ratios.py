@@ -1,4 +1,4 @@
-"""Simulated noise: how often equal sides are called different, and real differences are found."""
+"""Simulated noise: how often equal sides are reported as different, and how often real differences are found."""
 
 import math
 import random
@@ -62,7 +62,7 @@ def two_clocks(chance: random.Random) -> Iterator[tuple[float, float]]:
 
 
 def sticky(chance: random.Random) -> Iterator[tuple[float, float]]:
-    """The noise of each side remembers half of the last round's: the rounds are not independent."""
+    """Each round's noise includes half of the last round's, so rounds are not independent."""
     a = b = 0.0
     while True:
         a, b = 0.5 * a + chance.gauss(0, 0.03), 0.5 * b + chance.gauss(0, 0.03)
@@ -83,7 +83,7 @@ NOISES = (bursts, steady, loud, spikes, drift, two_clocks, sticky)
 
 
 def verdicts(noise: Noise, factor: float = 1.0, rounds: int | None = None) -> Counter[Verdict]:
-    """Measure many times, each until there is enough, or for so many rounds."""
+    """Repeat a measurement, each until there are enough rounds or for a fixed number of rounds."""
     chance = random.Random(7)
     found: Counter[Verdict] = Counter()
     for _ in range(TRIALS):

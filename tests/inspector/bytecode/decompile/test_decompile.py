@@ -1,4 +1,4 @@
-"""Reconstructed functions do what the bytecode does, and the proof sees every change of the bytecode."""
+"""Reconstructed functions behave like their bytecode, and the verification notices every change of the bytecode."""
 
 import itertools
 import warnings
@@ -40,31 +40,34 @@ NAMED = ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "STORE_GLOBAL"
 
 
 UNSEEN = (cases.own_lists, cases.caught_as, cases.holds_itself)
-"""They have constants that nobody sees: an index into a list of their own, the end of a slice of it, the None that ends `except ... as error`."""
+"""They have constants without visible effect.
+
+An index into a local list, the end of a slice of it, and the None that ends `except ... as error`.
+"""
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.__name__)
-def test_the_proof_sees_another_name_and_another_constant(case):
+def test_the_verification_notices_another_name_and_another_constant(case):
     data = disassembled(case.__code__)
-    wanted = form_of_code(data, None)
+    expected = form_of_code(data, None)
     used = {each.arg for each in data.instructions if each.opname == "LOAD_CONST"}
     for at, name in enumerate(data.names):
         names = tuple("another" if each == name else each for each in data.names)
-        assert form_or_none(structs.replace(data, names=names)) != wanted, at
+        assert form_or_none(structs.replace(data, names=names)) != expected, at
     for at in (each for each in used if each is not None):
         if data.constants[at].code is None and case not in UNSEEN:
             changed = list(data.constants)
             changed[at] = Constant("int", "987654")
-            assert form_or_none(structs.replace(data, constants=tuple(changed))) != wanted, at
+            assert form_or_none(structs.replace(data, constants=tuple(changed))) != expected, at
 
 
 SWAPPED = [cases.straight, cases.inlined, cases.statements_between, cases.long_arguments, cases.items, cases.compared]
 
 
 @pytest.mark.parametrize("case", SWAPPED, ids=lambda case: case.__name__)
-def test_the_proof_sees_two_steps_that_changed_places(case):
+def test_the_verification_notices_two_steps_that_changed_places(case):
     data = disassembled(case.__code__)
-    wanted = form_of_code(data)
+    expected = form_of_code(data)
     steps = list(data.instructions)
     effects = [at for at, each in enumerate(steps) if each.opname in (*NAMED, "BINARY_OP", "COMPARE_OP")]
     for first, second in itertools.pairwise(effects):
@@ -73,7 +76,7 @@ def test_the_proof_sees_two_steps_that_changed_places(case):
         changed = list(steps)
         changed[first] = structs.replace(steps[first], arg=steps[second].arg)
         changed[second] = structs.replace(steps[second], arg=steps[first].arg)
-        assert form_or_none(structs.replace(data, instructions=tuple(changed))) != wanted, (first, second)
+        assert form_or_none(structs.replace(data, instructions=tuple(changed))) != expected, (first, second)
 
 
 def test_the_text_reads_like_the_function():
@@ -110,7 +113,7 @@ def test_a_cell_is_taken_from_a_function_that_reads_the_variable():
 
     found = source_of(outer(1))
     assert "(lambda: scale).__closure__[0]" in found.text
-    assert found.text.startswith("# from the function around it: scale\n")
+    assert found.text.startswith("# from the enclosing function: scale\n")
     assert found.free == ("scale",)
 
 
@@ -156,9 +159,9 @@ def carried(a):
 REFUSED = {
     generator: "It is a generator.",
     uses_locals: "It calls locals, which can see the function's own variables.",
-    while_loop: "has no exact form here yet.",
+    while_loop: "is not supported yet.",
     maybe_unbound: "where it has no value.",
-    carried: "The variable last carries a value from one turn of a loop to the next.",
+    carried: "The variable last carries a value from one loop iteration to the next.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Damaged and unknown bytecode is refused in a sentence that says where."""
+"""Damaged and unsupported bytecode is refused with the reason and its offset."""
 
 import sys
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def renamed(old: str, new: str) -> Damage:
 def test_an_instruction_that_is_not_known() -> None:
     offset = at(plain, "RETURN_VALUE")
     assert why(plain, renamed("RETURN_VALUE", "FLY_AWAY")) == (
-        f"The instruction FLY_AWAY at offset {offset} has no exact form here yet."
+        f"The instruction FLY_AWAY at offset {offset} is not supported yet."
     )
 
 
@@ -76,16 +76,19 @@ def test_a_jump_to_nowhere() -> None:
 
 
 def test_tables_that_are_too_short() -> None:
-    assert why(plain, unchanged, names=()) == "The bytecode names something that its tables do not have."
+    assert (
+        why(plain, unchanged, names=())
+        == "The bytecode refers to a name, constant or variable that its tables do not contain."
+    )
 
 
 def test_a_loop_without_a_way_back() -> None:
     head = at(looping, "FOR_ITER")
-    assert why(looping, renamed("JUMP_BACKWARD", "NOP")) == f"The loop at offset {head} has no way back."
+    assert why(looping, renamed("JUMP_BACKWARD", "NOP")) == f"The loop at offset {head} has no jump back to its start."
 
 
 def test_a_stack_that_is_empty() -> None:
-    assert why(plain, without("LOAD_FAST")) == "The stack is empty where a value is taken from it."
+    assert why(plain, without("LOAD_FAST")) == "The stack is empty where an instruction pops a value."
 
 
 def test_what_is_too_deeply_nested() -> None:
@@ -105,4 +108,4 @@ def test_keywords_that_are_no_names() -> None:
 
     found = reconstruct(damaged(disassembled(plain.__code__)))
     assert isinstance(found, NotReconstructed)
-    assert found.why == f"The keywords at offset {at(plain, 'KW_NAMES')} are no names."
+    assert found.why == f"The keywords at offset {at(plain, 'KW_NAMES')} are not strings."

@@ -1,4 +1,4 @@
-"""Which instructions of two codes are the same, and the edits that lead from one to the other."""
+"""Which instructions two code objects share, and the edits that turn one into the other."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def codes(draw: st.DrawFn) -> Code:
 
 
 def assert_same(old: Code, new: Code, pairs: tuple[Pair, ...]) -> None:
-    """Hold each pair against what makes two instructions the same, independently of how they were paired."""
+    """Check each pair against the definition of equal instructions, independently of the algorithm."""
     where = dict(pairs)
     assert list(where) == sorted(where)
     assert list(where.values()) == sorted(where.values())

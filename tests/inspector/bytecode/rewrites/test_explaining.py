@@ -1,4 +1,4 @@
-"""What inserted bytecode is for, found from a recorded run, and from codes of other shapes."""
+"""The purpose of inserted bytecode, in a recorded run and in other code objects."""
 
 import pytest
 from msgspec.structs import replace
@@ -80,7 +80,7 @@ def test_a_context_is_entered_and_left_around_what_stays() -> None:
     context = "torch.set_grad_enabled(False)"
     texts = list(dict.fromkeys(_texts("2/0", PieceKind.CONTEXT)))
     assert texts == [
-        f"makes {context} again",
+        f"recreates {context}",
         f"enters {context}, around the remaining code",
         f"leaves {context}, around the remaining code",
         "leaves it too if the remaining code raises",

@@ -1,4 +1,4 @@
-"""What instructions do to the stack, held against this Python's own table."""
+"""The stack effects of instructions match `dis.stack_effect` of the running Python."""
 
 import dis
 import sys

@@ -26,7 +26,7 @@ def _opcodes(each: Explained, piece: Piece) -> list[str]:
 
 
 def _old(each: Explained, kind: PieceKind) -> list[tuple[str, list[int]]]:
-    """Give the texts of the pieces of the old code, and the lines that they are about."""
+    """Return the texts and lines of the old code's pieces."""
     lines = [made.line or 0 for made in each.codes.before.instructions]
     return [
         (piece.text, sorted(set(lines[piece.first : piece.last + 1]) - {0})) for piece in each.old if piece.kind is kind

@@ -1,4 +1,4 @@
-"""Torch's own spelling of a code, whose offsets name its resume functions."""
+"""Torch's expanded form of a code object, whose offsets name its resume functions."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""NumPy on Python numbers, and integers in buffers: what is offered, and for what."""
+"""Advice on NumPy calls with Python numbers, and on integers in buffers."""
 
 from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers
 from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene

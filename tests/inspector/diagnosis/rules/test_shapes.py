@@ -1,4 +1,4 @@
-"""Sizes that depend on data; loggers, gradients and torch's own modules."""
+"""Advice on data-dependent sizes, loggers, gradients and torch's own modules."""
 
 from ctrace.inspector.diagnosis.rules import grad_mode, output, shapes, wrappers
 from ctrace.inspector.model.findings import Owner

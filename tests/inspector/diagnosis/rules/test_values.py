@@ -1,4 +1,4 @@
-"""Numbers that are read of tensors: kept, used, branched on; slices and recurrent layers."""
+"""Advice on numbers read from tensors: stored, used or branched on; on slices and recurrent layers."""
 
 import pytest
 

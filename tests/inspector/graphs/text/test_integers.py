@@ -1,4 +1,4 @@
-"""Arithmetic on expressions that anybody may have written."""
+"""Integer arithmetic on expressions of untrusted logs."""
 
 import ast
 

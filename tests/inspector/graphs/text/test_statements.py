@@ -10,9 +10,9 @@ KNOWN = {"x", "y", "q", "split", "l_x_"}
 
 
 def _call(text: str) -> tuple[str, Call | None]:
-    said = statement(text)
-    assert said is not None
-    return said.name, call(said, KNOWN)
+    parts = statement(text)
+    assert parts is not None
+    return parts.name, call(parts, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_calls(text: str, name: str, expected: Call) -> None:
     "text", ["x = ", "x = <object at 0x1>", "x = torch.f(y", "x = f(y) garbage", "x = self.", "x = ("]
 )
 def test_what_cannot_be_told_is_none(text: str) -> None:
-    said = statement(text)
-    assert said is None or call(said, KNOWN) is None
+    parts = statement(text)
+    assert parts is None or call(parts, KNOWN) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", "class A:", "1 = 2", "x += ", "..."])
 def test_what_is_no_statement(text: str) -> None:
-    said = statement(text)
-    assert said is None or call(said, KNOWN) is None
+    parts = statement(text)
+    assert parts is None or call(parts, KNOWN) is None
 
 
 def test_placeholders() -> None:
-    said = placeholder('L_x_: "f32[2]" = None')
-    assert said is not None
-    assert (said.name, said.annotation, said.value) == ("L_x_", "f32[2]", "None")
+    parts = placeholder('L_x_: "f32[2]" = None')
+    assert parts is not None
+    assert (parts.name, parts.annotation, parts.value) == ("L_x_", "f32[2]", "None")
     starred = placeholder("*args")
     assert starred is not None
     assert starred.name == "args"
