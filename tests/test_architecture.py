@@ -121,7 +121,7 @@ def test_module_imports_downwards_only(module: str, path: Path):
     assert complained(imports_of(path), module) == []
 
 
-def test_every_layer_was_looked_at():
+def test_every_layer_is_checked():
     assert {layer(module) for module in modules()} == {None, *LAYERS}
 
 
@@ -256,7 +256,7 @@ def is_view(module: str) -> bool:
     return module.rpartition(".")[2] in ("view", "summary") or module.endswith("_view")
 
 
-def test_what_makes_a_session_asks_no_view():
+def test_building_a_session_imports_no_view():
     """A fold decides once; a view answers questions about what was decided."""
     bad = [
         f"{module}:{one.line} imports {one.name}"
@@ -272,14 +272,14 @@ MOST_FILES = 21
 """A folder with more modules than this is several subjects."""
 
 
-def test_no_folder_is_a_heap():
+def test_no_folder_has_too_many_files():
     counts = {str(path.parent.relative_to(ROOT)): 0 for path in modules().values()}
     for path in modules().values():
         counts[str(path.parent.relative_to(ROOT))] += 1
     assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 
-def test_every_package_says_what_is_in_it():
+def test_every_package_has_a_docstring():
     for module, path in modules().items():
         if path.name == "__init__.py":
             assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), module
@@ -294,7 +294,7 @@ def named_places(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_what_a_guide_names_exists(guide: str):
+def test_files_named_in_guides_exist(guide: str):
     places = named_places((ROOT / guide).read_text(encoding="utf-8"))
     assert len(places) > 10
     for file, name in places:

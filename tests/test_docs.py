@@ -79,7 +79,7 @@ def test_the_reference_is_generated_from_the_code() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_targets(page: str) -> None:
     """`make docs` checks those between pages with their anchors; this one checks README, too."""
     path = PAGES[page]
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", FENCE.sub("", path.read_text()))
@@ -115,7 +115,7 @@ def test_examples_in_other_languages_can_be_read(page: str) -> None:
         json.loads(body)
 
 
-def test_the_policy_is_one(tmp_path: Path) -> None:
+def test_the_policy_example_is_valid(tmp_path: Path) -> None:
     ((title, body),) = [each for each in blocks(PAGES["docs/guide/ci.md"].read_text(), "yaml") if each[0]]
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "mask.py").touch()

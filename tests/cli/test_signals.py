@@ -23,7 +23,7 @@ def handled(number: signal.Signals, by: signal.Handlers) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_they_raise_and_are_put_back(number: signal.Signals) -> None:
+def test_signals_raise_and_handlers_are_restored(number: signal.Signals) -> None:
     with handled(number, signal.SIG_DFL):
         with pytest.raises(SystemExit) as ended, ending_in_order():
             signal.raise_signal(number)

@@ -142,7 +142,7 @@ def test_a_skip_gets_the_advice_whose_example_it_is(key: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("key", [*EXAMPLES, *SKIPS])
-def test_what_the_advice_says_does_not_break(key: str, tmp_path: Path) -> None:
+def test_the_advised_code_does_not_break(key: str, tmp_path: Path) -> None:
     import torch
 
     entry = (BREAKS | SKIPS)[key]

@@ -102,5 +102,5 @@ def _check_call(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
-def test_without_what_is_in_the_way_it_matches(name: str) -> None:
+def test_attention_matches_after_removing_the_obstacle(name: str) -> None:
     assert SPELLINGS[SPELLINGS[name].instead].matched  # which the test above compares with torch's counter

@@ -166,7 +166,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_changed(name: str, session: Session) -> None:
+def test_the_change_is_named(name: str, session: Session) -> None:
     recompiles = recompiles_of(session, list(PROGRAMS).index(name))
     found = [
         (cause.kind, cause.subject, cause.was, cause.now, cause.line, each.expected)

@@ -68,7 +68,7 @@ def test_all_files_run_and_match(ctrace: Command, words: tuple[str, ...]):
 
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_a_changed_kernel_is_what_the_wrapper_runs(ctrace: Command):
+def test_the_wrapper_runs_a_changed_kernel(ctrace: Command):
     made = dumped(ctrace, str(SAMPLES / "mlp.py"))
     file = next(path for path in made.files if path.name.startswith("cpp_fused_gelu"))
     text = file.read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_a_changed_kernel_is_what_the_wrapper_runs(ctrace: Command):
 
 @pytest.mark.timeout(900)
 @pytest.mark.slow
-def test_dynamic_sizes_indices_and_chance(ctrace: Command):
+def test_dynamic_sizes_indices_and_random_numbers(ctrace: Command):
     made = dumped(ctrace, str(ctrace.write("m.py", DYNAMIC)), "--dynamic")
     assert made.left_out == ()
     ran = run_all(ctrace, made)

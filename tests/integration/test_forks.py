@@ -75,12 +75,12 @@ def same_both_ways(ctrace: Command, names: tuple[str, ...]) -> None:
     assert (plain["exit"], plain["counts"]["graphs"], plain["coverage"]) == (0, 2, 100.0)
 
 
-def test_what_a_model_does_to_its_process_ends_with_it(ctrace: Command) -> None:
+def test_a_models_changes_to_its_process_end_with_it(ctrace: Command) -> None:
     same_both_ways(ctrace, FEW)
 
 
 @pytest.mark.slow
-def test_so_does_everything_else(ctrace: Command) -> None:
+def test_other_changes_end_with_the_process_too(ctrace: Command) -> None:
     same_both_ways(ctrace, tuple(DEEDS))
 
 
@@ -110,7 +110,7 @@ inputs = (torch.rand(2, 4),)
 """.replace("dict(os.environ.items()) if False else ", "")
 
 
-def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> None:
+def test_a_forked_model_sees_the_same_process_as_alone(ctrace: Command) -> None:
     ctrace.write("one.py", WORLD)
     ctrace.write("two.py", WORLD)
     worlds = []
@@ -125,7 +125,7 @@ def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> 
     assert forked == fresh
 
 
-def test_unchanged_models_are_answered_from_the_last_check(ctrace: Command) -> None:
+def test_unchanged_models_reuse_the_last_check(ctrace: Command) -> None:
     models = written(ctrace, ("exit", "seed"))
     ctrace.write("a_seed.py", PLAIN.format(code="from pathlib import Path\nPath('size').read_text()"))
     ctrace.write("size", "4")
@@ -161,7 +161,7 @@ def ours(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_of_a_check_that_was_ended(number: int, ctrace: Command) -> None:
+def test_an_ended_check_leaves_no_processes(number: int, ctrace: Command) -> None:
     code = "import subprocess, time\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
     up = "from pathlib import Path\nPath(__file__ + '.up').touch()\ntime.sleep(600)"
     for name in ("one", "two"):

@@ -74,7 +74,7 @@ def _in_the_log(ctrace: Command, texts: set[str]) -> None:
     assert session.unknown == {}
 
 
-def test_words_are_about_ops_that_there_are() -> None:
+def test_described_ops_exist() -> None:
     import torch
     import torch._inductor.inductor_prims
 

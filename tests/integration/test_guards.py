@@ -98,7 +98,7 @@ def _entries(function: Callable[..., Any]) -> dict[str, Any]:
     return {str(entry.compile_id): entry for entry in _debug_get_cache_entry_list(function.__code__)}
 
 
-def test_every_guard_of_torchs_is_there() -> None:
+def test_every_torch_guard_is_listed() -> None:
     import torch
 
     function, arguments = _program()
@@ -212,7 +212,7 @@ def test_all_unmet_guards_are_found(tmp_path: Path) -> None:
 CHANGES = {"x.dtype": 0, "n": 1, "mode": 2, "len(items)": 3}
 
 
-def test_each_set_of_changes_gives_just_its_causes() -> None:
+def test_each_set_of_changes_has_exactly_its_causes() -> None:
     import torch
 
     def called(x: Any, n: int, mode: str, items: list[int]) -> Any:
@@ -233,7 +233,7 @@ def test_each_set_of_changes_gives_just_its_causes() -> None:
             assert recompile.distances == {"0/0": size}
 
 
-def test_the_nearest_entry_is_not_the_one_that_torch_names() -> None:
+def test_the_nearest_entry_can_differ_from_torchs() -> None:
     import torch
 
     def called(x: Any, n: int, mode: str) -> Any:

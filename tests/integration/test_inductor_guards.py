@@ -47,12 +47,12 @@ def _check(name: str, seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.integration
-def test_both_see_the_same(tmp_path: Path) -> None:
+def test_both_find_the_same(tmp_path: Path) -> None:
     for name, seen in _compared(tmp_path, *QUICK).items():
         _check(name, seen)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_both_see_the_same_of_a_larger_model(tmp_path: Path, name: str) -> None:
+def test_both_find_the_same_in_a_larger_model(tmp_path: Path, name: str) -> None:
     _check(name, _compared(tmp_path, name)[name])

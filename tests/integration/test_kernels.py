@@ -132,7 +132,7 @@ def _codes(log: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
+def test_a_store_has_the_line_of_its_value(ctrace: Command) -> None:
     ctrace.write(
         "model.py",
         "import torch\n"
@@ -148,7 +148,7 @@ def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
         assert all(place.endswith(":3") for each in stores for place in each.lines)
 
 
-def test_a_call_that_torch_says_nothing_of_is_there_too(ctrace: Command) -> None:
+def test_a_call_without_a_torch_record_is_listed_too(ctrace: Command) -> None:
     ctrace.write(
         "model.py",
         "import torch\n"

@@ -210,7 +210,7 @@ for n in (2, 3, 4):
 
 
 @pytest.mark.slow
-def test_what_is_fixed_is_not_to_be_marked(ctrace: Command) -> None:
+def test_marking_a_specialized_size_is_not_suggested(ctrace: Command) -> None:
     ctrace.write("script.py", HEAD + FIXED)
     report = ctrace("shapes", "script.py", "--json").report
     assert [mark["line"] for mark in report["marks"]] == [None]

@@ -193,7 +193,7 @@ def test_a_log_of_a_newer_ctrace(ctrace: Command) -> None:
     assert ctrace("explain", "other.log", "--json").report["unknown"] == {"artifact:ctrace_other": 1}
 
 
-def test_what_tritons_autotuner_runs_is_none_of_the_models_ops(ctrace: Command) -> None:
+def test_ops_of_tritons_autotuner_do_not_count_as_the_models(ctrace: Command) -> None:
     pytest.importorskip("triton")
     ctrace.write(
         "model.py",

@@ -96,7 +96,7 @@ def test_a_product_of_two_slices_of_one_buffer_reads_those(fusions: dict[str, Fu
     assert node.flops == 2 * 4 * 16 * 16 * 64
 
 
-def test_a_gather_reads_at_most_all_rows_that_it_asks_for_and_all_that_there_are(fusions: dict[str, Fusion]) -> None:
+def test_a_gather_reads_at_most_the_requested_rows_or_all_rows(fusions: dict[str, Fusion]) -> None:
     node = only(fusions["gathered"], NodeKind.POINTWISE)
     # 128 ids, 128 rows of 64 of a table of 1000, at most 10 rows of a table of 10, and 128 rows out of each.
     assert moved(node) == [(128 * 8, 0), (128 * 64 * 4, 0), (10 * 64 * 4, 0), (0, 128 * 64 * 4), (0, 128 * 64 * 4)]
@@ -119,7 +119,7 @@ def test_windows_that_overlap_are_read_once(fusions: dict[str, Fusion]) -> None:
     assert node.flops == 16 * 9
 
 
-def test_what_is_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_a_buffer_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["in_place"]
     (node,) = fusion.result
     # Three nodes: (x + 1)^2, x + 1, and its copy into x. Fused, the copy takes x + 1 from a register.
@@ -132,14 +132,14 @@ def test_what_is_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]
     assert changed in fusion.outputs
 
 
-def test_what_a_call_changes_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_a_buffer_changed_by_a_call_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["changed_by_a_call"]
     node = only(fusion, NodeKind.EXTERNAL)
     # x in and out of the same buffer, y in. What somebody else's operation computes is not known.
     assert (moved(node), node.flops) == ([(400, 400), (400, 0)], None)
 
 
-def test_parts_of_what_is_joined_are_written_into_it(fusions: dict[str, Fusion]) -> None:
+def test_parts_of_a_concatenation_are_written_in_place(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["joined"]
     first, second = (node for node in fusion.result if node.kind is NodeKind.POINTWISE)
     # Each writes 32 * 64 elements of the joined buffer, which the product reads; the joining itself moves nothing.
@@ -150,7 +150,7 @@ def test_parts_of_what_is_joined_are_written_into_it(fusions: dict[str, Fusion])
     assert next(each.read for each in only(fusion, NodeKind.EXTERNAL).accesses if each.buffer == whole) == 16384
 
 
-def test_what_is_added_to_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_an_accumulated_buffer_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     copy, added = fusions["scattered"].result
     assert moved(copy) == [(3200, 0), (0, 3200)]
     # 20 ids, 20 * 8 values, added to 20 * 8 elements: each is read, added to, and written.
@@ -158,7 +158,9 @@ def test_what_is_added_to_is_read_and_written(fusions: dict[str, Fusion]) -> Non
     assert added.flops == 160
 
 
-def test_an_external_call_without_a_formula_is_not_known_unless_it_only_moves(fusions: dict[str, Fusion]) -> None:
+def test_flops_of_an_external_call_without_a_formula_are_unknown_unless_it_only_copies(
+    fusions: dict[str, Fusion],
+) -> None:
     flops = {node.ops: node.flops for node in fusions["sorted_sums"].result if node.kind is NodeKind.EXTERNAL}
     assert flops == {("aten.sort",): 0, ("aten.cumsum",): None}
 

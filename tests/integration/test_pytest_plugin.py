@@ -109,7 +109,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
     assert not (tests.path / "ctrace.lock").exists()
 
 
-def test_the_lock_decides_where_there_are_no_numbers(tests: pytest.Pytester) -> None:
+def test_the_lock_decides_without_numbers(tests: pytest.Pytester) -> None:
     tests.makepyfile(test_net=BY_LOCK)
     wrote = tests.runpytest_subprocess("-p", "xdist", "-n", "2", "--ctrace-update")
     wrote.assert_outcomes(passed=3)

@@ -54,7 +54,7 @@ def _captured(folder: Path, text: str) -> Session:
     return ran.session
 
 
-def test_it_is_captured_with_zeros_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_become_zeros_and_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _MODEL)
     assert session.failure is None
@@ -73,7 +73,7 @@ def test_it_is_captured_with_zeros_and_said(tmp_path: Path, monkeypatch: pytest.
     )
 
 
-def test_what_the_program_raises_itself_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_own_exceptions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _ITS_OWN)
     assert session.failure is not None

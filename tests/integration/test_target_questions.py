@@ -181,7 +181,7 @@ def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_mix_of_devices_names_its_place(ctrace: Command, tmp_path: Path) -> None:
+def test_mixed_devices_are_reported_with_their_line(ctrace: Command, tmp_path: Path) -> None:
     """`torch.arange(8)` is on the CPU on a GPU's machine too, and there the program raises."""
     session = explained(ctrace, tmp_path, MIXED)
     file = tmp_path / "asking.py"
@@ -219,7 +219,7 @@ def test_a_sample_trains(ctrace: Command, tmp_path: Path) -> None:
     assert len(session.user_kernels) == 2
 
 
-def test_the_interpreter_computes_what_the_kernels_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_computes_the_kernels_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are right, and Triton's language is as before, so that kernels still compile."""
     triton = pytest.importorskip("triton")
     (tmp_path / "own_kernels.py").write_text(KERNELS)

@@ -49,7 +49,7 @@ def test_older_gpus_have_fewer_kernels():
     assert ask(torch.float32, width=7, on=A100) == MATH
 
 
-def test_what_only_some_kernels_can():
+def test_features_of_only_some_kernels():
     assert ask(dropout=0.1) == CUDNN
     assert ask(queries=1, keys=128, dropout=0.1) == FLASH
     assert [ask(width=width) for width in (256, 264, 100)] == [CUDNN, EFFICIENT, FLASH]
@@ -61,12 +61,12 @@ def test_what_only_some_kernels_can():
     assert ask(mask=trained) == EFFICIENT
 
 
-def test_a_width_that_the_backward_pass_has_no_memory_for():
+def test_a_head_size_without_flash_in_the_backward_pass():
     assert [ask(width=width, grad=True, on=L4) for width in (192, 200, 256)] == [FLASH, EFFICIENT, FLASH]
     assert ask(width=200, on=L4) == FLASH
 
 
-def test_the_user_s_switches_hold():
+def test_the_users_switches_are_respected():
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
         assert ask() == EFFICIENT
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):

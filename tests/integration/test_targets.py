@@ -44,7 +44,7 @@ def _open(logs: list[str]) -> set[tuple[str, str, str]]:
     return {(each["kind"], each["subject"], each["taken"]) for each in records}
 
 
-def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
+def test_an_invalid_file_gets_two_lines_and_no_run(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(MODEL)
     (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: many}")
     done = ctrace("explain", "m.py", "--target", "mine.yaml", cwd=tmp_path)
@@ -56,7 +56,7 @@ def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".ctrace/*"))
 
 
-def test_reading_where_there_is_no_gpu(tmp_path: Path) -> None:
+def test_reading_without_a_gpu(tmp_path: Path) -> None:
     import torch
 
     if torch.cuda.is_available():
@@ -66,7 +66,7 @@ def test_reading_where_there_is_no_gpu(tmp_path: Path) -> None:
     assert not (tmp_path / "gpu.yaml").exists()
 
 
-def test_reading_the_gpu_at_hand(tmp_path: Path) -> None:
+def test_reading_the_local_gpu(tmp_path: Path) -> None:
     import torch
 
     if not torch.cuda.is_available():

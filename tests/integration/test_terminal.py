@@ -91,7 +91,7 @@ def test_ctrl_c_reaches_the_program(tmp_path: Path) -> None:
     assert "interrupted" in shown
 
 
-def test_a_second_ctrl_c_ends_a_program_that_is_deaf(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(DEAF + SLEEPS)
     began = time.monotonic()
     code, shown = session(["run", "p.py"], tmp_path, (b"ready", b"\x03"), (b"^C", b"\x03"))
@@ -100,7 +100,7 @@ def test_a_second_ctrl_c_ends_a_program_that_is_deaf(tmp_path: Path) -> None:
     assert time.monotonic() - began < 40
 
 
-def test_ctrl_z_stops_it_all_and_it_goes_on(tmp_path: Path) -> None:
+def test_ctrl_z_stops_all_processes_and_they_continue(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(STOPS)
 
     def go_on(pid: int) -> None:

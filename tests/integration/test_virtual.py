@@ -95,7 +95,7 @@ def check_emitted(session: Session, target: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", CAPABILITY)
-def test_inference_is_emitted_for_each(explained: Callable[..., Explained], target: str) -> None:
+def test_inference_is_emitted_for_each_target(explained: Callable[..., Explained], target: str) -> None:
     session = explained(NET.replace("Net()", "Net().eval().requires_grad_(False)"), "--target", target).session
     check_emitted(session, target)
     assert session.verdict is Verdict.COMPILED
@@ -104,7 +104,7 @@ def test_inference_is_emitted_for_each(explained: Callable[..., Explained], targ
 
 
 @pytest.mark.slow
-def test_a_function_that_torch_would_leave_in_eager_there_is_named(explained: Callable[..., Explained]) -> None:
+def test_a_function_that_would_run_eagerly_on_the_target_is_named(explained: Callable[..., Explained]) -> None:
     text = NET.replace("Net()", "Net().bfloat16()").replace("(8, 16)", "(8, 16).bfloat16()")
     session = explained(text, "--target", "t4").session
     [problem] = session.problems
@@ -124,7 +124,7 @@ CASES = {
 @compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
+def test_the_program_takes_the_same_path_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
     text, options, target = CASES[case]
     plain, virtual = explained(text, *options), explained(text, *options, "--target", target)
     check_emitted(virtual.session, target)
@@ -150,7 +150,7 @@ def _breaks(session: Session) -> list[tuple[object, ...]]:
 
 @compiler
 @pytest.mark.slow
-def test_a_training_step_of_sizes_that_vary(explained: Callable[..., Explained]) -> None:
+def test_a_training_step_with_varying_sizes(explained: Callable[..., Explained]) -> None:
     session = explained(NET, "--vary", "0=4", "--train", "--target", "h100").session
     check_emitted(session, "h100")
     dynamic = [each for each in session.code if each.graph == "0/1"]

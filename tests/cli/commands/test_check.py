@@ -28,7 +28,7 @@ def _check(folder: Path, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
+def test_a_trace_is_checked_recorded_and_compared(tmp_path: Path, traces: Path) -> None:
     code, out, _ = _check(tmp_path, "train", "--from-trace", "traces")
     assert code == 1
     assert out.startswith("WORSE  The model got worse.\n")
@@ -71,13 +71,13 @@ def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:
     assert summary.startswith("# Before\n### ctrace check: **worse**")
 
 
-def test_a_policy_holds_for_traces(tmp_path: Path, traces: Path) -> None:
+def test_a_policy_applies_to_traces(tmp_path: Path, traces: Path) -> None:
     (tmp_path / "ctrace.yaml").write_text("limits: {breaks: 1, skipped: 1}\n")
     assert _check(tmp_path, "--from-trace", "traces")[0] == 0
 
 
 @pytest.mark.parametrize("flag", [["--json"], ["--markdown"]])
-def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[str]) -> None:
+def test_printed_text_is_readable(tmp_path: Path, traces: Path, flag: list[str]) -> None:
     _, out, err = _check(tmp_path, "--from-trace", "traces", *flag)
     assert not err
     assert out.startswith({"--json": '{\n  "schema": 1', "--markdown": "### ctrace check: **worse**"}[flag[0]])
@@ -106,7 +106,7 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
     ],
     ids=" ".join,
 )
-def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: list[str], said: str) -> None:
+def test_errors_are_reported_and_nothing_is_written(tmp_path: Path, words: list[str], said: str) -> None:
     code, out, err = _check(tmp_path, *words)
     assert code == 2
     assert said in out + err
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: lis
     ],
     ids=" ".join,
 )
-def test_a_policy_that_could_not_be_used_is_not_begun(tmp_path: Path, words: list[str], said: str) -> None:
+def test_an_invalid_first_policy_is_not_written(tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py", *words)
     assert code == 2
@@ -133,11 +133,11 @@ def test_a_policy_that_could_not_be_used_is_not_begun(tmp_path: Path, words: lis
     assert [each.name for each in tmp_path.iterdir()] == ["a.py"]
 
 
-def test_a_target_is_named_as_the_lock_does() -> None:
+def test_a_target_is_named_as_in_the_lock() -> None:
     assert Wanted(gpu="H100, cpu,h100").targets == ("h100", "cpu")
 
 
-def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_policy_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "ctrace.yaml").write_text("# mine\n")
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py")
@@ -156,7 +156,7 @@ def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("words", [["a.py"], ["a.py", "--update"]], ids=["", "update"])
-def test_a_file_that_is_wrong_is_named_with_its_line(
+def test_an_invalid_file_is_named_with_its_line(
     tmp_path: Path, name: str, text: str, said: str, words: list[str]
 ) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
@@ -168,7 +168,7 @@ def test_a_file_that_is_wrong_is_named_with_its_line(
     assert (tmp_path / name).read_text() == text
 
 
-def test_the_command_says_what_was_asked_for() -> None:
+def test_the_command_repeats_the_options() -> None:
     asked = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
     wanted = Wanted(("a b.py",), Path("p.yaml"), Path("x.lock"), asked, "h100", 90.0)
     assert wanted.command == (

@@ -37,14 +37,14 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_updates_at_once_lose_nothing(models: Path) -> None:
+def test_concurrent_updates_lose_nothing(models: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: checked(Wanted((f"{name}.py",)), update=True), "abcdefgh"))
     (section,) = load_lock(models / "ctrace.lock").sections.values()
     assert set(section) == {key(name) for name in "abcdefgh"}
 
 
-def test_an_update_is_of_the_lock_as_it_is_then(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_applies_to_the_current_lock(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = checking._Check.run
 
     def slowly(check: checking._Check) -> None:
@@ -57,9 +57,7 @@ def test_an_update_is_of_the_lock_as_it_is_then(models: Path, monkeypatch: pytes
     assert set(section) == {key("a"), key("b")}
 
 
-def test_a_lock_that_cannot_be_written_is_as_it_was_and_the_check_is_shown(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_lock_is_unchanged_and_the_check_is_shown(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -73,7 +71,7 @@ def test_a_lock_that_cannot_be_written_is_as_it_was_and_the_check_is_shown(
     assert not list(models.glob(".*"))
 
 
-def test_of_two_that_begin_a_policy_one_does(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_of_several_writes_a_first_policy(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda _path, **_more: False)  # both looked before either wrote
 
     def begin(name: str) -> str:
@@ -90,7 +88,7 @@ def test_of_two_that_begin_a_policy_one_does(models: Path, monkeypatch: pytest.M
     assert f"{won}.py" in (models / "ctrace.yaml").read_text()
 
 
-def test_a_new_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_is_complete_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unlinkable(*_: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -104,9 +102,7 @@ def test_a_new_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "1", "b": "1"}
 
 
-def test_one_report_that_cannot_be_written_does_not_keep_the_others_from_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_report_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = outcome_of([seen_of(state_with(graphs=1))])
     reports = Reports(junit=Path("/dev/full"), sarif=tmp_path / "s.json", summary=Path("/dev/full"))
     with pytest.raises(RunError, match="/dev/full cannot be written: no space left on device"):
@@ -117,7 +113,7 @@ def test_one_report_that_cannot_be_written_does_not_keep_the_others_from_it(
     assert "ctrace: /dev/full cannot be written" in shown.err
 
 
-def test_what_is_appended_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_appended_text_is_complete_or_missing(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     append_whole(file, "a\n")
     append_whole(file, "b\n")

@@ -24,7 +24,7 @@ def kernels(session: Session) -> dict[str, Any]:
     return json.loads(render_kernels_json(session, parts(session)))
 
 
-def test_bases_name_fields_that_are_there() -> None:
+def test_bases_name_existing_fields() -> None:
     data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
     assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
     again = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
@@ -68,7 +68,7 @@ def test_explain() -> None:
 
 
 @pytest.mark.parametrize("session", [EMITTED, built.SESSION])
-def test_every_report_says_the_target(session: Session) -> None:
+def test_every_report_names_the_target(session: Session) -> None:
     name = session.gpu.target if session.gpu else ""
     for text in (
         render_fusion_json(session, fusions(session)),

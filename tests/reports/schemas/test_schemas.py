@@ -194,7 +194,7 @@ def test_every_command_with_json_has_one() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_it_is_a_schema_that_says_what_everything_is(path: Path) -> None:
+def test_every_value_has_a_type(path: Path) -> None:
     schema = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     anything = path.read_text(encoding="utf-8").count("{}")
@@ -245,14 +245,14 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
     _fits(validators, "kernels", _kernels(dump=tmp_path / "dump")(kernelsessions.KERNELS))
 
 
-def test_lists_of_runs_and_of_what_doctor_found_fit(validators: Validators) -> None:
+def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
     """`ctrace runs` and `ctrace doctor` write data of their own."""
     run = Run(Path("run"), "run", Target(path="model.py"), created=1.0)
     _fits(validators, "runs", json_document([runs._data(run)]))
     _fits(validators, "doctor", json_document([doctor._data(Finding("torch", True, "2.13"))]))
 
 
-def test_a_name_that_no_schema_knows_is_found(validators: Validators) -> None:
+def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:
     data = json.loads(render_json(sessions.ALL["partial"]))
     data["breaks"][0]["surprise"] = 1
     assert not validators["explain"].is_valid(data)

@@ -57,7 +57,7 @@ def test_foreign_text_cannot_control_the_terminal(letter: str, width: int) -> No
     assert letter not in _screen(_hostile(), width, all_of_it=True)
 
 
-def test_either_layout_can_be_asked_for() -> None:
+def test_either_layout_can_be_selected() -> None:
     assert "│" in _screen(SESSION, 80, "0/0", side_by_side=True)
     assert "│" not in _screen(SESSION, 140, "0/0", side_by_side=False)
 

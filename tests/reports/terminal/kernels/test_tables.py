@@ -73,12 +73,12 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: 
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_code_is_complete_beside_the_comments(width: int) -> None:
+def test_code_is_complete_except_for_comments(width: int) -> None:
     lines = _drawn(made.KERNELS, KernelView(source=True, kernel="per"), width).splitlines()
     assert [line for line in lines if not line.lstrip().startswith("#")] == [*made.TRITON.splitlines(), ""]
 
 
-def test_colours_only_on_a_terminal() -> None:
+def test_colors_only_on_a_terminal() -> None:
     assert "\x1b[" not in _drawn(made.KERNELS, ASKED["source"], 80)
     assert "\x1b[" in _drawn(made.KERNELS, ASKED["source"], 80, colors=True)
 
@@ -91,13 +91,13 @@ def test_names_stay_apart_on_a_narrow_screen() -> None:
     assert len(column) == len(set(column)) == len(names)
 
 
-def test_what_is_not_known_is_not_a_zero() -> None:
+def test_unknown_values_are_not_zero() -> None:
     shown = _drawn(made.OLD, KernelView(), 80)
     assert "bytes and FLOPs not known" in shown
     assert " 0 " not in shown
 
 
-def test_all_known_needs_no_explanation() -> None:
+def test_known_values_need_no_explanation() -> None:
     assert "?" not in _drawn(made.KNOWN, KernelView(), 80)
 
 
@@ -119,13 +119,13 @@ def test_long_lists_are_counted_and_all_shows_them() -> None:
 @pytest.mark.parametrize(
     ("wanted", "room", "given"), [((4, 3, 2), 20, [4, 3, 2]), ((40, 30, 2), 32, [20, 10, 2]), ((9, 9), 0, [1, 1])]
 )
-def test_columns_share_what_room_there_is(wanted: tuple[int, ...], room: int, given: list[int]) -> None:
+def test_columns_share_the_available_width(wanted: tuple[int, ...], room: int, given: list[int]) -> None:
     assert fitted(wanted, room) == given
 
 
 class TestExplain:
     @pytest.mark.parametrize("width", WIDTHS)
-    def test_kernels_come_by_bytes(self, width: int) -> None:
+    def test_kernels_are_sorted_by_bytes(self, width: int) -> None:
         shown = drawn(explain_screen(made.KERNELS, width, verbose=True), width)
         kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
         assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
@@ -133,6 +133,6 @@ class TestExplain:
         first = [row.split()[0] for row in rows]
         assert [name[:6] for name in first] == ["mm", "triton", "triton", "cpp_fu", "scale_"]
 
-    def test_more_than_fit_are_counted(self) -> None:
+    def test_kernels_that_do_not_fit_are_counted(self) -> None:
         session = replace(made.KERNELS, kernels=tuple(replace(made.PER, name=f"k_{at}") for at in range(9)))
         assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80, verbose=True), 80)
