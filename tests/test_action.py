@@ -1,4 +1,4 @@
-"""The GitHub Action: its script, run with a `ctrace` that is none."""
+"""The GitHub Action: its script, run with a fake `ctrace`."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def _texts(node: object) -> list[str]:
 
 
 def _run(tmp_path: Path, code: int = 0, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
-    """Run the script as a runner does; give its exit code, what `ctrace` was called with, and the outputs."""
+    """Run the script as a runner does; return its exit code, the arguments of `ctrace`, and the outputs."""
     fake = tmp_path / "bin" / "ctrace"
     fake.parent.mkdir()
     fake.write_text(FAKE)

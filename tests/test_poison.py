@@ -1,4 +1,4 @@
-"""Every view in every format, of sessions in which every string is hostile: nothing is obeyed, all formats stay whole.
+"""Every view in every format, of sessions with only hostile strings: nothing is obeyed, and all formats stay valid.
 
 Nothing here names a field. A new field of the model, a new view option aside, is tested without a change.
 """
@@ -71,12 +71,12 @@ NODE = re.compile(r'  n\d+_\d+ (?:\[label="(?:[^"\\\n]|\\.)*" fillcolor="#[0-9a-
 
 
 def everything(text: str) -> str:
-    """Spoil a text in all ways that matter at once."""
+    """Poison a text in all relevant ways at once."""
     return f"::error::{text[:1]}{UNSEEN}{text[1:]}{MARKUP}{COMMANDS}"
 
 
 def commands(session: Session) -> list[list[str]]:
-    """List the views, and those that name something of the session."""
+    """List the views, including views of single items of the session."""
     found = [view.split() for view in VIEWS]
     for graph in session.graphs[:1]:
         one = ["graphs", "--graph", graph.id]

@@ -1,4 +1,4 @@
-"""The streams of the command line: nothing that is written there is obeyed, whoever writes it."""
+"""The streams of the command line: a terminal or CI system obeys no text written there."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""`ctrace explain --fast`: what it cannot go with is two lines and exit code 2."""
+"""`ctrace explain --fast`: incompatible options get two lines and exit code 2."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What narrows a view: a value that nothing has is refused, before a run is made wherever that can be known."""
+"""Options that narrow a view refuse unknown values, before the capture if possible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The command line, as far as it goes without torch."""
+"""The parts of the command line that need no torch."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = Non
 
 
 def _ctrace(*words: str, cwd: Path, code: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in this process, which is 10 times as fast; in a process of its own if it needs `code` first."""
+    """Run a command in this process, which is 10 times as fast, or in a new process after `code`."""
     if not code:
         with contextlib.chdir(cwd), patch.dict(os.environ, environment):
             ran = inprocess.ctrace(*words)
@@ -261,7 +261,7 @@ class TestRecompiles:
 
 
 class TestDamaged:
-    """A run whose run.json cannot be read is not passed over in silence."""
+    """ctrace warns about a run whose run.json cannot be read."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:

@@ -14,7 +14,7 @@ from ctrace.inspector.runs.request import Options
 
 
 class _Status:
-    """Stands in for rich's."""
+    """Replaces rich's status."""
 
     def __init__(self) -> None:
         self.shown = ""
@@ -67,9 +67,9 @@ def test_a_slow_compilation_is_named_once(
     shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
     for clock[0] in (10.0, 31.0, 90.0):
         shown.observe(None)
-    said = capsys.readouterr().err
-    assert said.count("Ctrl-C stops") == (0 if is_program else 1)
-    assert is_program or said.startswith("ctrace: compiling forward has been in dynamo for 31 s.")
+    err = capsys.readouterr().err
+    assert err.count("Ctrl-C stops") == (0 if is_program else 1)
+    assert is_program or err.startswith("ctrace: compiling forward has been in dynamo for 31 s.")
 
 
 def test_a_long_call_is_not_called_compiling(

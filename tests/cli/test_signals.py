@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such si
 
 @contextmanager
 def handled(number: signal.Signals, by: signal.Handlers) -> Iterator[None]:
-    """Begin with a known handler: who runs the tests may have them ignore a signal, as nohup does."""
+    """Start with a known handler, since the tests may run under nohup, which ignores a signal."""
     before = signal.signal(number, by)
     try:
         yield

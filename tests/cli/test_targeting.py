@@ -1,4 +1,4 @@
-"""`--target` on the command line: what it goes with, saved runs for a GPU, runs made anew; without torch."""
+"""`--target` on the command line, without torch: other options, saved runs for a GPU, repeated runs."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_without_triton_nothing_is_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Options]]:
-    """Note what would be captured, and give a Session for it."""
+    """Replace captures: record each request, and return a Session for it."""
     seen: list[tuple[Any, Options]] = []
 
     def capture(resolved: Any, options: Options, **_: object) -> Session:

@@ -1,4 +1,4 @@
-"""The advice on causes is true: `before` is compiled again for this very cause, `after` is not compiled again at all."""
+"""The advice on causes is true: `before` recompiles for this cause, `after` never recompiles."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Run all examples of what recompiles in one trace."""
+    """Run all recompiling examples in one trace."""
     folder = tmp_path_factory.mktemp("examples")
     with ctrace.trace() as traced:
         for number, entry in enumerate(CAUSES.values()):

@@ -135,7 +135,9 @@ def test_a_program_computes_the_same_as_without_ctrace(ctrace: Command) -> None:
     result = ctrace("run", "--build", "program.py")
     assert result.code == 0, result.err
     assert result.out == plain
-    assert generated(ctrace.folder) == code != set()  # files are named by what they hold: Inductor wrote the same
+    assert (
+        generated(ctrace.folder) == code != set()
+    )  # file names are hashes of the content: Inductor generated the same code
     session = last_session(ctrace.folder)
     assert not session.problems
     timed = {each.kernel for each in session.timed}
@@ -179,7 +181,7 @@ def test_triton_reports_the_resources_for_an_absent_gpu(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("not has_gpu()", reason="needs a GPU")
 class TestOnAGpu:
-    """Run by hand on a machine that has one."""
+    """Run this by hand on a machine with a GPU."""
 
     def test_attention(self, ctrace: Command) -> None:
         ctrace.write("attention.py", ATTENTION)
@@ -241,7 +243,7 @@ class TestOnAGpu:
         assert result.code == 0, result.err
         ours = sum(each.seconds or 0 for each in last_session(ctrace.folder).timed)
         theirs = float(run(ctrace.folder, "profile_it.py"))
-        assert 0.9 < ours / theirs < 1.5  # ours with cold caches
+        assert 0.9 < ours / theirs < 1.5  # ctrace measures with cold caches
 
     def test_inside_a_cuda_graph(self, ctrace: Command) -> None:
         ctrace.write("model.py", ATTENTION)

@@ -1,4 +1,4 @@
-"""Bytecode of models that torch rewrites in many ways, in this process: edits, sameness, links and explanations."""
+"""Bytecode of models that torch rewrites in many ways, in this process: edits, kept parts, links and explanations."""
 
 from pathlib import Path
 

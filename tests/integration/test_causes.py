@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 MODULE = "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
 OPEN = True
-"""A recompile that is expected, for torch leaves the value open then."""
+"""An expected recompile: torch then makes the value dynamic."""
 
 USUAL = "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView, AutogradCPU)"
 BATCHED = (

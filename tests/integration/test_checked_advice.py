@@ -1,4 +1,4 @@
-"""Advice on a real model is checked by running it, and the file stays as it is."""
+"""ctrace checks advice on a real model by running it, without changing the file."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Silent dangers found and proven in real runs, and none where there are none."""
+"""Silent dangers found and proven in real runs, without false alarms."""
 
 from typing import Any
 

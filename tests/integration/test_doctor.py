@@ -1,4 +1,4 @@
-"""`ctrace doctor` probes every hook in the torch at hand."""
+"""`ctrace doctor` probes every hook in the installed torch."""
 
 from tests.integration.conftest import Command
 

@@ -1,4 +1,4 @@
-"""How a run can end early: a model file may not end the process, and every promised scenario ran or is named."""
+"""Runs that end early: a model file cannot end the process, and every scenario that did not run is named."""
 
 import json
 
@@ -73,7 +73,7 @@ def test_a_returning_fork_is_not_another_run(ctrace: Command) -> None:
     result = ctrace("explain", "model.py", "--json")
     assert (result.code, result.report["verdict"], result.report["error"]["type"]) == (3, "failed", "Fork")
     assert [each["outcome"] for each in result.report["scenarios"]] == ["done"] * 3
-    assert result.report["coverage"]["ops"] == 6  # two a scenario
+    assert result.report["coverage"]["ops"] == 6  # two per scenario
 
 
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""Models of a check that are forks of one process: each is as alone as in a new process."""
+"""Models of a check that run in forks of one process: each is as isolated as in a new process."""
 
 import json
 import os
@@ -44,12 +44,12 @@ DEEDS = {
     "seed": "import random; torch.manual_seed(0); random.seed(0)",
     "modules": "import sys; sys.modules['json'] = None",
 }
-"""What the models do to their process while it loads them."""
+"""Changes that the models make to their process while loading."""
 FEW = ("config", "hidden", "exit", "crash", "prints", "thread")
 
 
 def compared(report: dict[str, Any]) -> dict[str, Any]:
-    """Return what must not depend on the process: everything but times, runs and process ids."""
+    """Return the data that must not depend on the process: everything but times, runs and process ids."""
     text = json.dumps(report)
     text = re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text)
     text = re.sub(r'"run": "[\w-]+"', '"run": ""', text)

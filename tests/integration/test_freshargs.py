@@ -1,4 +1,4 @@
-"""Copies of arguments, and the time of launches on them, in this process."""
+"""Copies of arguments, and the times of launches on these copies, in this process."""
 
 from typing import Any
 

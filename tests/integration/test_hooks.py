@@ -1,4 +1,4 @@
-"""Torch's C++ side sees the target GPU only while it is presented, and no compiler is needed."""
+"""Torch's C++ side sees the target GPU only while ctrace presents it, and no compiler is needed."""
 
 import os
 import subprocess

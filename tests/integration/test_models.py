@@ -146,7 +146,7 @@ WRONG = {
 }
 
 SLOW = {"no such dimension", "no such strides", "no gradient", "no such mode", "no inputs"}
-"""Found by the child, as others are that are quick to see."""
+"""The child process finds this error, like others that are quick to find."""
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in WRONG])
@@ -166,7 +166,7 @@ def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     assert todo in second
     assert result.out == ""
     assert "Traceback" not in result.err
-    assert not list((ctrace.folder / ".ctrace").glob("*/"))  # what was no run is not kept as one
+    assert not list((ctrace.folder / ".ctrace").glob("*/"))  # a failed command saves no run
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_files_in_the_working_directory_do_not_replace_modules(command: str, tmp
 
 
 def test_a_module_beside_the_program_is_imported_by_it(tmp_path: Path) -> None:
-    """Plain Python imports it instead of the standard library's; ctrace has loaded that one long before."""
+    """Plain Python imports it instead of the standard library's module, which ctrace has already loaded."""
     for name in ("hashlib", "json", "dataclasses", "difflib"):
         (tmp_path / f"{name}.py").write_text("MINE = True\n")
     text = (

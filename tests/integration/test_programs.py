@@ -1,4 +1,4 @@
-"""Programs run under ctrace as without it, and the log survives however they end."""
+"""Programs run under ctrace as without it, and the log survives any kind of exit."""
 
 import os
 import signal
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.5)
-    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+    os.killpg(child.pid, signal.SIGINT)  # like a terminal, to all processes of the group
     _, talk = child.communicate(timeout=60)
     assert child.returncode == 3
     assert "interrupted" in talk

@@ -1,4 +1,4 @@
-"""Ops of the GPU's path that the CPU has no kernel for: the capture goes on with zeros, and says so."""
+"""Ops without a CPU kernel in the GPU's code path: the capture continues with zeros, and reports it."""
 
 import re
 from pathlib import Path
@@ -60,12 +60,12 @@ def test_missing_weights_become_zeros_and_are_reported(tmp_path: Path, monkeypat
     assert session.failure is None
     assert session.verdict is Verdict.COMPILED
     assert any(kernel.language == "triton" for kernel in session.kernels)
-    said = [each.what for each in session.problems if "are not real" in each.what]
-    assert [re.sub(r"/\S+/", "", each.partition(" are ")[0]) for each in said] == [
+    problems = [each.what for each in session.problems if "are not real" in each.what]
+    assert [re.sub(r"/\S+/", "", each.partition(" are ")[0]) for each in problems] == [
         "values after aten.histc.default at net.py:9",
         "values after aten.histc.default at net.py:9 in graph 0/0",
     ]
-    assert all("control flow that depends on them may differ" in each for each in said)
+    assert all("control flow that depends on them may differ" in each for each in problems)
     (scenario,) = session.scenarios
     assert (scenario.compared, scenario.not_compared) == (
         0,

@@ -1,4 +1,4 @@
-"""Attention under `--target`: the kernel that an H100 took, and the op that comes of it."""
+"""Attention under `--target`: the kernel that an H100 chooses, and the resulting op."""
 
 import json
 from itertools import product
@@ -13,9 +13,9 @@ from tests.support.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
 TABLE = (DATA / "sdp_h100.txt").read_text().splitlines()
-"""What torch 2.11 chose on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
+"""The choices of torch 2.11 on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
 FORMS = (DATA / "sdp_h100_forms.jsonl").read_text().splitlines()
-"""The same of more forms of a call, as JSON: what it was asked, and the choice."""
+"""The same for more forms of a call, as JSON: the call, and the choice."""
 
 
 def ask(
@@ -92,7 +92,7 @@ def test_an_empty_call_takes_no_fused_kernel(width, keys):
 
 
 def form(shape, dtype, layout, grad) -> torch.Tensor:
-    """Make a tensor of a layout that the device was asked about."""
+    """Make a tensor with one of the recorded layouts."""
     if layout == "bshd":
         tensor = torch.empty(shape[0], shape[2], shape[1], shape[3], dtype=dtype, device="meta").transpose(1, 2)
     elif layout == "last":
@@ -103,7 +103,7 @@ def form(shape, dtype, layout, grad) -> torch.Tensor:
 
 
 def test_an_h100_chose_the_same_for_many_forms():
-    """Asked of torch 2.11 with cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
+    """Recorded with torch 2.11 and cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
     wrong = []
     for line in FORMS:
         asked, choice = json.loads(line)

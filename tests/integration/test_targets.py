@@ -1,4 +1,4 @@
-"""GPUs of the user's own, end to end, and `--read` on a machine without a GPU."""
+"""User-defined GPUs, end to end, and `--read` on a machine without a GPU."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def ctrace(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_file_is_a_target(tmp_path: Path) -> None:
-    """Its matrix product is of a shape that torch would time with padding."""
+    """A model whose matmul has a shape for which torch would time padding."""
     (tmp_path / "m.py").write_text(MODEL)
     (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: 99, vector_rates: {float32: 1e13}}")
     done = ctrace("explain", "m.py", "--target", "mine.yaml", "--json", cwd=tmp_path)

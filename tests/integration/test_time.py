@@ -1,4 +1,4 @@
-"""`ctrace time` and `ctrace cudagraphs` in real processes; backends without Inductor, which would build for a minute."""
+"""`ctrace time` and `ctrace cudagraphs` in real processes; without Inductor, which would build for a minute."""
 
 import os
 import signal

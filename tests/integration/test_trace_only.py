@@ -23,7 +23,7 @@ _SAME = (
     "problems",
     "functions",
 )
-"""Fields of a session that hold what a check of breaks and recompiles looks at."""
+"""Fields of a session that a check of breaks and recompiles reads."""
 
 _BROKEN = """
 import atexit, json, sys

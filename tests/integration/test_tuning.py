@@ -1,4 +1,4 @@
-"""Choices that torch makes by timing: listed where code is emitted for a GPU, and never made up."""
+"""Choices that torch makes by timing are listed with `--target`, and never invented."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""User-written Triton kernels in a compiled region, held against torch's own analysis.
+"""User-written Triton kernels in a compiled region, compared with torch's own analysis.
 
 With a GPU everything runs. Without one, Triton gets a driver that says there is an H100 and launches nothing: torch
 then traces, analyses and emits as for a GPU, and results mean nothing.
@@ -36,7 +36,7 @@ def zoo() -> Any:
 
 @pytest.fixture(autouse=True)
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stand in for a GPU where there is none."""
+    """Replace the driver on a machine without a GPU."""
     torch._dynamo.reset()
     if not GPU:
         _stand_in(monkeypatch)
@@ -210,7 +210,9 @@ def test_the_code_is_the_same_with_and_without_ctrace(
 
     recorder = Recorder(TraceLog(tmp_path / "trace.log"))
     for kind in ("tuned", "by_op"):
-        emitted_code(getattr(zoo, kind), monkeypatch)  # what torch remembers of a first time is in both of the next
+        emitted_code(
+            getattr(zoo, kind), monkeypatch
+        )  # state that torch keeps after the first run is in both later runs
         without = emitted_code(getattr(zoo, kind), monkeypatch)
         with userkernels(recorder, lambda name, action: action(importlib.import_module(name))):
             assert emitted_code(getattr(zoo, kind), monkeypatch) == without
@@ -233,8 +235,8 @@ def emitted_code(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(GraphLowering, "compile_to_module", compile_to_module)
         with pytest.raises(Exception, match="enough"):
             torch.compile(function)(example())
-    named = re.sub(r"AOT ID: \['\d+_", "AOT ID: ['", codes[0])  # it counts graphs
-    return re.sub(r"/tmp\w+/", "/", named)  # without caches, each time has a folder of its own
+    named = re.sub(r"AOT ID: \['\d+_", "AOT ID: ['", codes[0])  # the file counts graphs
+    return re.sub(r"/tmp\w+/", "/", named)  # without caches, each run has its own folder
 
 
 @pytest.mark.skipif(GPU, reason="it shows what happens without a GPU")

@@ -59,10 +59,10 @@ compiler = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Explained:
-    """A run, and what the program printed."""
+    """A run, and the program's output."""
 
     session: Session
-    said: tuple[str, ...]
+    printed: tuple[str, ...]
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def explained(ctrace: Command) -> Callable[..., Explained]:
         done = ctrace("explain", "m.py", *options)
         assert done.code == 0, done.err
         session = load(Store(ctrace.folder / ".ctrace").load())
-        said = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("found"))
-        return Explained(session, said)
+        printed = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("found"))
+        return Explained(session, printed)
 
     return run
 
 
 def check_emitted(session: Session, target: str) -> None:
-    """Each part's kernels are Triton's, for this GPU; nothing went wrong on the way."""
+    """Each graph part has Triton kernels for this GPU, and the run has no problems."""
     assert session.gpu is not None
     assert session.gpu.target == target
     generated = [each for each in session.kernels if each.language != "external"]
@@ -130,9 +130,9 @@ def test_the_program_takes_the_same_path_as_without_a_target(explained: Callable
     check_emitted(virtual.session, target)
     for found in (lambda each: each.verdict, _parts, _ways, _breaks):
         assert found(virtual.session) == found(plain.session)
-    assert [line.split()[:2] for line in virtual.said] == [line.split()[:2] for line in plain.said]
-    # Code between compiled code sees the CPU that it runs on; where the model is run in eager, it is found of the target.
-    seen = {line.split(" ", 2)[2] for line in virtual.said}
+    assert [line.split()[:2] for line in virtual.printed] == [line.split()[:2] for line in plain.printed]
+    # Code between graphs sees the real CPU; code of the model that runs eagerly sees the target.
+    seen = {line.split(" ", 2)[2] for line in virtual.printed}
     assert seen == ({"cuda:0 True 1", "cpu False 0"} if text is BROKEN else set())
 
 

@@ -1,4 +1,4 @@
-"""The set of real models: its data is complete, and what it says is so."""
+"""The set of real models: its data is complete and true."""
 
 import pytest
 

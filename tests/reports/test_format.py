@@ -1,4 +1,4 @@
-"""How numbers and foreign text become text."""
+"""Formatting of numbers, paths and foreign text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`ctrace check` as far as it goes without torch: logs made elsewhere, the lock, reports, and what is refused."""
+"""The parts of `ctrace check` that need no torch: existing logs, the lock, reports and errors."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.support.places import DATA
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """A folder with a log of torch alone, of one break."""
+    """A folder with torch's own log of one graph break."""
     folder = tmp_path / "traces"
     folder.mkdir()
     shutil.copy(DATA / "try_break.torch.log", folder / "dedicated_log_torch_trace_rank_0_x.log")
@@ -84,7 +84,7 @@ def test_printed_text_is_readable(tmp_path: Path, traces: Path, flag: list[str])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "there is no ctrace.yaml here or above"),
         (["--init"], "--init needs models to check"),
@@ -106,16 +106,16 @@ def test_printed_text_is_readable(tmp_path: Path, traces: Path, flag: list[str])
     ],
     ids=" ".join,
 )
-def test_errors_are_reported_and_nothing_is_written(tmp_path: Path, words: list[str], said: str) -> None:
+def test_errors_are_reported_and_nothing_is_written(tmp_path: Path, words: list[str], message: str) -> None:
     code, out, err = _check(tmp_path, *words)
     assert code == 2
-    assert said in out + err
+    assert message in out + err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--target", "h1000"], "--target h1000: there is no such GPU\n  did you mean h100?"),
         (["--vary", "dytpe=float16"], "did you mean dtype?"),
@@ -125,11 +125,11 @@ def test_errors_are_reported_and_nothing_is_written(tmp_path: Path, words: list[
     ],
     ids=" ".join,
 )
-def test_an_invalid_first_policy_is_not_written(tmp_path: Path, words: list[str], said: str) -> None:
+def test_an_invalid_first_policy_is_not_written(tmp_path: Path, words: list[str], message: str) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py", *words)
     assert code == 2
-    assert said in err
+    assert message in err
     assert [each.name for each in tmp_path.iterdir()] == ["a.py"]
 
 
@@ -147,7 +147,7 @@ def test_an_existing_policy_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("ctrace.yaml", "models: [a.py]\nlimit: {breaks: 0}\n", "ctrace.yaml, line 2"),
         ("ctrace.yaml", "models: [a.py\n", "ctrace.yaml, line"),
@@ -157,13 +157,13 @@ def test_an_existing_policy_is_not_overwritten(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("words", [["a.py"], ["a.py", "--update"]], ids=["", "update"])
 def test_an_invalid_file_is_named_with_its_line(
-    tmp_path: Path, name: str, text: str, said: str, words: list[str]
+    tmp_path: Path, name: str, text: str, message: str, words: list[str]
 ) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     (tmp_path / name).write_text(text)
     code, out, err = _check(tmp_path, *words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err.strip().splitlines()) == 2
     assert (tmp_path / name).read_text() == text
 

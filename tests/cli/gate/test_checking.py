@@ -1,4 +1,4 @@
-"""What a check writes, where others write at the same time or the disk takes nothing."""
+"""Files of a check when others write at the same time or the disk cannot be written."""
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ def key(name: str) -> JobKey:
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for running models: each shows one graph."""
+    """Replace the running of models: each result has one graph."""
 
     def run(check: checking._Check) -> None:
         job = JobKey(check._wanted.models[0]) if check._wanted.models else key("a")
@@ -82,9 +82,9 @@ def test_only_one_of_several_writes_a_first_policy(models: Path, monkeypatch: py
         return name
 
     with ThreadPoolExecutor(4) as pool:
-        said = list(pool.map(begin, "abcd"))
-    (won,) = (each for each in said if each in "abcd")
-    assert sorted(said) == sorted([won, *["ctrace.yaml already exists"] * 3])
+        results = list(pool.map(begin, "abcd"))
+    (won,) = (each for each in results if each in "abcd")
+    assert sorted(results) == sorted([won, *["ctrace.yaml already exists"] * 3])
     assert f"{won}.py" in (models / "ctrace.yaml").read_text()
 
 

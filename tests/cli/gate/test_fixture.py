@@ -1,4 +1,4 @@
-"""What the fixture `ctrace` gives, with a session made by hand instead of a capture."""
+"""The results of the fixture `ctrace`, with handmade sessions instead of captures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ NET: Any = object()
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], None]:
-    """Return a way to say what captures show from now on."""
+    """Return a function that sets the session of all later captures."""
 
     def show(session: Session) -> None:
         monkeypatch.setattr(api, "observe", lambda *_args, **_more: session)
@@ -44,7 +44,7 @@ def _failure(checks: Checks, **numbers: Any) -> str:
 
 
 def _written(root: Path, session: Session, show: Callable[[Session], None], *names: str | None) -> set[str]:
-    """Write down what checks of these names show; give what the lock then knows."""
+    """Record checks of these names in the lock; return the lock's entries."""
     (root / "tests").mkdir(exist_ok=True)
     (root / "tests" / "test_net.py").touch()
     show(session)

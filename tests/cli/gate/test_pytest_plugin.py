@@ -1,4 +1,4 @@
-"""The pytest plugin, as long as no test asks for its fixture."""
+"""The pytest plugin before any test uses its fixture."""
 
 import subprocess
 import sys

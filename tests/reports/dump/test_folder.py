@@ -1,4 +1,4 @@
-"""What a dump may write over, and what not."""
+"""Which files a dump may overwrite."""
 
 import json
 import os

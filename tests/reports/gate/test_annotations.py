@@ -1,4 +1,4 @@
-"""What a check found as commands of a GitHub workflow."""
+"""The result of a check as GitHub workflow commands."""
 
 import re
 
@@ -18,7 +18,7 @@ Command = tuple[str, dict[str, str], str]
 
 
 def _read(report: str) -> list[Command]:
-    """Read commands as a runner does: a line each, its properties up to the second pair of colons."""
+    """Parse commands as a runner does: one per line, with properties up to the second pair of colons."""
     found = []
     for line in re.split(r"\r\n|\r|\n", report.removesuffix("\n")) if report else []:
         match = re.fullmatch(r"::(error|warning) (.*?)::(.*)", line)

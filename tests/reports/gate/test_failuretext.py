@@ -1,4 +1,4 @@
-"""What pytest shows of a check that does not hold."""
+"""The text that pytest shows for a failed check."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a check found as JSON."""
+"""The result of a check as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a check found as JUnit XML."""
+"""The result of a check as JUnit XML."""
 
 from datetime import datetime
 from xml.etree import ElementTree

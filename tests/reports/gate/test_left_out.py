@@ -1,4 +1,4 @@
-"""No report shows a plain verdict where guards of Inductor's were left out."""
+"""Every report qualifies its verdict if Inductor's guards were not checked."""
 
 import json
 from collections.abc import Callable
@@ -42,9 +42,9 @@ REPORTS: dict[str, tuple[Callable[[Outcome], str], str]] = {
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_qualification_is_beside_the_verdict(name: str) -> None:
-    render, said = REPORTS[name]
-    assert said in render(LESS)
-    assert said not in render(WHOLE)
+    render, text = REPORTS[name]
+    assert text in render(LESS)
+    assert text not in render(WHOLE)
     assert "not checked" not in render(WHOLE)
 
 

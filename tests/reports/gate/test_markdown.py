@@ -1,4 +1,4 @@
-"""What a check found as Markdown."""
+"""The result of a check as Markdown."""
 
 import re
 
@@ -18,7 +18,7 @@ _OURS = re.compile(r"</?(details|summary|sub|code)>")
 
 
 def _assert_harmless(report: str) -> None:
-    """Fail where a text became more than text: a tag, a link, a picture, a mention, another cell."""
+    """Fail if text became markup: a tag, a link, an image, a mention or another cell."""
     for token in _READER.parse(report):
         for each in [token, *(token.children or [])]:
             assert each.type not in ("link_open", "image", "fence", "code_block", "hr")
@@ -29,7 +29,7 @@ def _assert_harmless(report: str) -> None:
 
 
 def _rows(report: str) -> list[int]:
-    """Count the cells of each row, as a reader of GitHub's tables does: a bar after a backslash ends no cell."""
+    """Count the cells of each row as GitHub does: a bar after a backslash does not end a cell."""
     return [len(re.sub(r"\\[^\w\s]", "", line).split("|")) - 2 for line in report.splitlines() if line.startswith("| ")]
 
 

@@ -1,4 +1,4 @@
-"""What a check found as SARIF."""
+"""The result of a check as SARIF."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def _result(site: Site) -> dict[str, Any]:
 def test_report() -> None:
     report = json.loads(render_sarif(outcomes.WORSE).replace(__version__, "0.0.0"))
     rules = report["runs"][0]["tool"]["driver"]["rules"]
-    rules[:] = [rule["id"] for rule in rules]  # their texts are the advice's, and change with it
+    rules[:] = [rule["id"] for rule in rules]  # their texts come from the advice and change with it
     assert_golden("check-worse.sarif", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
 
 

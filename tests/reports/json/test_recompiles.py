@@ -1,4 +1,4 @@
-"""What `ctrace recompiles --json` holds."""
+"""`ctrace recompiles --json`."""
 
 import json
 from typing import Any

@@ -16,7 +16,7 @@ from ctrace.reports.json.explain import as_data, render_breaks_json, render_json
 from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
 from tests.support import sessions
 
-# design: these names may be added to, never renamed
+# design: new names may come, old ones never change
 NAMES = {
     "schema", "verdict", "environment", "target", "error", "scenarios", "graphs", "compilations", "coverage", "functions",
     "breaks", "skipped", "recompiles", "dangers", "limit", "fusion", "kernels", "time", "problems", "unknown",

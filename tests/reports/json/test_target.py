@@ -1,4 +1,4 @@
-"""JSON of runs with `--target`: what every figure rests on, and several GPUs side by side."""
+"""JSON of runs with `--target`: the basis of every figure, and comparisons of several GPUs."""
 
 import json
 from typing import Any

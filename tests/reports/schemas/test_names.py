@@ -1,4 +1,4 @@
-"""Names, types and enum values of `explain --json` and `check --json` may be added to, never renamed or removed.
+"""Names, types and enum values of `explain --json` and `check --json` are never renamed or removed.
 
 tests/data/json_names.txt records them, a path and a type or value a line; CTRACE_UPDATE_GOLDEN=1 adds the new ones.
 """
@@ -17,14 +17,14 @@ VIEWS = ("explain", "check")
 
 
 def names(schema: dict[str, Any], path: str) -> frozenset[str]:
-    """List each path of a report with its types, and each value that its schema lists."""
+    """List each path of a report's schema with its types and enum values."""
     return frozenset(_names(schema, path, schema.get("$defs", {}), frozenset()))
 
 
 def _names(node: dict[str, Any], path: str, shared: dict[str, Any], inside: frozenset[str]) -> Iterator[str]:
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
-        if name not in inside:  # a shape that contains itself is listed once
+        if name not in inside:  # list a recursive shape once
             yield from _names(shared[name], path, shared, inside | {name})
         return
     types = node.get("type", ())

@@ -1,4 +1,4 @@
-"""The JSON Schemas that ctrace ships: generated from the code, and true of what the commands print."""
+"""The JSON Schemas that ctrace ships are generated from the code and match the commands' output."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ FILES = sorted(schemas.FOLDER.glob("*.json"))
 
 
 def _sessions() -> Iterator[tuple[str, Session]]:
-    """Yield every session that the tests build, and every recorded log."""
+    """Yield every handmade session of the tests, and every recorded log."""
     for module in (
         attention,
         built,
@@ -144,7 +144,7 @@ def test_the_files_are_generated_from_the_code() -> None:
 
 @dataclass(frozen=True)
 class Toy:
-    """What the toy writer writes."""
+    """The input of the toy writer."""
 
     name: str
     kind: Owner
@@ -246,7 +246,7 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
 
 
 def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
-    """`ctrace runs` and `ctrace doctor` write data of their own."""
+    """`ctrace runs` and `ctrace doctor` do not report on a session."""
     run = Run(Path("run"), "run", Target(path="model.py"), created=1.0)
     _fits(validators, "runs", json_document([runs._data(run)]))
     _fits(validators, "doctor", json_document([doctor._data(Finding("torch", True, "2.13"))]))

@@ -17,7 +17,7 @@ def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, al
 
 
 def _only(**parts: Any) -> str:
-    """Show the print of `PARTIAL`, changed, and nothing else."""
+    """Show only the print break of `PARTIAL`, with some changes."""
     at = structs.replace(sessions.PARTIAL.breaks[0], **parts)
     return _screen(Session(breaks=(at,), graphs=sessions.PARTIAL.graphs, listings=sessions.PARTIAL.listings))
 

@@ -1,4 +1,4 @@
-"""`ctrace explain` on screen: golden screens, and what it must never do."""
+"""`ctrace explain` on screen: golden screens and invariants."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_breaks_with_one_cause_are_counted_and_folded() -> None:
 
 
 def _crowded(number: int, words: str = "") -> Session:
-    """Make a session of so many causes, with all that a screen may say besides."""
+    """Make a session with some number of causes and everything else that the screen can show."""
     reason = words or "Dynamo cannot trace this call, " * 20
     at = "/home/user/a/very/deep/folder/with/many/more/folders/in/it/until/it/is/long/enough"
     breaks = tuple(

@@ -1,4 +1,4 @@
-"""`--explain` on screen: a kind of break, or of cause of a recompile."""
+"""`--explain` on screen: a kind of graph break or of recompilation cause."""
 
 import pytest
 from msgspec.structs import replace

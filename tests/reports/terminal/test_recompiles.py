@@ -16,7 +16,7 @@ def _screen(session: Session, width: int = 80, *, all_of_it: bool = False) -> st
 
 
 def _only(*numbers: int) -> Session:
-    """Keep some of the recompiles, by their place."""
+    """Keep the recompiles with some indexes."""
     kept = tuple(recompiled.SEVERAL.recompiles[number] for number in numbers)
     return replace(recompiled.SEVERAL, recompiles=kept)
 

@@ -1,4 +1,4 @@
-"""What `--build` showed of kernels, on screen."""
+"""Compiled kernels of `--build`, on screen."""
 
 import pytest
 from msgspec.structs import replace

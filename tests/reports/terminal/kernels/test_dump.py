@@ -1,4 +1,4 @@
-"""Whole dumps of code that torch 2.11 wrote for an H100, and of hand-made runs."""
+"""Complete dumps of code that torch 2.11 generated for an H100, and of handmade runs."""
 
 import ast
 import json

@@ -21,7 +21,7 @@ ASKED = {
     "wrapper": KernelView(wrapper=True),
 }
 WHOLE = ("source", "wrapper")
-"""Screens with code, of which no line is cut."""
+"""Screens with code, whose lines are never cut."""
 
 
 def _drawn(session: Session, asked: KernelView, width: int, *, colors: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Screens of runs with `--target`: every one says what it rests on."""
+"""Screens of runs with `--target`: each names the target and the basis of its figures."""
 
 import re
 from collections.abc import Callable
