@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ctrace.cli.gate.wanted import Wanted
+from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.request import Options
 from tests.cli.test_main import NO_TORCH, _ctrace
@@ -134,7 +134,7 @@ def test_an_invalid_first_policy_is_not_written(tmp_path: Path, words: list[str]
 
 
 def test_a_target_is_named_as_in_the_lock() -> None:
-    assert Wanted(gpu="H100, cpu,h100").targets == ("h100", "cpu")
+    assert CheckRequest(gpu="H100, cpu,h100").targets == ("h100", "cpu")
 
 
 def test_an_existing_policy_is_not_overwritten(tmp_path: Path) -> None:
@@ -169,17 +169,17 @@ def test_an_invalid_file_is_named_with_its_line(
 
 
 def test_the_command_repeats_the_options() -> None:
-    asked = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
-    wanted = Wanted(("a b.py",), Path("p.yaml"), Path("x.lock"), asked, "h100", 90.0)
-    assert wanted.command == (
+    options = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
+    request = CheckRequest(("a b.py",), Path("p.yaml"), Path("x.lock"), options, "h100", 90.0)
+    assert request.command == (
         "ctrace check 'a b.py' --vary 0=1,2 --input 'float32[8,n]' --train --mode max-autotune --no-dynamic "
         "--policy p.yaml --lock x.lock --target h100 --timeout 90.0"
     )
-    assert Wanted().command == "ctrace check"
-    assert Wanted(inductor_guards=False).command == "ctrace check --no-inductor-guards"
+    assert CheckRequest().command == "ctrace check"
+    assert CheckRequest(inductor_guards=False).command == "ctrace check --no-inductor-guards"
 
 
 def test_options_of_runs_go_with_models() -> None:
-    Wanted(options=Options(train=True), gpu="h100").refuse(init=True)
+    CheckRequest(options=Options(train=True), gpu="h100").refuse(init=True)
     with pytest.raises(TargetError):
-        Wanted(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)
+        CheckRequest(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.gate import checking
+from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.cli.gate.checking import NotUpdatedError, checked, started
 from ctrace.cli.gate.reports import Reports
-from ctrace.cli.gate.wanted import Wanted
 from ctrace.inspector.errors import PolicyError, RunError
 from ctrace.inspector.files.writing import append_whole, write_new
 from ctrace.inspector.gate.lock.file import load_lock, write_lock
@@ -27,7 +27,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Replace the running of models: each result has one graph."""
 
     def run(check: checking._Check) -> None:
-        job = JobKey(check._wanted.models[0]) if check._wanted.models else key("a")
+        job = JobKey(check._request.models[0]) if check._request.models else key("a")
         check._seen = [seen_of(replace(state_with(graphs=1), job=job), job=job)]
 
     monkeypatch.chdir(tmp_path)
@@ -39,7 +39,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_concurrent_updates_lose_nothing(models: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: checked(Wanted((f"{name}.py",)), update=True), "abcdefgh"))
+        list(pool.map(lambda name: checked(CheckRequest((f"{name}.py",)), update=True), "abcdefgh"))
     (section,) = load_lock(models / "ctrace.lock").sections.values()
     assert set(section) == {key(name) for name in "abcdefgh"}
 
@@ -52,7 +52,7 @@ def test_an_update_applies_to_the_current_lock(models: Path, monkeypatch: pytest
         write_lock(models / "ctrace.lock", lock_of(state_with(graphs=3), job=key("b")))
 
     monkeypatch.setattr(checking._Check, "run", slowly)
-    checked(Wanted(("a.py",)), update=True, only_improve=True)
+    checked(CheckRequest(("a.py",)), update=True, only_improve=True)
     (section,) = load_lock(models / "ctrace.lock").sections.values()
     assert set(section) == {key("a"), key("b")}
 
@@ -65,7 +65,7 @@ def test_an_unwritable_lock_is_unchanged_and_the_check_is_shown(models: Path, mo
     before = (models / "ctrace.lock").read_bytes()
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(NotUpdatedError, match="cannot be written: No space left") as caught:
-        checked(Wanted(("a.py",)), update=True)
+        checked(CheckRequest(("a.py",)), update=True)
     assert [each.job for each in caught.value.outcome.checked] == [key("a")]
     assert (models / "ctrace.lock").read_bytes() == before
     assert not list(models.glob(".*"))
@@ -76,7 +76,7 @@ def test_only_one_of_several_writes_a_first_policy(models: Path, monkeypatch: py
 
     def begin(name: str) -> str:
         try:
-            started(Wanted((f"{name}.py",)))
+            started(CheckRequest((f"{name}.py",)))
         except PolicyError as error:
             return error.what
         return name
