@@ -23,7 +23,7 @@ def cuda_graphs_screen(
     yield headline(session)
     found = cuda_graphs(session, graph)
     if not session.cuda_graphs:
-        yield Text("\nNo CUDA graphs: torch.compile was not asked for any.")
+        yield Text("\nNo CUDA graphs: torch.compile was not set to use them.")
         yield fix("use --mode reduce-overhead, on a GPU with --build, or with --target GPU")
         return
     yield section(f"CUDA graphs: {sentence(session)}")

@@ -65,9 +65,9 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     assert "\x1b" not in worse.out
     assert (ctrace.folder / "ctrace.lock").read_text() == lock
 
-    wanted = ctrace("check", "--update", "--markdown")
-    assert wanted.code == 0
-    assert "ctrace: wrote ctrace.lock" in wanted.err
+    updated = ctrace("check", "--update", "--markdown")
+    assert updated.code == 0
+    assert "ctrace: wrote ctrace.lock" in updated.err
     assert "GB0059" in (ctrace.folder / "ctrace.lock").read_text()
 
 

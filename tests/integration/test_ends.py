@@ -107,8 +107,8 @@ def test_a_program_that_ends_while_it_compiles_is_incomplete(ctrace: Command) ->
     result = ctrace("explain", "program.py", "--json")
     assert (result.code, result.report["verdict"]) == (3, "incomplete")
     assert [each["compilation"] for each in result.report["incomplete"]] == ["1/0"]
-    again = ctrace("recompiles")
-    assert (again.code, again.out.split()[0]) == (0, "INCOMPLETE")
+    repeated = ctrace("recompiles")
+    assert (repeated.code, repeated.out.split()[0]) == (0, "INCOMPLETE")
 
 
 def test_an_exception_keeps_its_type_whatever_its_message(ctrace: Command) -> None:

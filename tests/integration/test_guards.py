@@ -123,13 +123,13 @@ def test_every_torch_guard_is_listed() -> None:
 def test_places_are_the_innermost_lines_of_the_user() -> None:
     import torch
 
-    asked: dict[str, set[tuple[str, int] | None]] = {}
+    places: dict[str, set[tuple[str, int] | None]] = {}
 
     def keep_all(entries: list[Any]) -> list[bool]:
         for entry in entries:
             stack = entry.orig_guard.user_stack or ()
             mine = [(frame.filename, frame.lineno) for frame in stack if frame.filename == __file__]
-            asked.setdefault(entry.orig_guard.name, set()).add(mine[-1] if mine else None)
+            places.setdefault(entry.orig_guard.name, set()).add(mine[-1] if mine else None)
         return [True] * len(entries)
 
     function, arguments = _program()
@@ -141,13 +141,13 @@ def test_places_are_the_innermost_lines_of_the_user() -> None:
     shown = [
         (guard.source, guard.place and (guard.place.file, guard.place.line)) for guard in guarded(session, head).guards
     ]
-    known = [(source, place) for source, place in shown if source in asked]
+    known = [(source, place) for source, place in shown if source in places]
     assert len(known) > 40
-    assert [(source, place) for source, place in known if place and place not in asked[source]] == []
+    assert [(source, place) for source, place in known if place and place not in places[source]] == []
     assert {place[0] for _, place in shown if place} == {__file__}
     of_values = [guard for guard in guarded(session, head).guards if guard.source.startswith(("L[", "G["))]
-    by_itself = {guard.kind for guard in of_values if guard.source in asked and not guard.place}
-    assert by_itself == {"NO_TENSOR_ALIASING"}
+    without_place = {guard.kind for guard in of_values if guard.source in places and not guard.place}
+    assert without_place == {"NO_TENSOR_ALIASING"}
 
 
 def _unmet_by_hand(entry: Any, f_locals: dict[str, Any]) -> Counter[str]:

@@ -86,8 +86,8 @@ def test_a_saved_run_is_shown_again_without_running(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     first = _explained(ctrace, "model.py")
     ctrace.write("model.py", "raise SystemExit('it was run again')\n")
-    again = ctrace("explain", "--json").report
-    assert again == first
+    repeated = ctrace("explain", "--json").report
+    assert repeated == first
     (run,) = (path.name for path in (ctrace.folder / ".ctrace").glob("*/"))
     assert ctrace("explain", run, "--json").report == first
     log = ctrace.folder / ".ctrace" / run / "trace.log"

@@ -146,9 +146,9 @@ def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
     session = explained(ctrace, tmp_path, ASKING)
     assert session.verdict is Verdict.PARTIAL
     assert session.dangers == ()
-    asked = questions(session)
-    assert asked.pop('torch.ones(8, device="cpu")') == ("on the CPU", True)
-    assert asked == {
+    answers = questions(session)
+    assert answers.pop('torch.ones(8, device="cpu")') == ("on the CPU", True)
+    assert answers == {
         "torch.cuda.is_available()": ("True", True),
         "x.is_cuda": ("True", True),
         "x.device.type": ("cuda", True),
@@ -168,16 +168,16 @@ def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> Non
     """Tensors that the model moves to the GPU while loading stay on the CPU; these moves and the questions are recorded."""
     session = explained(ctrace, tmp_path, WRITTEN_FOR_A_GPU)
     assert session.verdict is Verdict.COMPILED
-    asked = questions(session)
-    assert asked.pop("torch.cuda.get_device_capability()") == ("(9, 0)", True)
-    assert set(asked) == {
+    answers = questions(session)
+    assert answers.pop("torch.cuda.get_device_capability()") == ("(9, 0)", True)
+    assert set(answers) == {
         'torch.set_default_device("cuda")',
         'torch.zeros(8, device="cuda")',
         "Net().cuda()",
         'Net().cuda().to("cuda")',
         'torch.rand(8, 8, device="cuda")',
     }
-    assert not any(as_target for _, as_target in asked.values())
+    assert not any(as_target for _, as_target in answers.values())
 
 
 @pytest.mark.slow

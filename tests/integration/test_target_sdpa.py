@@ -106,18 +106,20 @@ def test_an_h100_chose_the_same_for_many_forms():
     """Recorded with torch 2.11 and cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
     wrong = []
     for line in FORMS:
-        asked, choice = json.loads(line)
-        dtype, grad = getattr(torch, asked["dtype"]), asked.get("grad", "")
-        keys = asked.get("k", asked["q"])
-        shapes = (asked["q"], keys, asked.get("v", keys))
+        recorded, choice = json.loads(line)
+        dtype, grad = getattr(torch, recorded["dtype"]), recorded.get("grad", "")
+        keys = recorded.get("k", recorded["q"])
+        shapes = (recorded["q"], keys, recorded.get("v", keys))
         query, key, value = (
-            form(shape, dtype, asked.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
+            form(shape, dtype, recorded.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
         )
         mask = None
-        if "mask" in asked:
-            mask = torch.empty(asked["mask"], dtype=torch.bool if "mdtype" in asked else dtype, device="meta")
-            mask.requires_grad_("mgrad" in asked)
-        with torch.set_grad_enabled("no_grad" not in asked):
-            call = Call(query, key, value, mask, float(asked.get("p", 0)), "causal" in asked, "gqa" in asked, H100)
-            wrong += [asked] if chosen(call) != choice else []
+        if "mask" in recorded:
+            mask = torch.empty(recorded["mask"], dtype=torch.bool if "mdtype" in recorded else dtype, device="meta")
+            mask.requires_grad_("mgrad" in recorded)
+        with torch.set_grad_enabled("no_grad" not in recorded):
+            call = Call(
+                query, key, value, mask, float(recorded.get("p", 0)), "causal" in recorded, "gqa" in recorded, H100
+            )
+            wrong += [recorded] if chosen(call) != choice else []
     assert not wrong

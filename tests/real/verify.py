@@ -33,9 +33,9 @@ class Expected:
     @property
     def options(self) -> list[str]:
         """Return the arguments of `ctrace explain`; only Dynamo runs, unless a model is about Inductor."""
-        given = [str(each) for each in self.data.get("options", [])]
+        options = [str(each) for each in self.data.get("options", [])]
         is_program = "def inputs" not in self.text
-        return given if is_program or "--backend" in given else ["--backend", "eager", *given]
+        return options if is_program or "--backend" in options else ["--backend", "eager", *options]
 
     @property
     def text(self) -> str:
@@ -122,9 +122,9 @@ def differences(model: Expected) -> Iterator[str]:
 
 
 def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Iterator[str]:
-    wanted = model.data[state]
-    by_ctrace = {**wanted, **model.data.get("ctrace_says", {}).get(state, {})}
-    by_torch = {**wanted, **model.data.get("torch_says", {}).get(state, {})}
+    expected_counts = model.data[state]
+    by_ctrace = {**expected_counts, **model.data.get("ctrace_says", {}).get(state, {})}
+    by_torch = {**expected_counts, **model.data.get("torch_says", {}).get(state, {})}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{model.name}.py"
         file.write_text(text, encoding="utf-8")
@@ -135,7 +135,7 @@ def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Ite
     for what in COUNTS:
         if counts[what] != by_torch[what]:
             yield f"{model.name} {state}: torch says {what} {counts[what]}, expected {by_torch[what]}"
-    if bool(found["error"] or counts["error"]) != (wanted["verdict"] == "failed"):
+    if bool(found["error"] or counts["error"]) != (expected_counts["verdict"] == "failed"):
         yield f"{model.name} {state}: raised {found['error'] or counts['error']}"
 
 

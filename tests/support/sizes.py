@@ -118,17 +118,17 @@ LOOPED = Condition(
 def sized(
     index: int | None, size: int, kind: DimKind = STATIC, policy: Policy = Policy.NOT_VARIED, **parts: Any
 ) -> Dimension:
-    """A dimension of a hand-made session."""
+    """A dimension of a handmade session."""
     return Dimension(index, str(size), kind, policy, **parts)
 
 
 def input_of(name: str, *dims: Dimension, role: str = "input", dtype: str = "float32") -> ShapedTensor:
-    """A tensor of a hand-made session."""
+    """A tensor of a handmade session."""
     return ShapedTensor(f"L['{name}']", name, dtype, role, dims)
 
 
 def graph(id_: str, *tensors: ShapedTensor, **parts: Any) -> Shaped:
-    """A graph of a hand-made session."""
+    """A graph of a handmade session."""
     return structs.replace(Shaped(id_, "forward", MODEL, 8, tensors), **parts)
 
 

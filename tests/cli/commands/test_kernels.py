@@ -56,7 +56,7 @@ def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str
 
 
 @pytest.mark.parametrize(
-    ("asked", "what"),
+    ("options", "what"),
     [
         ({"kernel": "a", "line": "1"}, "--line and --kernel"),
         ({"kernel": "a", "wrapper": True}, "--wrapper and --kernel"),
@@ -66,9 +66,9 @@ def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str
         ({"ir": "ptx", "stage": "forward"}, "--ir and --stage"),
     ],
 )
-def test_exclusive_options_are_refused(asked: dict[str, object], what: str) -> None:
+def test_exclusive_options_are_refused(options: dict[str, object], what: str) -> None:
     with pytest.raises(TargetError, match=f"{what} exclude each other"):
-        KernelView(**asked)  # type: ignore[arg-type]
+        KernelView(**options)  # type: ignore[arg-type]
 
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from ctrace.reports.json.explain import as_data
 from tests.support import kernelsessions as made
 
 
-def _data(session: Session, **asked: Any) -> dict[str, Any]:
-    read = json.loads(data(session, KernelView(**asked)))
+def _data(session: Session, **options: Any) -> dict[str, Any]:
+    read = json.loads(data(session, KernelView(**options)))
     assert read["schema"] == 1
     return dict(read)
 

@@ -27,8 +27,8 @@ def kernels(session: Session) -> dict[str, Any]:
 def test_bases_name_existing_fields() -> None:
     data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
     assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
-    again = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
-    assert again["bases"] == {"a": "computed", "b": "computed"}
+    repeated = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
+    assert repeated["bases"] == {"a": "computed", "b": "computed"}
 
 
 def test_kernels_with_a_target() -> None:

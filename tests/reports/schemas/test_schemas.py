@@ -85,12 +85,12 @@ def _every_bytecode(session: Session) -> str:
     return json_bytecode.render_bytecode_json(session, compiled, source=True)
 
 
-def _graphs(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: graphviews.data(session, graphviews.GraphView(**asked))
+def _graphs(**options: Any) -> Callable[[Session], str]:
+    return lambda session: graphviews.data(session, graphviews.GraphView(**options))
 
 
-def _kernels(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: kernelviews.data(session, kernelviews.KernelView(**asked))
+def _kernels(**options: Any) -> Callable[[Session], str]:
+    return lambda session: kernelviews.data(session, kernelviews.KernelView(**options))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:

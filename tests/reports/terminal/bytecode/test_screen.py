@@ -19,8 +19,8 @@ EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
 def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
     found = tuple(each for function in function_codes(session) for each in function.all)
     chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
-    asked = replace(Selection(chosen, whole=not ids), **more)
-    return drawn(bytecode_screen(session, asked, width), width)
+    selection = replace(Selection(chosen, whole=not ids), **more)
+    return drawn(bytecode_screen(session, selection, width), width)
 
 
 def _hostile() -> Session:

@@ -33,8 +33,8 @@ SIDE_BY_SIDE = {
 }
 
 
-def kernels(session: Session, width: int, **asked: object) -> str:
-    return drawn(screen(session, KernelView(**asked), width), width)  # type: ignore[arg-type]
+def kernels(session: Session, width: int, **options: object) -> str:
+    return drawn(screen(session, KernelView(**options), width), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
